@@ -1,0 +1,75 @@
+/** The host's handlers: where they come from, and what becomes of one that fails. */
+import { HandlerFailed, InvalidConfiguration, TokenAuthError } from './errors.ts'
+import type { Handlers } from '../types/handlers.ts'
+import { typeName } from './settings/check.ts'
+
+/** The handlers of a host as methods. */
+export interface Authentication<User extends object = object, Claims extends object = Record<string, unknown>> extends Handlers<User, Claims> {}
+
+/**
+ * The base of an authentication class: each handler may be a method of a subclass instead of an option. Where both are
+ * given, the option wins.
+ */
+// The parameters belong to the interface above, which this class is merged with.
+// eslint-disable-next-line @typescript-eslint/no-unused-vars
+export class Authentication<User extends object = object, Claims extends object = Record<string, unknown>> {}
+
+/** Every handler by name, as the instance calls it. */
+export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>
+
+export const handlerNames = [
+  'authenticate', 'storeRefreshToken', 'retrieveRefreshToken', 'retrieveUser', 'addScopesToPayload',
+  'overrideScopeValidator', 'destructureScopes', 'extendPayload'
+] as const satisfies readonly (keyof HostHandlers)[]
+
+/**
+ * Collects the handlers from the options and the authentication class.
+ * @throws {InvalidConfiguration} for a handler that is no function, or a class that is no subclass of `Authentication`
+ */
+export function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {
+  const { authenticationClass = Authentication } = options
+  if (typeof authenticationClass !== 'function' || !(authenticationClass === Authentication || authenticationClass.prototype instanceof Authentication)) {
+    throw new InvalidConfiguration(`Option "authenticationClass" must be a subclass of Authentication; given: ${typeName(authenticationClass)}.`)
+  }
+  const authentication: object = Reflect.construct(authenticationClass, [])
+  const handlers: Record<string, unknown> = {}
+  for (const name of handlerNames) {
+    const fromOption = options[name] !== undefined
+    const handler: unknown = fromOption ? options[name] : Reflect.get(authentication, name)
+    if (handler === undefined) continue
+    if (typeof handler !== 'function') {
+      throw new InvalidConfiguration(`${fromOption ? 'Option' : 'Authentication class:'} "${name}" must be a function; given: ${typeName(handler)}.`)
+    }
+    handlers[name] = fromOption ? handler : handler.bind(authentication)
+  }
+  return handlers
+}
+
+/** Whether an error is of the host's own making and says itself that the client is at fault. */
+function isClientError (error: unknown): boolean {
+  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return false
+  return typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500
+}
+
+/**
+ * What an error that a host's function threw becomes (contract, section 8): a refusal of ours stays one, an error with a
+ * 4xx status of its own goes on as it is, and anything else becomes `HandlerFailed`, which hides its message from clients.
+ */
+export function hostError (name: string, error: unknown): unknown {
+  return error instanceof TokenAuthError || isClientError(error) ? error : new HandlerFailed(name, { cause: error })
+}
+
+/** Calls a function of the host. @throws what {@link hostError} makes of what it threw */
+export async function callHost<T> (name: string, call: () => T): Promise<Awaited<T>> {
+  try {
+    return await call()
+  } catch (error) {
+    throw hostError(name, error)
+  }
+}
+
+/** A function of the host gave something that it must not give. */
+export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
+  return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
+}
+

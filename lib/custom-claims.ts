@@ -1,0 +1,36 @@
+/** Custom claims as the host gives them: objects, or classes that are instantiated once. */
+import type { CustomClaim } from '../types/handlers.ts'
+import { InvalidCustomClaim } from './errors.ts'
+import { typeName } from './settings/check.ts'
+import type { Settings } from './settings/schema.ts'
+
+const reserved = ['exp', 'nbf', 'iat', 'iss', 'aud', '__proto__']
+
+/**
+ * Reads and checks custom claims.
+ * @throws {InvalidCustomClaim} for one without `key`, `setup` or `verify`, or whose key is taken
+ */
+export function readCustomClaims (sources: unknown, settings: Settings): CustomClaim[] {
+  if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`)
+  const taken = new Set([...reserved, settings.userId, settings.scopesName])
+  return sources.map((source: unknown, index) => {
+    const claim: unknown = typeof source === 'function' ? Reflect.construct(source, []) : source
+    if (typeof claim !== 'object' || claim === null) {
+      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${typeName(source)}.`)
+    }
+    const key: unknown = Reflect.get(claim, 'key')
+    if (typeof key !== 'string' || key === '') {
+      throw new InvalidCustomClaim(`"customClaims[${index}]" needs a "key": the name of the claim, a non-empty string; given: ${typeName(key)}.`)
+    }
+    for (const method of ['setup', 'verify']) {
+      const given: unknown = Reflect.get(claim, method)
+      if (typeof given !== 'function') {
+        throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(given)}.`)
+      }
+    }
+    if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim.`)
+    taken.add(key)
+    // Its three parts were checked one by one.
+    return claim as CustomClaim
+  })
+}

@@ -1,0 +1,73 @@
+/** POST {prefix}: issues an access token, and a refresh token where they are enabled (specification, Endpoints, rules 1 and 2). */
+import { Type } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { callHost } from '../authentication.ts'
+import { setCookies, tokenCookies } from '../cookies.ts'
+import { AuthenticateNotImplemented, AuthenticationFailed, InvalidUserObject } from '../errors.ts'
+import { extendBody, isReplaced } from '../responses.ts'
+import type { TokenAuth } from '../token-auth.ts'
+import { userIdOf } from '../users.ts'
+import { bodySchema, errorSchema, type Endpoint } from './route.ts'
+
+/**
+ * The specification answers a refused login as text, although its body is JSON. A host that replaced the rendering
+ * decides for itself.
+ */
+async function refuseLogin (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply, error: AuthenticationFailed): Promise<unknown> {
+  const { responses } = instance
+  const auth = instance.enter(request, instance.policy)
+  if (auth.settings.onRefusal === 'throw' || isReplaced(responses, 'exceptionResponse')) throw error
+  reply.code(error.statusCode).headers(error.headers).type('text/plain; charset=utf-8')
+  return JSON.stringify(responses.exceptionResponse(request, error, reply))
+}
+
+async function authenticate (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const { handlers, responses } = instance
+  const auth = instance.enter(request, instance.policy)
+  const { settings } = auth
+  if (handlers.authenticate === undefined) throw new AuthenticateNotImplemented()
+  const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate?.(request))
+  if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
+  userIdOf(user, settings.userId, 'authenticate')
+
+  const accessToken = await instance.issue(user, 'authenticate', auth)
+  const refreshToken = settings.refreshTokenEnabled ? await instance.makeRefreshToken(request, user) : undefined
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
+  const body = await extendBody({
+    [settings.accessTokenName]: accessToken,
+    ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
+  }, 'extendAuthenticate', () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
+
+  // Stored when nothing else can fail, and before anything is answered: no token is half issued.
+  if (refreshToken !== undefined) await instance.storeRefreshToken(request, user, refreshToken)
+  setCookies(reply, cookies, settings)
+  return body
+}
+
+export function authenticateEndpoint (instance: TokenAuth): Endpoint {
+  const { settings } = instance
+  return {
+    method: 'POST',
+    path: settings.pathToAuthenticate,
+    schema: {
+      summary: 'Issue an access token',
+      tags: ['authentication'],
+      body: bodySchema({}, { description: 'Credentials, as the application wants them.' }),
+      response: {
+        200: bodySchema({
+          [settings.accessTokenName]: Type.String(),
+          ...(settings.refreshTokenEnabled && { [settings.refreshTokenName]: Type.String() })
+        }, { description: 'The tokens.' }),
+        401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } }
+      }
+    },
+    async handler (request, reply) {
+      try {
+        return await authenticate(instance, request, reply)
+      } catch (error) {
+        if (error instanceof AuthenticationFailed) return await refuseLogin(instance, request, reply, error)
+        throw error
+      }
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/** What all endpoints have in common: their address, what renders their errors, and that nothing of them is cached. */
+import { Type, type TSchema } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler } from 'fastify'
+import type { Guard } from '../../types/instance.ts'
+import type { TokenAuth } from '../token-auth.ts'
+
+/** A schema with what OpenAPI documents of a route. */
+interface EndpointSchema extends FastifySchema {
+  summary?: string
+  description?: string
+  tags?: string[]
+}
+
+export interface Endpoint {
+  readonly method: HTTPMethods
+  /** Path below `urlPrefix`. */
+  readonly path: string
+  readonly schema: EndpointSchema
+  readonly preHandler?: Guard[]
+  readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
+}
+
+/** A body of an error of the plugin, as the default `exceptionResponse` renders it. */
+export const errorSchema: TSchema = Type.Object({ reasons: Type.String(), exception: Type.String() }, { additionalProperties: true })
+
+/** The schema of a body with fields whose names are settings, open for what hooks add. */
+export function bodySchema (properties: Record<string, TSchema>, options: object = {}): TSchema {
+  return Type.Object(properties, { additionalProperties: true, ...options })
+}
+
+/** RFC 6749 section 5.1 asks it of every response with a token; a refusal must not outlive its reason either. */
+export const noStore: onRequestHookHandler = function (_request, reply, done) {
+  reply.header('cache-control', 'no-store')
+  done()
+}
+
+/**
+ * The bodies of these routes are checked and written here, not by the application's compilers: those may expect schemas
+ * of another library, and a host that replaces them must not change what an endpoint accepts. The schemas stay as what
+ * documents the routes.
+ */
+const compilers = {
+  validatorCompiler: ({ httpPart }: { httpPart?: string | undefined }) => (data: unknown) => {
+    const isBody = httpPart === 'body'
+    // No body at all is for the handler to judge: in cookie mode, refresh needs none.
+    const accepted = !isBody || data === undefined || (typeof data === 'object' && data !== null && !Array.isArray(data))
+    return accepted ? { value: data } : { error: new Error('body must be a JSON object') }
+  },
+  serializerCompiler: () => JSON.stringify
+}
+
+/** A schema that documents nothing. */
+const hidden = (schema: EndpointSchema): EndpointSchema & { hide: true } => ({ ...schema, hide: true })
+
+/** Both spellings of a path, where the application's router does not answer both by itself. */
+function spellings (path: string, strict: boolean, ignoresSlash: boolean): string[] {
+  if (strict || ignoresSlash || path.endsWith('*')) return [path === '' ? '/' : path]
+  const bare = path.endsWith('/') ? path.slice(0, -1) : path
+  return bare === '' ? ['/'] : [bare, `${bare}/`]
+}
+
+/** Whether the router of an application takes `/x` and `/x/` for one. */
+function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
+  return initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash ?? false
+}
+
+/** Adds the routes of an endpoint to a context: what its handler throws is rendered like a refusal of a guard. */
+export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
+  const { urlPrefix, strictSlashes } = instance.settings
+  const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
+  const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
+  for (const [index, url] of urls.entries()) {
+    context.route({
+      method: endpoint.method,
+      url,
+      // The second spelling is the same operation: documented once.
+      schema: index === 0 ? endpoint.schema : hidden(endpoint.schema),
+      ...compilers,
+      prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
+      onRequest: noStore,
+      ...(endpoint.preHandler !== undefined && { preHandler: endpoint.preHandler }),
+      async handler (request, reply) {
+        try {
+          return await endpoint.handler(request, reply)
+        } catch (error) {
+          if (reply.sent) return reply
+          return await instance.refuse(request, reply, error, instance.enter(request, instance.policy))
+        }
+      }
+    })
+  }
+}

@@ -1,0 +1,253 @@
+/**
+ * Every error of the plugin: name, status, message and challenge, each written once.
+ *
+ * An expected refusal (401, 403, 400) is created for every bad request that an attacker cares to send, so it is created
+ * without a stack trace: capturing one costs many times more than the refusal itself. Mistakes of the host (500, and
+ * everything that `register()` throws) keep theirs.
+ */
+
+/** What a `TokenAuthError` may be given besides its message. */
+export interface TokenAuthErrorOptions {
+  /** The original error, kept for the host's error tracking; never sent to a client. */
+  cause?: unknown
+}
+
+/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3). */
+interface Challenge {
+  error?: 'invalid_token' | 'insufficient_scope'
+  scope?: string
+}
+
+interface Definition extends TokenAuthErrorOptions {
+  name: string
+  statusCode: number
+  message: string
+  challenge?: Challenge
+}
+
+const realm = 'token-auth'
+
+/** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
+const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
+
+function writeChallenge ({ error, scope }: Challenge, message: string): string {
+  let header = `Bearer realm="${realm}"`
+  if (error !== undefined) header += `, error="${error}"`
+  if (error !== undefined && quotable.test(message)) header += `, error_description="${message}"`
+  if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
+  return header
+}
+
+const codes = new Map<string, string>()
+
+function codeOf (name: string): string {
+  let code = codes.get(name)
+  if (code === undefined) {
+    code = `TOKEN_AUTH_${name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()}`
+    codes.set(name, code)
+  }
+  return code
+}
+
+/** The base of every error of the plugin. None of them ever holds a token, a secret or a password. */
+export class TokenAuthError extends Error {
+  /** The HTTP status of the answer. */
+  readonly statusCode: number
+  /** `TOKEN_AUTH_` and the name in upper case. */
+  readonly code: string
+  /** Response headers that belong to the answer: the challenge of a 401 or 403. */
+  readonly headers: Record<string, string>
+  /** With the setting `debug`: which check failed and where the token was found. */
+  detail?: string
+
+  constructor ({ name, statusCode, message, challenge, cause }: Definition) {
+    const limit = Error.stackTraceLimit
+    // Not assigned: where the process runs with frozen intrinsics that would throw. Then traces are captured, no more.
+    if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', 0)
+    super(message, cause === undefined ? undefined : { cause })
+    if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', limit)
+    this.name = name
+    this.statusCode = statusCode
+    this.code = codeOf(name)
+    this.headers = challenge === undefined ? {} : { 'www-authenticate': writeChallenge(challenge, message) }
+  }
+}
+
+/** 401. What the host's `authenticate` throws to refuse a login; also a refused refresh token. */
+export class AuthenticationFailed extends TokenAuthError {
+  constructor (message = 'Authentication failed.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'AuthenticationFailed', statusCode: 401, message, challenge: {} })
+  }
+}
+
+/** 401. No token in the request header. RFC 6750 section 3.1: no `error` where no token was sent. */
+export class MissingAuthorizationHeader extends TokenAuthError {
+  constructor (message = 'Authorization header not present.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'MissingAuthorizationHeader', statusCode: 401, message, challenge: {} })
+  }
+}
+
+/** 401. Cookie mode, strict: the cookie is missing or empty. */
+export class MissingAuthorizationCookie extends TokenAuthError {
+  constructor (message = 'Authorization cookie not present.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'MissingAuthorizationCookie', statusCode: 401, message, challenge: {} })
+  }
+}
+
+/** 401. Query-string mode, strict: the parameter is missing or empty. */
+export class MissingAuthorizationQueryArg extends TokenAuthError {
+  constructor (message = 'Authorization query argument not present.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'MissingAuthorizationQueryArg', statusCode: 401, message, challenge: {} })
+  }
+}
+
+/** 401. The header is there, but given twice, without a token, or of another scheme (`foreign`: then no `error` is sent). */
+export class InvalidAuthorizationHeader extends TokenAuthError {
+  /** The header speaks another scheme than ours (`Basic ...`): nothing in it was meant for us. */
+  readonly foreign: boolean
+  constructor (message = 'Authorization header is invalid.', options: TokenAuthErrorOptions & { foreign?: boolean } = {}) {
+    const { foreign = false, cause } = options
+    super({ name: 'InvalidAuthorizationHeader', statusCode: 401, message, cause, challenge: foreign ? {} : { error: 'invalid_token' } })
+    this.foreign = foreign
+  }
+}
+
+interface InvalidTokenOptions extends TokenAuthErrorOptions {
+  /** What was wrong, in words for the developer; sent only with the setting `debug`. Never a part of the token. */
+  reason?: string | undefined
+}
+
+/** 401. RFC 6750 section 3.1: the access token is expired, revoked, malformed, or invalid for other reasons. */
+export class InvalidToken extends TokenAuthError {
+  /** What was wrong, in words for the developer. Never a part of the token. */
+  readonly reason: string | undefined
+  constructor (message = 'Token is invalid.', options: InvalidTokenOptions & { name?: string } = {}) {
+    const { reason, cause, name = 'InvalidToken' } = options
+    super({ name, statusCode: 401, message, cause, challenge: { error: 'invalid_token' } })
+    this.reason = reason
+  }
+}
+
+/** 401. `exp` has passed (RFC 7519 section 4.1.4). */
+export class TokenExpired extends InvalidToken {
+  constructor (message = 'Signature has expired', options: InvalidTokenOptions = {}) {
+    super(message, { ...options, name: 'TokenExpired' })
+  }
+}
+
+/** 401. `nbf` is still to come (RFC 7519 section 4.1.5). */
+export class TokenNotActive extends InvalidToken {
+  constructor (message = 'Token is not active yet.', options: InvalidTokenOptions = {}) {
+    super(message, { ...options, name: 'TokenNotActive' })
+  }
+}
+
+/** 401. A claim is missing, has the wrong type or the wrong value. The expected value is not disclosed. */
+export class InvalidClaim extends InvalidToken {
+  /** The name of the claim; `null` for an extra verification, which concerns the whole payload. */
+  readonly claim: string | null
+  constructor (message = 'Token has an invalid claim.', options: InvalidTokenOptions & { claim?: string | null } = {}) {
+    super(message, { ...options, name: 'InvalidClaim' })
+    this.claim = options.claim ?? null
+  }
+}
+
+/** 403. The token is valid, its scopes are not enough (RFC 6750 section 3.1, `insufficient_scope`). */
+export class InsufficientScope extends TokenAuthError {
+  constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
+    const { required, cause } = options
+    const scope = required === undefined ? {} : { scope: required.join(' ') }
+    super({ name: 'InsufficientScope', statusCode: 403, message, cause, challenge: { error: 'insufficient_scope', ...scope } })
+  }
+}
+
+/** 400. The refresh endpoint was sent no refresh token, or one that is not a string. */
+export class MissingRefreshToken extends TokenAuthError {
+  constructor (message = 'Refresh token not present.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'MissingRefreshToken', statusCode: 400, message })
+  }
+}
+
+/** 500. `authenticate` or `retrieveUser` gave something that is not a user. */
+export class InvalidUserObject extends TokenAuthError {
+  constructor (message = 'The handler returned no valid user.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InvalidUserObject', statusCode: 500, message })
+  }
+}
+
+/** 500. A payload lost a claim that it must have, or got one that no verifier would accept. No token was made. */
+export class MissingRegisteredClaim extends TokenAuthError {
+  constructor (message = 'The payload lacks a claim that it must have.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'MissingRegisteredClaim', statusCode: 500, message })
+  }
+}
+
+/** 500. A function that computes the required scopes, or `destructureScopes`, gave no list of well-formed scopes. */
+export class InvalidScopes extends TokenAuthError {
+  constructor (message = 'The required scopes are invalid.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InvalidScopes', statusCode: 500, message })
+  }
+}
+
+/** 500. A token that no verifier, or no browser as a cookie, would accept: refused when it is made. */
+export class TokenTooLarge extends TokenAuthError {
+  constructor (message = 'The token is too large.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'TokenTooLarge', statusCode: 500, message })
+  }
+}
+
+/** 500. A handler, hook or getter of the host threw or gave the wrong type; the original is the `cause`. */
+export class HandlerFailed extends TokenAuthError {
+  constructor (handler = 'host', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'HandlerFailed', statusCode: 500, message: `The ${handler} handler failed.` })
+  }
+}
+
+/** 500. A free-standing guard found no instance of the plugin. */
+export class InitializationFailure extends TokenAuthError {
+  constructor (message = 'No token authentication is registered for this route.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InitializationFailure', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()` and by guards that are made with wrong overrides. */
+export class InvalidConfiguration extends TokenAuthError {
+  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InvalidConfiguration', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()`: the endpoints are on and there is no `authenticate` handler. */
+export class AuthenticateNotImplemented extends TokenAuthError {
+  constructor (message = 'The authenticate handler is missing.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()`: `refreshTokenEnabled` is true and a handler that it needs is missing. */
+export class RefreshTokenNotImplemented extends TokenAuthError {
+  constructor (message = 'A refresh token handler is missing.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()`: an asymmetric algorithm lacks a key. */
+export class RequiredKeysNotFound extends TokenAuthError {
+  constructor (message = 'A key is missing.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()`: `classViews` is not a list of `[path, ViewClass]`. */
+export class InvalidClassViews extends TokenAuthError {
+  constructor (message = 'classViews is invalid.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message })
+  }
+}
+
+/** Thrown by `register()`: a custom claim lacks `key`, `setup` or `verify`, or its key is taken. */
+export class InvalidCustomClaim extends TokenAuthError {
+  constructor (message = 'A custom claim is invalid.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message })
+  }
+}

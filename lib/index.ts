@@ -1,0 +1,35 @@
+/** What the package exports; nothing else. */
+import { Authentication } from './authentication.ts'
+import * as errors from './errors.ts'
+import { injectUser, protect, scoped } from './guards.ts'
+import { initialize, tokenAuth as plugin } from './plugin.ts'
+import { Responses } from './responses.ts'
+import { Configuration } from './settings/configuration.ts'
+import { View } from './view.ts'
+
+const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, scoped }
+
+/** The plugin. `require()` of this package gives it too, with every named export as a property. */
+export const tokenAuth = Object.assign(plugin, named)
+Object.assign(tokenAuth, { tokenAuth, default: tokenAuth })
+
+export { tokenAuth as default, tokenAuth as 'module.exports' }
+export * from './errors.ts'
+export { Authentication, Configuration, initialize, injectUser, protect, Responses, scoped, View }
+
+export type { TokenAuthErrorOptions } from './errors.ts'
+export type { Extension } from './responses.ts'
+export type { ViewContext, ViewMethod } from './view.ts'
+export type {
+  CustomClaim, CustomClaimSource, ExtraVerification, Handlers, MaybePromise, Payload, RegisteredClaims, SerializableUser, UserId
+} from '../types/handlers.ts'
+export type {
+  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequestTokenAuth, RequiredScopes, ScopedOptions, TokenAdditions,
+  TokenAuthInstance, UserRouteHandler
+} from '../types/instance.ts'
+export type { ClassView, InstanceOptions, TokenAuthOptions } from '../types/options.ts'
+export type { ClaimsOf, InstanceName, TokenAuthInstances, UserOf } from '../types/registry.ts'
+export type {
+  Algorithm, GenerateRefreshToken, KeyFile, KeyMaterial, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
+  SettingValues
+} from '../types/settings.ts'

@@ -1,0 +1,71 @@
+/** How an access token comes to be: user -> payload -> handlers -> checks -> signature. */
+import type { CustomClaim, Handlers, Payload } from '../types/handlers.ts'
+import { callHost, wrongResult, type HostHandlers } from './authentication.ts'
+import { HandlerFailed, TokenTooLarge } from './errors.ts'
+import { secondsNow } from './request-auth.ts'
+import type { Settings } from './settings/schema.ts'
+import { checkFinished, registeredClaims } from './token/claims.ts'
+import { maximumTokenLength, type Signer } from './token/codec.ts'
+import { userIdOf } from './users.ts'
+
+type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
+
+/** What a token is made with. */
+export interface Issuing {
+  readonly settings: Settings
+  readonly signer: Signer
+  readonly customClaims: readonly CustomClaim[]
+  readonly extendPayload: readonly ExtendPayload[]
+  readonly addScopesToPayload: HostHandlers['addScopesToPayload'] | undefined
+}
+
+async function extend (payload: Payload, user: object, extendPayload: ExtendPayload): Promise<Payload> {
+  const extended: unknown = await callHost('extendPayload', () => extendPayload(payload, user))
+  if (extended === undefined || extended === null) return payload
+  if (typeof extended !== 'object' || Array.isArray(extended)) throw wrongResult('extendPayload', 'the payload, or nothing', extended)
+  return { ...extended }
+}
+
+async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScopesToPayload']): Promise<readonly string[]> {
+  const scopes: unknown = await callHost('addScopesToPayload', () => addScopesToPayload(user))
+  if (typeof scopes === 'string') return [scopes]
+  if (Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string')) return scopes
+  throw wrongResult('addScopesToPayload', 'a string or a list of strings', scopes)
+}
+
+/**
+ * Makes an access token.
+ * @param handler who gave the user, for messages
+ * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed}
+ */
+export async function issueAccessToken (user: unknown, handler: string, issuing: Issuing): Promise<string> {
+  const { settings, customClaims, addScopesToPayload } = issuing
+  const userId = userIdOf(user, settings.userId, handler)
+  // The check above found an object.
+  const known = user as object
+  let payload = registeredClaims(userId, settings, secondsNow())
+  for (const claim of customClaims) {
+    const value: unknown = await callHost(`custom claim "${claim.key}"`, () => claim.setup(payload, known))
+    payload = { ...payload, [claim.key]: value }
+  }
+  for (const extendPayload of issuing.extendPayload) payload = await extend(payload, known, extendPayload)
+  const required = customClaims.map((claim) => claim.key)
+  if (settings.scopesEnabled && addScopesToPayload !== undefined) {
+    payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
+  }
+  checkFinished(payload, userId, settings, required)
+  const token = sign(payload, issuing.signer)
+  if (token.length > maximumTokenLength) {
+    throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
+  }
+  return token
+}
+
+function sign (payload: Payload, signer: Signer): string {
+  try {
+    return signer(payload)
+  } catch (cause) {
+    // A BigInt or a cycle: what a handler put there has no JSON form.
+    throw new HandlerFailed('extendPayload', { cause })
+  }
+}

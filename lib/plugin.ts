@@ -1,0 +1,150 @@
+/** Registration: settings -> handlers checked -> instance -> decorators -> endpoints. */
+import fastifyCookie from '@fastify/cookie'
+import type { FastifyInstance, FastifyPluginAsync, FastifyRegisterOptions, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { TokenAuthOptions } from '../types/options.ts'
+import type {} from '../types/registry.ts'
+import { collectHandlers, handlerNames, type HostHandlers } from './authentication.ts'
+import { readCustomClaims } from './custom-claims.ts'
+import { authenticateEndpoint } from './endpoints/authenticate.ts'
+import { meEndpoint } from './endpoints/me.ts'
+import { refreshEndpoint } from './endpoints/refresh.ts'
+import { addEndpoint, type Endpoint } from './endpoints/route.ts'
+import { verifyEndpoint } from './endpoints/verify.ts'
+import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
+import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from './errors.ts'
+import { Responses } from './responses.ts'
+import { typeName } from './settings/check.ts'
+import { resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
+import type { Settings } from './settings/schema.ts'
+import { suggest } from './settings/suggest.ts'
+import { withDefaultSecret } from './token/default-secret.ts'
+import { requestSlot, TokenAuth } from './token-auth.ts'
+import { readClassViews } from './view.ts'
+import { warn, warnOfSettings } from './warnings.ts'
+
+/** What Fastify itself takes from the options of a registration. */
+const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
+const lists = ['customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+
+type Options = Readonly<Record<string, unknown>>
+
+function checkOptionNames (options: Options): void {
+  const valid = [...settingOptionNames(), ...handlerNames, ...lists]
+  for (const name of Object.keys(options)) {
+    if (!valid.includes(name) && !fastifyOptions.includes(name)) {
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)}`)
+    }
+  }
+}
+
+function readResponses ({ responsesClass = Responses }: Options): Responses {
+  if (typeof responsesClass !== 'function' || !(responsesClass === Responses || responsesClass.prototype instanceof Responses)) {
+    throw new InvalidConfiguration(`Option "responsesClass" must be a subclass of Responses; given: ${typeName(responsesClass)}.`)
+  }
+  return Reflect.construct(responsesClass, [])
+}
+
+function readExtraVerifications ({ extraVerifications = [] }: Options) {
+  if (!Array.isArray(extraVerifications) || !extraVerifications.every((verification) => typeof verification === 'function')) {
+    throw new InvalidConfiguration('Option "extraVerifications" must be a list of functions (payload) => boolean.')
+  }
+  return extraVerifications
+}
+
+/** @throws {AuthenticateNotImplemented} {RefreshTokenNotImplemented} for a handler that the settings need */
+function checkHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
+  if (!settings.authMode) return
+  if (handlers.authenticate === undefined) {
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give the option "authenticate", or set "authMode" to false for an instance that only verifies tokens.')
+  }
+  if (!settings.refreshTokenEnabled) return
+  for (const name of ['storeRefreshToken', 'retrieveRefreshToken'] as const) {
+    if (handlers[name] === undefined) {
+      throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the handler "${name}" is missing.`)
+    }
+  }
+}
+
+function createInstance (options: Options, resolved: Resolved): TokenAuth {
+  const { settings } = resolved
+  const handlers = collectHandlers(options)
+  checkHandlers(handlers, settings)
+  return new TokenAuth({
+    resolved,
+    handlers,
+    responses: readResponses(options),
+    customClaims: readCustomClaims(options.customClaims ?? [], settings),
+    extraVerifications: readExtraVerifications(options)
+  })
+}
+
+/** Properties of every request of Fastify that a getter would break. */
+const requestProperties = ['id', 'params', 'raw', 'query', 'log', 'body']
+
+/** Makes `fastify.<name>` and `request.<name>`. @throws {InvalidConfiguration} where the name is taken */
+function decorate (fastify: FastifyInstance, instance: TokenAuth): void {
+  const name = instance.settings.instanceName
+  const existing: unknown = Reflect.get(fastify, name)
+  if (Object.hasOwn(fastify, name) && existing instanceof TokenAuth) {
+    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName".`)
+  }
+  const isOurs = existing instanceof TokenAuth
+  if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is a property of Fastify or of another plugin already. Choose another name.`)
+  }
+  fastify.decorate(name, instance)
+  // The slot is reserved once, so that all requests keep one hidden class.
+  if (!fastify.hasRequestDecorator(requestSlot)) fastify.decorateRequest(requestSlot, null)
+  // An outer instance of this name has made the getter already; it finds the nearest one.
+  if (!fastify.hasRequestDecorator(name)) {
+    fastify.decorateRequest(name, {
+      getter (this: FastifyRequest) {
+        const nearest: TokenAuth = Reflect.get(this.server, name)
+        return nearest.of(this)
+      }
+    })
+  }
+}
+
+function endpointsOf (instance: TokenAuth, options: Options): Endpoint[] {
+  const { settings } = instance
+  const views = readClassViews(options.classViews ?? [], { instance })
+  checkViewPaths(views, settings)
+  const endpoints: Endpoint[] = views.map(viewEndpoint)
+  if (settings.authMode) {
+    endpoints.push(authenticateEndpoint(instance), verifyEndpoint(instance), meEndpoint(instance))
+    if (settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(instance))
+  }
+  return endpoints
+}
+
+const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
+  const options: Options = { ...typedOptions }
+  checkOptionNames(options)
+  const given = resolveSettings(options, Reflect.get(fastify, 'config'))
+  const { resolved, isDefaultSecret } = withDefaultSecret(given)
+  const instance = createInstance(options, resolved)
+  if (isDefaultSecret) warn('W01', instance.settings.instanceName)
+  if (instance.policy.isSecretShort) warn('W02', instance.settings.instanceName)
+  warnOfSettings(instance.settings)
+
+  const setsCookies = instance.settings.cookieSet || resolved.getters.has('cookieSet')
+  if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
+  const endpoints = endpointsOf(instance, options)
+  decorate(fastify, instance)
+  if (endpoints.length === 0) return
+  // A context of their own: hooks and options of these routes are nobody else's.
+  const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
+  await fastify.register(async (context) => {
+    for (const endpoint of endpoints) addEndpoint(context, instance, endpoint)
+  }, own)
+}
+
+/** The plugin, for `fastify.register(tokenAuth, options)`. */
+export const tokenAuth = fp(plugin, { fastify: '5.x', name: 'fastify-token-auth' })
+
+/** Registers the plugin: the older form of `fastify.register(tokenAuth, options)`. */
+export function initialize (fastify: FastifyInstance, options: TokenAuthOptions) {
+  return fastify.register(tokenAuth, options)
+}

@@ -1,0 +1,112 @@
+/**
+ * The settings of an instance, or of one guard of it, made ready: everything that can be decided before a request comes
+ * is decided here. What depends on a request is prepared so far that only the getters that are needed run.
+ */
+import { HandlerFailed, InvalidConfiguration } from './errors.ts'
+import { fits } from './settings/check.ts'
+import type { Resolved } from './settings/configuration.ts'
+import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
+import { redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
+import { signerOf, verifierOf, type Signer, type Verifier } from './token/codec.ts'
+import { ComputedKeys, signingKey, signingNames, verifyingKey, verifyingNames } from './token/keyring.ts'
+import { checkPair, isHmac } from './token/keys.ts'
+import type { MaybePromise } from '../types/handlers.ts'
+
+/** What a guard may be given besides overrides of settings. */
+export interface RedirectOptions {
+  redirectOnFail?: boolean | undefined
+  redirectUrl?: string | undefined
+}
+
+/** The settings of an instance or of one guard, made ready for requests. */
+export interface Policy {
+  readonly resolved: Resolved
+  /** The settings as one request sees them. */
+  readonly settingsOf: SettingsOfRequest
+  /** Gives the verifier; a promise only where a key is computed asynchronously. */
+  readonly verifier: (settings: Settings, results: GetterResults) => MaybePromise<Verifier>
+  /** Gives the signer; a promise only where a key is computed asynchronously. */
+  readonly signer: (settings: Settings, results: GetterResults) => MaybePromise<Signer>
+  /** Where a request that is not authenticated is redirected to; undefined for no redirect. */
+  readonly redirectUrl: ((settings: Settings) => string) | undefined
+  /** The secret is shorter than RFC 7518 section 3.2 asks. */
+  readonly isSecretShort: boolean
+}
+
+const getterName = (name: KeySetting) => `get${name[0]!.toUpperCase()}${name.slice(1)}`
+
+/** Runs a computation of keys and says which handler failed where it does. */
+function failing<T> (name: KeySetting, compute: () => T): T {
+  try {
+    return compute()
+  } catch (cause) {
+    throw cause instanceof HandlerFailed ? cause : new HandlerFailed(getterName(name), { cause })
+  }
+}
+
+/** Prepares how a key that may be computed from the request becomes what signs or verifies. */
+function prepareKey<Made> (
+  resolved: Resolved, namesOf: typeof verifyingNames, make: (settings: Settings, given: Record<string, unknown>) => Made, ready: Made | undefined
+): (settings: Settings, results: GetterResults) => MaybePromise<Made> {
+  const { getters, keys } = resolved
+  if (ready !== undefined) return () => ready
+  return (settings, results) => {
+    for (const name of namesOf(settings.algorithm)) {
+      const getter = getters.get(name)
+      if (getter !== undefined) {
+        const use = (value: unknown) => failing(name, () => {
+          // Never an empty key, and never another one instead.
+          if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" was computed as something that is no key.`)
+          return make(settings, { [name]: value })
+        })
+        const value = results.get(name, getter)
+        if (!(value instanceof Promise)) return use(value)
+        return value.then(use, (cause: unknown) => failing(name, () => { throw cause }))
+      }
+      if (keys[name] !== undefined) break
+    }
+    return make(settings, keys)
+  }
+}
+
+/**
+ * Prepares settings for requests.
+ * @param issues whether tokens are signed with them: the instance itself does, its guards do not
+ * @throws {RequiredKeysNotFound} where a key is missing
+ * @throws {InvalidConfiguration} where a key is not fit, or a redirect target is none
+ */
+export function preparePolicy (resolved: Resolved, issues: boolean, computed: ComputedKeys, redirect: RedirectOptions = {}): Policy {
+  const { settings, keys, getters } = resolved
+  const { algorithm } = settings
+  const isComputed = (names: readonly KeySetting[]) => getters.has('algorithm') || names.some((name) => getters.has(name))
+  const verifyingIsComputed = isComputed(verifyingNames(algorithm))
+  const signingIsComputed = isComputed(signingNames(algorithm))
+
+  const verifying = verifyingIsComputed ? undefined : verifyingKey(algorithm, keys)
+  const hasSigningKey = signingNames(algorithm).some((name) => keys[name] !== undefined)
+  const signing = !signingIsComputed && (issues || hasSigningKey) ? signingKey(algorithm, keys) : undefined
+  if (signing !== undefined && verifying !== undefined && !isHmac(algorithm)) checkPair(signing, verifying)
+
+  const verifier = verifying && !getters.has('tokenCacheSize') ? verifierOf(algorithm, verifying, settings.tokenCacheSize) : undefined
+  const signer = signing && !getters.has('claimIat') ? signerOf(algorithm, signing, settings.claimIat) : undefined
+  return {
+    resolved,
+    settingsOf: prepareSettings(resolved),
+    verifier: prepareKey(resolved, verifyingNames, (current, given) => computed.verifier(current, given), verifier),
+    signer: prepareKey(resolved, signingNames, (current, given) => computed.signer(current, given), signer),
+    redirectUrl: prepareRedirect(redirect),
+    isSecretShort: verifying?.short ?? false
+  }
+}
+
+const redirectPattern = new RegExp(redirectTarget.pattern!)
+
+/** Checks where a guard redirects to. @throws {InvalidConfiguration} */
+export function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Policy['redirectUrl'] {
+  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration('"redirectOnFail" must be true or false.')
+  if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${JSON.stringify(redirectUrl)}.`)
+  }
+  if (!redirectOnFail) return undefined
+  return (settings) => redirectUrl ?? settings.loginRedirectUrl
+}

@@ -1,0 +1,168 @@
+/** What one instance knows of one request. Made anew for every request, never shared. */
+import type { FastifyRequest } from 'fastify'
+import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
+import type { RequestTokenAuth } from '../types/instance.ts'
+import { InitializationFailure, InvalidToken, TokenAuthError } from './errors.ts'
+import type { Policy } from './policy.ts'
+import { GetterResults } from './settings/per-request.ts'
+import type { Settings } from './settings/schema.ts'
+import { checkClaims, checkCustom, copyPayload } from './token/claims.ts'
+import type { VerifiedToken, Verifier } from './token/codec.ts'
+import { extractToken, type FoundToken, type TokenSource } from './token/extract.ts'
+import { readScopes } from './token/scopes.ts'
+import type { TokenAuth } from './token-auth.ts'
+
+/** The time as tokens write it: seconds since 1970, with fractions. */
+export const secondsNow = () => Date.now() / 1000
+
+/** Null: the token is valid. */
+export type Refusal = TokenAuthError | null
+
+export class RequestAuth implements RequestTokenAuth<object, Record<string, unknown>> {
+  readonly tokenAuth: TokenAuth
+  readonly policy: Policy
+  /** Another instance's knowledge of the same request. */
+  next: RequestAuth | null
+  /** What the getters gave, for every guard of this instance on this request. */
+  readonly results: GetterResults
+  readonly #request: FastifyRequest
+  readonly #settings: Readonly<Settings>
+  /** Undefined until something asks; then the refusal, null for none, or what is being found out. */
+  #refusal: Refusal | Promise<Refusal> | undefined
+  #verified: VerifiedToken | undefined
+  #source: TokenSource | undefined
+  #payload: Payload | undefined
+  #user: Promise<object | null> | undefined
+
+  constructor (tokenAuth: TokenAuth, request: FastifyRequest, policy: Policy, results: GetterResults | undefined, next: RequestAuth | null) {
+    this.tokenAuth = tokenAuth
+    this.policy = policy
+    this.next = next
+    this.results = results ?? new GetterResults(request)
+    this.#request = request
+    this.#settings = policy.settingsOf(this.results)
+  }
+
+  get settings (): Readonly<Settings> { return this.#settings }
+
+  /**
+   * Says whether the request carries a valid access token. Found out once, remembered for the request.
+   * @throws {HandlerFailed} where a getter fails
+   */
+  verify (): Refusal | Promise<Refusal> {
+    this.#refusal ??= this.#findOut()
+    return this.#refusal
+  }
+
+  async ready (): Promise<void> {
+    await this.verify()
+  }
+
+  /** As {@link verify}, for readers that cannot wait. */
+  #isValid (): boolean {
+    const refusal = this.verify()
+    if (refusal instanceof Promise) {
+      throw new InitializationFailure('The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.')
+    }
+    return refusal === null
+  }
+
+  #findOut (): Refusal | Promise<Refusal> {
+    const found = extractToken(this.#request.raw, this.#settings)
+    if (found instanceof TokenAuthError) return this.#explain(found, undefined)
+    const verifier = this.policy.verifier(this.#settings, this.results)
+    if (!(verifier instanceof Promise)) return this.#check(found, verifier)
+    return verifier.then((made) => {
+      this.#refusal = this.#check(found, made)
+      return this.#refusal
+    })
+  }
+
+  /**
+   * Verifies the access token that comes with a refresh request: it may have expired, everything else must hold.
+   * @throws the refusal
+   */
+  async verifyForRefresh (): Promise<{ payload: Payload, userId: UserId }> {
+    const found = extractToken(this.#request.raw, this.#settings)
+    if (found instanceof TokenAuthError) throw this.#explain(found, undefined)
+    const verifier = await this.policy.verifier(this.#settings, this.results)
+    const verified = verifier(found.token)
+    if (verified instanceof InvalidToken) throw this.#explain(verified, found)
+    const payload = copyPayload(verified.payload)
+    const { customClaims, extraVerifications } = this.tokenAuth
+    const refusal = checkClaims(verified.payload, this.#settings, secondsNow(), false) ?? checkCustom(payload, customClaims, extraVerifications)
+    if (refusal !== undefined) throw this.#explain(refusal, found)
+    return { payload, userId: verified.payload[this.#settings.userId] as UserId }
+  }
+
+  #check (found: FoundToken, verifier: Verifier): Refusal {
+    const verified = verifier(found.token)
+    if (verified instanceof InvalidToken) return this.#explain(verified, found)
+    const refusal = checkClaims(verified.payload, this.#settings, secondsNow()) ?? this.#checkCustom(verified)
+    if (refusal !== undefined) return this.#explain(refusal, found)
+    this.#verified = verified
+    this.#source = found.source
+    return null
+  }
+
+  #checkCustom (verified: VerifiedToken): InvalidToken | undefined {
+    const { customClaims, extraVerifications } = this.tokenAuth
+    if (customClaims.length === 0 && extraVerifications.length === 0) return undefined
+    this.#payload = copyPayload(verified.payload)
+    const refusal = checkCustom(this.#payload, customClaims, extraVerifications)
+    if (refusal !== undefined) this.#payload = undefined
+    return refusal
+  }
+
+  #explain (refusal: TokenAuthError, found: FoundToken | undefined): TokenAuthError {
+    if (this.#settings.debug) {
+      const reason = refusal instanceof InvalidToken && refusal.reason !== undefined ? refusal.reason : refusal.message
+      refusal.detail = found === undefined ? reason : `${reason} (token found in the ${found.source})`
+    }
+    return refusal
+  }
+
+  /** The verified payload as the signature covers it; for this library only, which never changes it. */
+  get claims (): VerifiedToken['payload'] | null {
+    return this.#isValid() ? this.#verified!.payload : null
+  }
+
+  get payload (): Payload | null {
+    const claims = this.claims
+    if (claims === null) return null
+    this.#payload ??= copyPayload(claims)
+    return this.#payload
+  }
+
+  get userId (): UserId | null {
+    const claims = this.claims
+    // Checked with the other claims before the token was found valid.
+    return claims === null ? null : claims[this.#settings.userId] as UserId
+  }
+
+  get scopes (): string[] | null {
+    const claims = this.claims
+    const { scopesName } = this.#settings
+    return claims === null || !Object.hasOwn(claims, scopesName) ? null : readScopes(claims[scopesName])
+  }
+
+  get token (): string | null {
+    return this.#isValid() ? this.#verified!.token : null
+  }
+
+  get source (): TokenSource | null {
+    return this.#isValid() ? this.#source! : null
+  }
+
+  user (): Promise<object | null> {
+    this.#user ??= this.#retrieveUser()
+    return this.#user
+  }
+
+  async #retrieveUser (): Promise<object | null> {
+    const refusal: MaybePromise<Refusal> = this.verify()
+    if (refusal instanceof Promise) await refusal
+    const { payload } = this
+    return payload === null ? null : await this.tokenAuth.retrieveUser(this.#request, payload, this.#settings)
+  }
+}

@@ -1,0 +1,60 @@
+/** What the endpoints and guards answer: bodies, the hooks that extend them, cookies, and how an error is rendered. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { MaybePromise, Payload } from '../types/handlers.ts'
+import { callHost, wrongResult } from './authentication.ts'
+import type { TokenAuthError } from './errors.ts'
+
+/** The fields that a hook adds to a response. */
+export type Extension = MaybePromise<object | undefined | void>
+
+/**
+ * The base of a responses class. Each hook returns fields that are added to the response of its endpoint; it may be
+ * synchronous or asynchronous.
+ */
+export class Responses<User extends object = object, Claims extends object = Record<string, unknown>> {
+  /** Extends the response of the endpoint that issues tokens. */
+  extendAuthenticate (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string | null }): Extension {}
+
+  /** Extends the response of the current-user endpoint. */
+  extendRetrieveUser (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
+
+  /** Extends the response of the verify endpoint; user and payload are null where the token was refused. */
+  extendVerify (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
+
+  /** Extends the response of the refresh endpoint. */
+  extendRefresh (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string, purportedToken: string, payload: Payload<Claims> }): Extension {}
+
+  /**
+   * Renders a refusal: what it returns is the body. Status and challenge are set on the reply already and may be changed
+   * there. What it throws goes to the host's error handler.
+   */
+  exceptionResponse (_request: FastifyRequest, exception: TokenAuthError, _reply: FastifyReply): unknown {
+    const { message, name, detail } = exception
+    return { reasons: message, exception: name, ...(detail !== undefined && { detail }) }
+  }
+}
+
+type Hook = 'extendAuthenticate' | 'extendRetrieveUser' | 'extendVerify' | 'extendRefresh'
+
+/** Whether a host replaced a method of the responses class. */
+export function isReplaced (responses: Responses, name: keyof Responses): boolean {
+  return responses[name] !== Responses.prototype[name]
+}
+
+/** Adds to a body what a hook returns. @throws {HandlerFailed} where the hook throws or returns something else than fields */
+export async function extendBody (body: Record<string, unknown>, hook: Hook, call: () => Extension): Promise<Record<string, unknown>> {
+  const fields = await callHost(hook, call)
+  if (fields === undefined || fields === null) return body
+  if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object whose fields are added to the response', fields)
+  return { ...body, ...fields }
+}
+
+/** Renders an error and sends it. @throws what `exceptionResponse` throws */
+export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError): MaybePromise<unknown> {
+  // Our own faults leave a trace; refusals are an everyday matter.
+  if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
+  reply.code(error.statusCode).headers(error.headers)
+  const send = (body: unknown) => reply.sent ? reply : reply.send(body)
+  const body = responses.exceptionResponse(request, error, reply)
+  return body instanceof Promise ? body.then(send) : send(body)
+}

@@ -1,0 +1,107 @@
+/** What is asked of the value of a setting, and how a wrong one is described without ever printing key material. */
+import type { TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { KeyObject } from 'node:crypto'
+import { InvalidConfiguration } from '../errors.ts'
+import { settingsSchema, type SettingName, type Settings } from './schema.ts'
+
+const schemas: Record<string, TSchema> = settingsSchema.properties
+
+function isKeyMaterial (value: unknown): boolean {
+  return typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL ||
+    (typeof value === 'object' && value !== null && 'path' in value && typeof value.path === 'string')
+}
+
+/** Whether a value has the type and range of a setting. */
+export function fits (name: SettingName, value: unknown): boolean {
+  const schema = schemas[name]!
+  if (schema.holds === 'key') return isKeyMaterial(value)
+  if (schema.holds === 'callable') return typeof value === 'function'
+  return Value.Check(schema, value)
+}
+
+function allowed (schema: TSchema): string {
+  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a file: URL or { path }'
+  if (schema.allowed !== undefined) return schema.allowed
+  if (schema.anyOf !== undefined) return schema.anyOf.map(allowed).join(' or ')
+  if (schema.const !== undefined) return JSON.stringify(schema.const)
+  if (schema.type === 'boolean') return 'true or false'
+  if (schema.type === 'integer') return `a whole number from ${schema.minimum} to ${schema.maximum}`
+  return schema.type
+}
+
+/** What a setting may be, in words; for error messages and the README's table. */
+export function allowedValues (name: SettingName): string {
+  return allowed(schemas[name]!)
+}
+
+/** Names the type of a value that must not be printed. */
+export function typeName (value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
+  return `a ${typeof value}`
+}
+
+function given (name: SettingName, value: unknown): string {
+  if (schemas[name]!.holds !== undefined) return typeName(value)
+  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
+}
+
+/**
+ * Checks one value of one setting.
+ * @param source where it was given, as the user would name it: `option "leeway"`
+ * @throws {InvalidConfiguration} which names the source, what was given and what is allowed
+ */
+export function checkSetting (name: SettingName, value: unknown, source: string): void {
+  if (fits(name, value)) return
+  throw new InvalidConfiguration(`${source} must be ${allowedValues(name)}; given: ${given(name, value)}.`)
+}
+
+const claimsOfOurs = ['exp', 'nbf', 'iat', 'iss', 'aud']
+
+type Names = { readonly [K in SettingName]?: string }
+
+function checkDistinct (names: Names, what: string): void {
+  const taken = new Map<string, string>()
+  for (const [setting, name] of Object.entries(names)) {
+    const other = taken.get(name)
+    if (other !== undefined) {
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what} need different names.`)
+    }
+    taken.set(name, setting)
+  }
+}
+
+/** With or without a trailing slash, two paths are one where slashes are not strict. */
+const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
+
+/**
+ * Checks what only all settings together can show.
+ * @throws {InvalidConfiguration} where they contradict each other
+ */
+export function checkTogether (settings: Settings): void {
+  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of one response')
+  checkDistinct({
+    cookieAccessTokenName: settings.cookieAccessTokenName,
+    cookieRefreshTokenName: settings.cookieRefreshTokenName,
+    cookieSplitSignatureName: settings.cookieSplitSignatureName
+  }, 'cookies')
+  checkDistinct({
+    queryStringAccessTokenName: settings.queryStringAccessTokenName,
+    queryStringRefreshTokenName: settings.queryStringRefreshTokenName
+  }, 'query parameters')
+  checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims')
+  for (const setting of ['userId', 'scopesName'] as const) {
+    if (claimsOfOurs.includes(settings[setting])) {
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim of its own meaning (RFC 7519 section 4.1).`)
+    }
+  }
+  const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
+  checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints')
+  checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints')
+  if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
+    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.')
+  }
+}

@@ -1,0 +1,226 @@
+/** Where the value of a setting comes from: default < application < configuration class < option; getters and overrides on top. */
+import type { TSchema } from '@sinclair/typebox'
+import { InvalidConfiguration } from '../errors.ts'
+import type { SettingValues } from '../../types/settings.ts'
+import { checkSetting, checkTogether, typeName } from './check.ts'
+import {
+  keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
+} from './schema.ts'
+import { suggest } from './suggest.ts'
+
+/** The properties of a configuration class are settings, under their names. */
+export interface Configuration extends SettingValues<object> {}
+
+/**
+ * The base of a configuration class. In a subclass, a property is a setting (`leeway = 60`), `set<Setting>` is its value
+ * or a function that computes it once, and `get<Setting>(request)` computes it for one request, at most once.
+ */
+export class Configuration {}
+
+/** Computes a setting from a request. */
+export type Getter = (request: object) => unknown
+
+type Values = Partial<Record<SettingName, unknown>>
+
+/** All sources brought together. */
+export interface Resolved {
+  readonly settings: Readonly<Settings>
+  readonly keys: Readonly<Partial<Record<KeySetting, unknown>>>
+  readonly generateRefreshToken: unknown
+  readonly getters: ReadonlyMap<SettingName, Getter>
+}
+
+const known: ReadonlySet<string> = new Set(settingNames)
+const isSetting = (name: string): name is SettingName => known.has(name)
+const isRouteSetting = (name: string) => (routeSettings as readonly string[]).includes(name)
+const capitalized = (name: string) => name[0]!.toUpperCase() + name.slice(1)
+
+const environmentPrefix = 'SERVICE_JWT_'
+
+/** The key of a setting in the application's configuration: `SERVICE_JWT_EXPIRATION_DELTA`. */
+export function environmentKey (name: SettingName): string {
+  return environmentPrefix + name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()
+}
+
+const byEnvironmentKey = new Map(settingNames.map((name) => [environmentKey(name), name]))
+
+/** `setLeeway` -> `leeway`; undefined for what is not a setter or getter of a setting. */
+function accessed (name: string, prefix: 'set' | 'get'): SettingName | undefined {
+  if (!name.startsWith(prefix)) return undefined
+  return settingNames.find((candidate) => prefix + capitalized(candidate) === name)
+}
+
+/** Every name that may stand in a configuration class or among the options for a setting. */
+export function settingOptionNames (): string[] {
+  return settingNames.flatMap((name) => isRouteSetting(name)
+    ? [name, `set${capitalized(name)}`]
+    : [name, `set${capitalized(name)}`, `get${capitalized(name)}`])
+}
+
+function coerce (name: SettingName, value: unknown, source: string): unknown {
+  const schema: TSchema = settingsSchema.properties[name]
+  const members: TSchema[] = schema.anyOf ?? [schema]
+  const types = new Set(members.map((member) => member.type))
+  if (types.has('boolean')) {
+    const text = String(value).toLowerCase()
+    if (text === 'true' || text === '1') return true
+    if (text === 'false' || text === '0') return false
+    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${typeof value === 'string' ? JSON.stringify(value) : typeName(value)}.`)
+  }
+  if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
+  return value
+}
+
+function readApplication (application: unknown): Values {
+  const values: Values = {}
+  if (typeof application !== 'object' || application === null) return values
+  for (const [key, value] of Object.entries(application)) {
+    if (!key.startsWith(environmentPrefix) || value === undefined) continue
+    const name = byEnvironmentKey.get(key)
+    if (name === undefined) {
+      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin.`)
+    }
+    const source = `"${key}" of the application's configuration`
+    const coerced = coerce(name, value, source)
+    checkSetting(name, coerced, source)
+    values[name] = coerced
+  }
+  return values
+}
+
+interface Accessors {
+  values: Values
+  getters: Map<SettingName, Getter>
+}
+
+/** Reads `x`, `setX` and `getX` from one object; `label` says whose they are. */
+function readAccessors (owner: object, names: Iterable<string>, label: string): Accessors {
+  const values: Values = {}
+  const getters = new Map<SettingName, Getter>()
+  const setBy = new Map<SettingName, string>()
+  const take = (setting: SettingName, name: string, value: unknown) => {
+    const other = setBy.get(setting)
+    if (other !== undefined) {
+      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Keep one of them.`)
+    }
+    setBy.set(setting, name)
+    checkSetting(setting, value, `${label} "${name}"`)
+    values[setting] = value
+  }
+  for (const name of names) {
+    const value: unknown = Reflect.get(owner, name)
+    if (value === undefined) continue
+    const set = accessed(name, 'set')
+    const get = accessed(name, 'get')
+    if (isSetting(name)) {
+      take(name, name, value)
+    } else if (set !== undefined) {
+      take(set, name, typeof value === 'function' ? Reflect.apply(value, owner, []) : value)
+    } else if (get !== undefined) {
+      if (isRouteSetting(get)) {
+        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "set${capitalized(get)}".`)
+      }
+      if (typeof value !== 'function') {
+        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`)
+      }
+      getters.set(get, (request) => Reflect.apply(value, owner, [request]))
+    }
+  }
+  return { values, getters }
+}
+
+/** The names that a configuration class gives: its own fields and the methods of its prototypes up to ours. */
+function namesOf (configuration: Configuration): Set<string> {
+  const names = new Set(Object.keys(configuration))
+  for (let level = Object.getPrototypeOf(configuration); level !== Configuration.prototype; level = Object.getPrototypeOf(level)) {
+    for (const name of Object.getOwnPropertyNames(level)) if (name !== 'constructor') names.add(name)
+  }
+  return names
+}
+
+function readClass (configurationClass: unknown): Accessors {
+  if (configurationClass === undefined) return { values: {}, getters: new Map() }
+  if (typeof configurationClass !== 'function' || !(configurationClass.prototype instanceof Configuration || configurationClass === Configuration)) {
+    throw new InvalidConfiguration(`Option "configurationClass" must be a subclass of Configuration; given: ${typeName(configurationClass)}.`)
+  }
+  const configuration: Configuration = Reflect.construct(configurationClass, [])
+  const names = namesOf(configuration)
+  const valid = settingOptionNames()
+  for (const name of names) {
+    // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
+    const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
+    if (!helper && !valid.includes(name) && accessed(name, 'get') === undefined) {
+      throw new InvalidConfiguration(`The configuration class has the unknown setting "${name}".${suggest(name, valid)}`)
+    }
+  }
+  return readAccessors(configuration, names, 'Configuration class:')
+}
+
+function defaults (): Values {
+  const values: Values = {}
+  for (const name of settingNames) values[name] = settingsSchema.properties[name].default
+  return values
+}
+
+/** Splits what belongs together in a table of settings from what must never be shown. */
+function split (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateRefreshToken'> {
+  const settings: Values = { ...values }
+  const keys: Partial<Record<KeySetting, unknown>> = {}
+  for (const name of keySettings) {
+    if (settings[name] !== undefined) keys[name] = settings[name]
+    delete settings[name]
+  }
+  const generateRefreshToken = settings.generateRefreshToken
+  delete settings.generateRefreshToken
+  // A copy in the order of the schema: every value was checked against it, so the type is what the schema says.
+  const complete = Object.freeze({ ...settings }) as Readonly<Settings>
+  return { settings: complete, keys, generateRefreshToken }
+}
+
+/**
+ * Brings all sources together, each later one winning, and checks the outcome.
+ * @param options the options of the registration, other names than settings ignored
+ * @param application the application's own configuration (`fastify.config`), if it has one
+ * @throws {InvalidConfiguration} which names what is wrong
+ */
+export function resolveSettings (options: Readonly<Record<string, unknown>>, application: unknown): Resolved {
+  const fromClass = readClass(options.configurationClass)
+  const fromOptions = readAccessors(options, Object.keys(options), 'Option')
+  const resolved = split({ ...defaults(), ...readApplication(application), ...fromClass.values, ...fromOptions.values })
+  checkTogether(resolved.settings)
+  return { ...resolved, getters: new Map([...fromClass.getters, ...fromOptions.getters]) }
+}
+
+/**
+ * Applies the overrides of one guard.
+ * @throws {InvalidConfiguration} for a name that is no setting, or one that cannot be overridden, or a wrong value
+ */
+export function overrideSettings (base: Resolved, overrides: Readonly<Record<string, unknown>>): Resolved {
+  const values: Values = { ...base.settings, ...base.keys, generateRefreshToken: base.generateRefreshToken }
+  const getters = new Map(base.getters)
+  for (const [name, value] of Object.entries(checkOverrides(overrides))) {
+    if (!isSetting(name)) continue
+    values[name] = value
+    getters.delete(name)
+  }
+  const resolved = split(values)
+  checkTogether(resolved.settings)
+  return { ...resolved, getters }
+}
+
+/** Checks overrides on their own, without an instance. @throws {InvalidConfiguration} */
+export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Values {
+  const values: Values = {}
+  for (const [name, value] of Object.entries(overrides)) {
+    if (value === undefined) continue
+    if (!isSetting(name)) {
+      throw new InvalidConfiguration(`A guard was given the unknown override "${name}".${suggest(name, settingNames)}`)
+    }
+    if (isRouteSetting(name)) {
+      throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`)
+    }
+    checkSetting(name, value, `Override "${name}"`)
+    values[name] = value
+  }
+  return values
+}

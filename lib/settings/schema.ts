@@ -1,0 +1,157 @@
+/**
+ * Every setting, once: its type, range and default are the TypeBox schema, its meaning is the comment above it (which is
+ * also what an editor shows and what the README's table says). The name in the specification and the key in the
+ * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
+ */
+import { Type, type Static, type TSchema } from '@sinclair/typebox'
+import type { KeyMaterial } from '../../types/settings.ts'
+
+export const algorithms = [
+  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
+] as const
+
+/** A century: far enough for any token, near enough that `exp` stays a date. */
+const maximumSeconds = 3_153_600_000
+
+const flag = (value: boolean) => Type.Boolean({ default: value })
+const seconds = (value: number, minimum: number) => Type.Integer({ default: value, minimum, maximum: maximumSeconds })
+
+/** RFC 9110 section 5.6.2: what the name of a header may be; RFC 6265 section 4.1.1 asks the same of a cookie's name. */
+const tokenCharacters = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name (RFC 9110 section 5.6.2)' })
+const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name (RFC 6265 section 4.1.1)' })
+const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
+const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name' })
+const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
+const path = (value: string) => Type.String({
+  default: value, pattern: `^/(?:${segment}(?:/${segment})*/?)?$`, allowed: 'a path that starts with "/", without parameters or wildcards'
+})
+/** A browser takes `//host` and `/\host` for another host and drops tabs and line ends before it looks: no open redirect. */
+export const redirectTarget = Type.String({
+  pattern: '^(?:/(?!/)|https?://(?!/))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
+})
+const orNone = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()], { default: null })
+const claimValue = Type.String({ minLength: 1, pattern: '\\S', allowed: 'a non-empty string' })
+const key = () => Type.Unsafe<KeyMaterial>(Type.Any({ holds: 'key' }))
+
+export const settingsSchema = Type.Object({
+  /** Field of a response that holds the access token. */
+  accessTokenName: fieldName('access_token'),
+  /** Signing algorithm (RFC 7518 section 3.1). A token signed with any other is refused. */
+  algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
+  /** Whether the endpoints exist. When false, the instance only verifies tokens that another service issued. */
+  authMode: flag(true),
+  /** Request header that carries the access token. */
+  authorizationHeader: headerName('authorization'),
+  /** Scheme word before the token in that header, compared case-insensitively. Empty: the whole header is the token. */
+  authorizationHeaderPrefix: Type.String({ default: 'Bearer', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
+  /** Reserved, unused. */
+  authorizationHeaderRefreshPrefix: Type.String({ default: 'Refresh', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
+  /** Audience: written as `aud`, required and compared when verifying. */
+  claimAud: orNone(claimValue),
+  /** Write the issue time as `iat`. */
+  claimIat: flag(false),
+  /** Issuer: written as `iss`, required and compared when verifying. */
+  claimIss: orNone(claimValue),
+  /** Write `nbf`, and require it when verifying. */
+  claimNbf: flag(false),
+  /** Seconds after the issue time from which a token is valid. */
+  claimNbfDelta: seconds(180, 0),
+  /** Name of the cookie that holds the access token. */
+  cookieAccessTokenName: cookieName('access_token'),
+  /** Domain attribute of the cookies. Empty: none, so that only the host that set them gets them back. */
+  cookieDomain: Type.String({ default: '', pattern: '^[A-Za-z0-9.-]*$', allowed: 'a domain name, or an empty string' }),
+  /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
+  cookieHttponly: flag(true),
+  /** Max-Age attribute of the cookies in seconds. None: they end with the browser's session. */
+  cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds })),
+  /** Path attribute of the cookies. */
+  cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/"' }),
+  /** Name of the cookie that holds the refresh token. */
+  cookieRefreshTokenName: cookieName('refresh_token'),
+  /** SameSite attribute of the cookies. */
+  cookieSamesite: Type.Union([Type.Literal('strict'), Type.Literal('lax'), Type.Literal('none')], { default: 'lax' }),
+  /** Secure attribute of the cookies. Browsers take such cookies on http://localhost too. */
+  cookieSecure: flag(true),
+  /** Read tokens from cookies, and set them when a token is issued. */
+  cookieSet: flag(false),
+  /** Split the access token: header and payload in a cookie that scripts can read, the signature in one that they cannot. */
+  cookieSplit: flag(false),
+  /** Name of the cookie that holds the signature of a split token. */
+  cookieSplitSignatureName: cookieName('access_token_signature'),
+  /** Whether a missing cookie is refused. When false, the query string (if on) and the header are tried next. */
+  cookieStrict: flag(true),
+  /** Development aid: refusals say in `detail` which check failed and where the token was found. */
+  debug: flag(false),
+  /** Whether guards protect. When false, every request passes every guard. */
+  doProtection: flag(true),
+  /** Lifetime of an access token in seconds. */
+  expirationDelta: seconds(1800, 1),
+  /** Makes a refresh token from the request and the user. Default: 32 random bytes. */
+  generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
+  /** Name of the decorators `fastify.<name>` and `request.<name>`, so that several instances can live on one context. */
+  instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier' }),
+  /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
+  leeway: seconds(180, 0),
+  /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. */
+  loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
+  /** What becomes of a refusal: rendered by `exceptionResponse` and sent, or thrown on to the host's error handler. */
+  onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
+  /** Path of the endpoint that issues tokens, under `urlPrefix`. */
+  pathToAuthenticate: path('/'),
+  /** Path of the endpoint that exchanges a refresh token for a new access token, under `urlPrefix`. */
+  pathToRefresh: path('/refresh'),
+  /** Path of the current-user endpoint, under `urlPrefix`. */
+  pathToRetrieveUser: path('/me'),
+  /** Path of the endpoint that says whether a token is valid, under `urlPrefix`. */
+  pathToVerify: path('/verify'),
+  /** Private key for RS, PS and ES algorithms. */
+  privateKey: key(),
+  /** Public key for RS, PS and ES algorithms; an alias of `secret`. */
+  publicKey: key(),
+  /** Query parameter that holds the access token. */
+  queryStringAccessTokenName: queryName('access_token'),
+  /** Query parameter that holds the refresh token. */
+  queryStringRefreshTokenName: queryName('refresh_token'),
+  /** Read tokens from the query string. URLs end up in logs and browser histories (RFC 6750 section 2.3). */
+  queryStringSet: flag(false),
+  /** Whether a missing query parameter is refused. When false, the header is tried next. */
+  queryStringStrict: flag(true),
+  /** Issue and accept refresh tokens. */
+  refreshTokenEnabled: flag(false),
+  /** Field of a request or response that holds the refresh token. */
+  refreshTokenName: fieldName('refresh_token'),
+  /** Write the scopes that `addScopesToPayload` gives into the token. */
+  scopesEnabled: flag(false),
+  /** Claim that holds the scopes. */
+  scopesName: fieldName('scopes'),
+  /** Signing secret for HS algorithms; at least as long as the hash (RFC 7518 section 3.2). Default: random, per process. */
+  secret: key(),
+  /** Whether only the configured paths answer. When false, they answer with and without a trailing slash. */
+  strictSlashes: flag(false),
+  /** How many verified tokens are remembered, so that their signature is not computed again. 0: none. */
+  tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
+  /** Prefix of all endpoints, with a leading slash and no trailing slash. */
+  urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/"' }),
+  /** Key or property of a user, and claim of a token, that holds the user id. */
+  userId: fieldName('user_id'),
+  /** Write and require `exp`. When false, access tokens never expire. */
+  verifyExp: flag(true)
+})
+
+/** The settings that hold key material: never shown, read and checked apart. */
+export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
+/** The settings that shape routes, decided once: they take neither getter nor override. */
+export const routeSettings = [
+  'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes',
+  'refreshTokenEnabled', 'instanceName'
+] as const
+
+export type KeySetting = typeof keySettings[number]
+export type RouteSetting = typeof routeSettings[number]
+export type SettingName = keyof typeof settingsSchema.properties
+/** What can be read back: every setting but the key material and the generator, resolved and complete. */
+export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generateRefreshToken'>
+export type Algorithm = typeof algorithms[number]
+
+export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]

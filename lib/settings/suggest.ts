@@ -1,0 +1,25 @@
+/** The number of single-character edits between two names (Levenshtein). */
+function distance (a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const substitution = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
+      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1))
+    }
+    previous = current
+  }
+  return previous[b.length]!
+}
+
+/** The valid name nearest to a wrong one as ` Did you mean "...?"`, or nothing where none is near. Only for errors at registration. */
+export function suggest (name: string, valid: Iterable<string>): string {
+  let best = ''
+  let least = Math.max(3, Math.ceil(name.length / 3))
+  const wanted = name.slice(0, 64).toLowerCase()
+  for (const candidate of valid) {
+    const edits = distance(wanted, candidate.toLowerCase())
+    if (edits < least) [least, best] = [edits, candidate]
+  }
+  return best === '' ? '' : ` Did you mean "${best}"?`
+}

@@ -1,0 +1,192 @@
+/** One registration of the plugin: its settings, handlers and keys, and what can be done with them. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { CustomClaim, ExtraVerification, MaybePromise, Payload, UserId } from '../types/handlers.ts'
+import type {
+  Guard, GuardOptions, InjectedRouteHandler, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
+} from '../types/instance.ts'
+import type { AllSettings } from '../types/settings.ts'
+import { callHost, wrongResult, type HostHandlers } from './authentication.ts'
+import { readCustomClaims } from './custom-claims.ts'
+import { HandlerFailed, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
+import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
+import { issueAccessToken } from './issue.ts'
+import { preparePolicy, type Policy, type RedirectOptions } from './policy.ts'
+import { RequestAuth, secondsNow } from './request-auth.ts'
+import { sendError, type Responses } from './responses.ts'
+import { overrideSettings, type Resolved } from './settings/configuration.ts'
+import { GetterResults } from './settings/per-request.ts'
+import type { Settings } from './settings/schema.ts'
+import { checkClaims, checkCustom, copyPayload } from './token/claims.ts'
+import { ComputedKeys } from './token/keyring.ts'
+import { makeRefreshToken } from './token/refresh.ts'
+import { checkUser, userIdOf } from './users.ts'
+
+/** Where a request keeps what instances know of it: a list, because most often there is one. Reserved by the plugin. */
+export const requestSlot = Symbol('token-auth')
+
+type GenerateRefreshToken = AllSettings<object>['generateRefreshToken']
+
+interface SlottedRequest extends FastifyRequest { [requestSlot]?: RequestAuth | null }
+
+export interface Parts {
+  readonly resolved: Resolved
+  readonly handlers: Partial<HostHandlers>
+  readonly responses: Responses
+  readonly customClaims: readonly CustomClaim[]
+  readonly extraVerifications: readonly ExtraVerification[]
+}
+
+export class TokenAuth implements TokenAuthInstance<object> {
+  readonly settings: Readonly<Settings>
+  readonly responses: Responses
+  readonly handlers: Partial<HostHandlers>
+  readonly customClaims: readonly CustomClaim[]
+  readonly extraVerifications: readonly ExtraVerification[]
+  /** The policy of the registration itself; guards with overrides have their own. */
+  readonly policy: Policy
+  readonly #computedKeys = new ComputedKeys()
+  readonly #generateRefreshToken: GenerateRefreshToken
+
+  constructor (parts: Parts) {
+    const { resolved } = parts
+    this.settings = resolved.settings
+    this.responses = parts.responses
+    this.handlers = parts.handlers
+    this.customClaims = parts.customClaims
+    this.extraVerifications = parts.extraVerifications
+    this.policy = preparePolicy(resolved, resolved.settings.authMode, this.#computedKeys)
+    // Checked to be a function with the other settings.
+    this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
+  }
+
+  /** Prepares the policy of one guard. Without overrides it is that of the registration. */
+  policyOf (options: GuardOptions): Policy {
+    const { redirectOnFail, redirectUrl, ...overrides } = options
+    const redirect: RedirectOptions = { redirectOnFail, redirectUrl }
+    const overridden = Object.values(overrides).some((value) => value !== undefined)
+    if (!overridden && redirectOnFail === undefined && redirectUrl === undefined) return this.policy
+    const resolved = overridden ? overrideSettings(this.policy.resolved, { ...overrides }) : this.policy.resolved
+    return preparePolicy(resolved, false, this.#computedKeys, redirect)
+  }
+
+  /** What is known of a request, as the last guard left it; without a guard, under the settings of the registration. */
+  of (request: FastifyRequest): RequestAuth {
+    return this.#find(request) ?? this.enter(request, this.policy)
+  }
+
+  #find (request: FastifyRequest): RequestAuth | null {
+    let known = (request as SlottedRequest)[requestSlot] ?? null
+    while (known !== null && known.tokenAuth !== this) known = known.next
+    return known
+  }
+
+  /**
+   * What is known of a request under the policy of a guard. Another policy begins afresh: what was found out under a
+   * laxer one must not let a request pass a stricter one. Only what getters gave is kept.
+   */
+  enter (request: FastifyRequest, policy: Policy): RequestAuth {
+    const known = this.#find(request)
+    if (known !== null && known.policy === policy) return known
+    const slotted: SlottedRequest = request
+    // A later entry hides an earlier one of the same instance.
+    const fresh = new RequestAuth(this, request, policy, known?.results, slotted[requestSlot] ?? null)
+    slotted[requestSlot] = fresh
+    return fresh
+  }
+
+  /** Answers a refusal, or throws what the host's error handler is to see. */
+  refuse (request: FastifyRequest, reply: FastifyReply, error: unknown, auth: RequestAuth): MaybePromise<unknown> {
+    if (!(error instanceof TokenAuthError) || error instanceof HandlerFailed || auth.settings.onRefusal === 'throw') throw error
+    const { redirectUrl } = auth.policy
+    if (redirectUrl !== undefined && error.statusCode === 401) return reply.redirect(redirectUrl(auth.settings), 302)
+    return sendError(this.responses, request, reply, error)
+  }
+
+  protect (overrides: GuardOptions = {}): Guard {
+    return makeGuard(this, this.policyOf(overrides))
+  }
+
+  scoped (scopes: RequiredScopes, { requireAll, requireAllActions, ...overrides }: ScopedOptions = {}): Guard {
+    return makeScopedGuard(this, this.policyOf(overrides), scopes, { requireAll, requireAllActions })
+  }
+
+  injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides?: GuardOptions): InjectedRouteHandler<Route> {
+    return makeInjection(this, overrides === undefined ? undefined : this.policyOf(overrides), handler)
+  }
+
+  async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
+    const { request } = additions
+    const auth = request === undefined ? undefined : this.enter(request, this.policy)
+    if (auth === undefined && this.policy.resolved.getters.size > 0) {
+      throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".')
+    }
+    return await this.issue(user, 'The caller of generateAccessToken', auth, additions)
+  }
+
+  /** Makes an access token. @param auth the request that asks for it, from which settings may be computed */
+  async issue (user: unknown, from: string, auth: RequestAuth | undefined, additions: TokenAdditions<object> = {}): Promise<string> {
+    const settings = auth?.settings ?? this.settings
+    const { extendPayload, addScopesToPayload } = this.handlers
+    const signer = await this.policy.signer(settings, auth?.results ?? new GetterResults({}))
+    const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, this.settings)
+    return await issueAccessToken(user, from, {
+      settings,
+      signer,
+      customClaims: [...this.customClaims, ...added],
+      extendPayload: [extendPayload, additions.extendPayload].filter((handler) => handler !== undefined),
+      addScopesToPayload
+    })
+  }
+
+  async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
+    const refreshToken = await this.makeRefreshToken(request, user)
+    await this.storeRefreshToken(request, user, refreshToken)
+    return refreshToken
+  }
+
+  /** Makes a refresh token without storing it. @throws {HandlerFailed} where the generator gives no non-empty string */
+  async makeRefreshToken (request: FastifyRequest, user: object): Promise<string> {
+    const { results } = this.of(request)
+    const getter = this.policy.resolved.getters.get('generateRefreshToken')
+    const generate = getter === undefined ? this.#generateRefreshToken : results.get('generateRefreshToken', getter) as GenerateRefreshToken
+    const refreshToken: unknown = await callHost('generateRefreshToken', () => generate(request, user))
+    if (typeof refreshToken !== 'string' || refreshToken === '') throw wrongResult('generateRefreshToken', 'a non-empty string', refreshToken)
+    return refreshToken
+  }
+
+  async storeRefreshToken (request: FastifyRequest, user: object, refreshToken: string): Promise<void> {
+    const { storeRefreshToken } = this.handlers
+    if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing.')
+    const userId = userIdOf(user, this.of(request).settings.userId, 'The caller of generateRefreshToken')
+    await callHost('storeRefreshToken', () => storeRefreshToken(userId, refreshToken, request))
+  }
+
+  verifyToken (token: string): Payload {
+    const { resolved, verifier } = this.policy
+    if (resolved.getters.size > 0) {
+      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request.')
+    }
+    const made = verifier(this.settings, new GetterResults({}))
+    if (made instanceof Promise) throw new RequiredKeysNotFound()
+    if (typeof token !== 'string') throw new InvalidToken()
+    const verified = made(token)
+    if (verified instanceof InvalidToken) throw verified
+    const payload = copyPayload(verified.payload)
+    const refusal = checkClaims(verified.payload, this.settings, secondsNow()) ?? checkCustom(payload, this.customClaims, this.extraVerifications)
+    if (refusal !== undefined) throw refusal
+    return payload
+  }
+
+  isAuthenticated (request: FastifyRequest): boolean { return this.of(request).claims !== null }
+  extractPayload (request: FastifyRequest): Payload | null { return this.of(request).payload }
+  extractUserId (request: FastifyRequest): UserId | null { return this.of(request).userId }
+  extractScopes (request: FastifyRequest): string[] | null { return this.of(request).scopes }
+
+  /** The user of a valid token: what `retrieveUser` gives, or the user id alone. @throws {InvalidUserObject} {HandlerFailed} */
+  async retrieveUser (request: FastifyRequest, payload: Payload, settings: Settings): Promise<object | null> {
+    const { retrieveUser } = this.handlers
+    if (retrieveUser === undefined) return { [settings.userId]: payload[settings.userId] }
+    const user: unknown = await callHost('retrieveUser', () => retrieveUser(request, payload))
+    return user === undefined || user === null ? null : checkUser(user, 'retrieveUser')
+  }
+}

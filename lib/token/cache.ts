@@ -1,0 +1,54 @@
+/**
+ * A bounded memory in two generations: what was used lately is in the young one; when that is full it becomes the old
+ * one, and what nobody asked for since is forgotten. It holds up to twice `size` entries.
+ */
+export class Generations<Key, Value> {
+  readonly #size: number
+  #young = new Map<Key, Value>()
+  #old = new Map<Key, Value>()
+
+  constructor (size: number) {
+    this.#size = size
+  }
+
+  get (key: Key): Value | undefined {
+    const young = this.#young.get(key)
+    if (young !== undefined) return young
+    const old = this.#old.get(key)
+    if (old !== undefined) this.set(key, old)
+    return old
+  }
+
+  set (key: Key, value: Value): void {
+    if (this.#young.size >= this.#size && !this.#young.has(key)) {
+      this.#old = this.#young
+      this.#young = new Map()
+    }
+    this.#young.set(key, value)
+  }
+}
+
+/** The end of a token is a part of its signature, hence as good as random: a hash of it all would cost ten times more. */
+const keyOf = (token: string) => token.slice(-43)
+
+/**
+ * Remembers verified tokens. Only tokens whose signature was right may be put in, so that nobody can push out valid ones
+ * with bad ones.
+ */
+export class TokenCache<Entry extends { readonly token: string }> {
+  readonly #entries: Generations<string, Entry>
+
+  constructor (size: number) {
+    this.#entries = new Generations(size)
+  }
+
+  get (token: string): Entry | undefined {
+    const entry = this.#entries.get(keyOf(token))
+    // The whole token is compared: the same signature below another text is another token.
+    return entry !== undefined && entry.token === token ? entry : undefined
+  }
+
+  set (entry: Entry): void {
+    this.#entries.set(keyOf(entry.token), entry)
+  }
+}

@@ -1,0 +1,148 @@
+/** What goes into a token, and what is asked of a payload after its signature was found right. */
+import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive, type InvalidToken } from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { CustomClaim, ExtraVerification, Payload, UserId } from '../../types/handlers.ts'
+
+type Claims = Readonly<Record<string, unknown>>
+
+/** Seconds: what a Date can hold (ECMA-262 section 21.4.1.1). Beyond it an expiry is no date, and formatting it throws. */
+const maximumDate = 8_640_000_000_000
+
+/** A user id: a non-empty string, a safe integer or a boolean. An object would end up in the host's database query. */
+export function isUserId (value: unknown): value is UserId {
+  return (typeof value === 'string' && value !== '') || Number.isSafeInteger(value) || typeof value === 'boolean'
+}
+
+/** RFC 7519 section 2, NumericDate: seconds, fractions allowed. */
+function isDate (value: unknown): value is number {
+  return typeof value === 'number' && value >= -maximumDate && value <= maximumDate
+}
+
+const refuse = (claim: string, reason: string) => new InvalidClaim(undefined, { claim, reason: `the claim "${claim}" ${reason}` })
+
+/** Own properties only: nothing that a payload does not carry itself may speak for it. */
+function own (payload: Claims, claim: string): unknown {
+  return Object.hasOwn(payload, claim) ? payload[claim] : undefined
+}
+
+function checkTimes (payload: Claims, settings: Settings, now: number, checkExpiry: boolean): InvalidToken | undefined {
+  const exp = own(payload, 'exp')
+  if (exp !== undefined || settings.verifyExp) {
+    if (!isDate(exp)) return refuse('exp', 'is missing or no date')
+    // RFC 7519 section 4.1.4: not accepted on or after the expiration time.
+    if (checkExpiry && settings.verifyExp && now >= exp + settings.leeway) return new TokenExpired(undefined, { reason: '"exp" has passed' })
+  }
+  const nbf = own(payload, 'nbf')
+  if (nbf !== undefined || settings.claimNbf) {
+    if (!isDate(nbf)) return refuse('nbf', 'is missing or no date')
+    if (now < nbf - settings.leeway) return new TokenNotActive(undefined, { reason: '"nbf" is still to come' })
+  }
+  const iat = own(payload, 'iat')
+  return iat === undefined || isDate(iat) ? undefined : refuse('iat', 'is no date')
+}
+
+const isText = (value: unknown) => typeof value === 'string'
+
+function checkParties (payload: Claims, settings: Settings): InvalidToken | undefined {
+  const iss = own(payload, 'iss')
+  if (iss !== undefined && typeof iss !== 'string') return refuse('iss', 'is not a string')
+  if (settings.claimIss !== null && iss !== settings.claimIss) return refuse('iss', 'is missing or of another issuer')
+  const aud = own(payload, 'aud')
+  const audiences = Array.isArray(aud) ? aud : [aud]
+  if (aud !== undefined && !audiences.every(isText)) return refuse('aud', 'is not a string or a list of strings')
+  if (settings.claimAud !== null && !audiences.includes(settings.claimAud)) return refuse('aud', 'is missing or of another audience')
+  return undefined
+}
+
+/**
+ * Asks of a payload what the rules of validity (specification, States and transitions) ask of it, but for the host's
+ * own checks. Decided anew on every request: a remembered token expires like any other.
+ * @param now seconds since 1970
+ * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
+ */
+export function checkClaims (payload: Claims, settings: Settings, now: number, checkExpiry = true): InvalidToken | undefined {
+  return checkTimes(payload, settings, now, checkExpiry) ?? checkParties(payload, settings) ??
+    (isUserId(own(payload, settings.userId)) ? undefined : refuse(settings.userId, 'is missing or no user id'))
+}
+
+/** Only `true` passes. A promise is no answer, and one that rejects must not end the process. */
+function passes (check: () => unknown): boolean {
+  try {
+    const outcome = check()
+    if (outcome instanceof Promise) outcome.catch(() => {})
+    return outcome === true
+  } catch {
+    return false
+  }
+}
+
+/** The host's own checks: every custom claim and every extra verification must say `true`. */
+export function checkCustom (
+  payload: Payload, customClaims: readonly CustomClaim[], extraVerifications: readonly ExtraVerification[]
+): InvalidToken | undefined {
+  for (const claim of customClaims) {
+    if (!Object.hasOwn(payload, claim.key) || !passes(() => claim.verify(payload[claim.key]))) {
+      return refuse(claim.key, 'is missing or was not verified')
+    }
+  }
+  for (const verification of extraVerifications) {
+    if (!passes(() => verification(payload))) {
+      return new InvalidClaim(undefined, { claim: null, reason: `the extra verification "${verification.name}" did not pass` })
+    }
+  }
+  return undefined
+}
+
+/** A private copy of a JSON value, so that what one request changes no other sees. */
+export function copyPayload (payload: Claims): Payload {
+  return copyJson(payload) as Payload
+}
+
+function copyJson (value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(copyJson)
+  const copy: Record<string, unknown> = { ...value }
+  for (const key of Object.keys(copy)) {
+    const member = copy[key]
+    // Defined, not assigned: JSON may have a key named __proto__.
+    if (typeof member === 'object' && member !== null) {
+      Object.defineProperty(copy, key, { value: copyJson(member), enumerable: true, writable: true, configurable: true })
+    }
+  }
+  return copy
+}
+
+/** The user id and the registered claims of a new token. @param now seconds since 1970 */
+export function registeredClaims (userId: UserId, settings: Settings, now: number): Payload {
+  const issued = Math.floor(now)
+  const payload: Payload = { [settings.userId]: userId }
+  if (settings.verifyExp) payload.exp = issued + settings.expirationDelta
+  if (settings.claimNbf) payload.nbf = issued + settings.claimNbfDelta
+  if (settings.claimIat) payload.iat = issued
+  if (settings.claimIss !== null) payload.iss = settings.claimIss
+  if (settings.claimAud !== null) payload.aud = settings.claimAud
+  return payload
+}
+
+/** fast-jwt signs whole seconds only, and leaves out a zero. */
+const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate(value) && value > 0
+
+/**
+ * Checks a finished payload: whatever the host's handlers did to it, no token is made that its own instance would
+ * refuse for a claim that is lost or spoiled, or that names another user.
+ * @throws {MissingRegisteredClaim}
+ */
+export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[]): void {
+  const fail = (claim: string, what: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${what} "${claim}". Check extendPayload and the custom claims.`) }
+  if (own(payload, settings.userId) !== userId) fail(settings.userId, 'lost or changed the user id')
+  const expected = [
+    settings.verifyExp && 'exp', settings.claimNbf && 'nbf', settings.claimIat && 'iat',
+    settings.claimIss !== null && 'iss', settings.claimAud !== null && 'aud', ...required
+  ]
+  for (const claim of expected) if (claim !== false && own(payload, claim) === undefined) fail(claim, 'lacks')
+  for (const claim of ['exp', 'nbf', 'iat']) {
+    if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
+  }
+  const invalid = checkParties(payload, settings)
+  if (invalid !== undefined) fail('claim' in invalid ? String(invalid.claim) : 'iss', 'has a wrong')
+}

@@ -1,0 +1,143 @@
+/**
+ * The fast-jwt signer and verifier of one key. fast-jwt decides whether a signature is right; everything that it lets
+ * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
+ */
+import { isUtf8 } from 'node:buffer'
+import { createSigner, createVerifier } from 'fast-jwt'
+import { InvalidToken } from '../errors.ts'
+import type { Algorithm } from '../settings/schema.ts'
+import { TokenCache } from './cache.ts'
+import type { Key } from './keys.ts'
+
+/** The longest token that is looked at. Longer ones cost time before they can be refused. */
+export const maximumTokenLength = 8192
+
+/** What a verified token holds. The payload is shared by every request with this token: never hand it out, copy it. */
+export interface VerifiedToken {
+  readonly token: string
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+/** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
+export type Verifier = (token: string) => VerifiedToken | InvalidToken
+
+/** Signs a payload, which is copied as JSON. @throws TypeError where the payload has no JSON form */
+export type Signer = (payload: Record<string, unknown>) => string
+
+const alphabet = /^[\w-]+$/
+/** RFC 4648 section 3.5: the last character of a segment, by its length modulo 4, when the bits to spare are zero. */
+const lastCharacters: Record<number, string | undefined> = { 2: 'AQgw', 3: 'AEIMQUYcgkosw048' }
+
+function isCanonical (token: string, start: number, end: number): boolean {
+  const rest = (end - start) % 4
+  return rest === 0 || (lastCharacters[rest]?.includes(token[end - 1]!) ?? false)
+}
+
+/** Where the two dots are, or undefined where a string is not three canonical, non-empty segments of base64url. */
+function findDots (token: string): [number, number] | undefined {
+  if (token.length > maximumTokenLength) return undefined
+  const first = token.indexOf('.')
+  const second = token.indexOf('.', first + 1)
+  if (first < 1 || second < first + 2 || second + 1 === token.length) return undefined
+  if (!isCanonical(token, 0, first) || !isCanonical(token, first + 1, second) || !isCanonical(token, second + 1, token.length)) return undefined
+  // A third dot fails here: it is not of the alphabet.
+  if (!alphabet.test(token.slice(0, first)) || !alphabet.test(token.slice(first + 1, second)) || !alphabet.test(token.slice(second + 1))) return undefined
+  return [first, second]
+}
+
+/** RFC 7515 section 4.1, RFC 8725 sections 3.1 and 3.11. Key hints (kid, jwk, jku, x5u, x5c) are never used, so they may be there. */
+function isHeaderAcceptable (header: Readonly<Record<string, unknown>>, algorithm: Algorithm): boolean {
+  if (!Object.hasOwn(header, 'alg') || header.alg !== algorithm) return false
+  if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'enc') || Object.hasOwn(header, 'b64')) return false
+  if (Object.hasOwn(header, 'typ') && !(typeof header.typ === 'string' && header.typ.toUpperCase() === 'JWT')) return false
+  // A nested token (RFC 7519 section 5.2) says nothing by itself.
+  return !Object.hasOwn(header, 'cty') || (typeof header.cty === 'string' && header.cty.toUpperCase() !== 'JWT')
+}
+
+/**
+ * Runs `create` while V8 captures no stack traces, of which fast-jwt would capture two for every bad token. `Reflect.set`,
+ * because the limit cannot be written where the process runs with frozen intrinsics: then traces are captured, no more.
+ */
+function withoutStackTraces<T> (create: () => T): T {
+  const limit = Error.stackTraceLimit
+  Reflect.set(Error, 'stackTraceLimit', 0)
+  try {
+    return create()
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', limit)
+  }
+}
+
+/** A copy of a token on its own: a part of a string keeps all of it in memory, here a whole Cookie header. */
+const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
+
+function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Verifier {
+  const verifySignature = createVerifier({
+    // Exactly one name in a list: anything else means "whatever this key allows" to fast-jwt.
+    algorithms: [algorithm],
+    key: key.material,
+    complete: true,
+    // Decided in claims.ts, on every request, also for remembered tokens.
+    ignoreExpiration: true,
+    ignoreNotBefore: true
+  })
+  const cache = cacheSize > 0 ? new TokenCache<VerifiedToken>(cacheSize) : undefined
+  /** Headers of issuers hardly ever differ: the last one found acceptable is not looked at again. */
+  let acceptableHeader = ''
+
+  function decode (token: string, first: number, second: number): VerifiedToken | InvalidToken {
+    const { header, payload }: { header: Record<string, unknown>, payload: Record<string, unknown> } = verifySignature(token)
+    const headerText = token.slice(0, first)
+    if (headerText !== acceptableHeader) {
+      if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header, algorithm)) {
+        return new InvalidToken(undefined, { reason: 'the header is not acceptable' })
+      }
+      acceptableHeader = detached(headerText)
+    }
+    if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
+      return new InvalidToken(undefined, { reason: 'the payload is not UTF-8' })
+    }
+    return { token: cache === undefined ? token : detached(token), payload }
+  }
+
+  return function verify (token) {
+    const remembered = cache?.get(token)
+    if (remembered !== undefined) return remembered
+    const dots = findDots(token)
+    if (dots === undefined) return new InvalidToken(undefined, { reason: 'it is not three segments of base64url, or too long' })
+    try {
+      const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
+      if (!(outcome instanceof InvalidToken)) cache?.set(outcome)
+      return outcome
+    } catch {
+      // By exclusion: whatever fast-jwt throws, this token is not acceptable.
+      return new InvalidToken(undefined, { reason: 'the signature, algorithm or form is wrong' })
+    }
+  }
+}
+
+function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
+  const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt })
+  return (payload) => sign(payload)
+}
+
+/** What was built once is used by every instance that has the same key and the same rules, for as long as one does. */
+function shared<Args extends readonly [Algorithm, Key, unknown], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
+  const made = new Map<string, WeakRef<Made>>()
+  const collected = new FinalizationRegistry<string>((id) => { if (made.get(id)?.deref() === undefined) made.delete(id) })
+  return (...args) => {
+    const id = `${args[0]} ${args[1].fingerprint} ${args[2]}`
+    const existing = made.get(id)?.deref()
+    if (existing !== undefined) return existing
+    const fresh = build(...args)
+    made.set(id, new WeakRef(fresh))
+    collected.register(fresh, id)
+    return fresh
+  }
+}
+
+/** The verifier of a key. The last argument: how many verified tokens it remembers; 0 for none. */
+export const verifierOf: (algorithm: Algorithm, key: Key, cacheSize: number) => Verifier = shared(buildVerifier)
+
+/** The signer of a key. The last argument: whether tokens carry `iat`, which fast-jwt would add unasked and otherwise removes. */
+export const signerOf: (algorithm: Algorithm, key: Key, issuedAt: boolean) => Signer = shared(buildSigner)

@@ -1,0 +1,23 @@
+/** What signs where no secret is set: never a built-in value, which everyone could read. */
+import { randomBytes } from 'node:crypto'
+import { InvalidConfiguration } from '../errors.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import { isHmac } from './keys.ts'
+import { verifyingNames } from './keyring.ts'
+
+let processSecret: Buffer | undefined
+
+/**
+ * Gives settings without a secret the random one of this process, which all its instances share.
+ * @throws {InvalidConfiguration} with NODE_ENV=production, where tokens must outlive a restart and pass between processes
+ */
+export function withDefaultSecret (given: Resolved): { resolved: Resolved, isDefaultSecret: boolean } {
+  const { settings: { algorithm }, keys, getters } = given
+  const isGiven = getters.has('algorithm') || verifyingNames(algorithm).some((name) => keys[name] !== undefined || getters.has(name))
+  if (isGiven || !isHmac(algorithm)) return { resolved: given, isDefaultSecret: false }
+  if (process.env.NODE_ENV === 'production') {
+    throw new InvalidConfiguration('"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process.')
+  }
+  processSecret ??= randomBytes(64)
+  return { resolved: { ...given, keys: { ...keys, secret: processSecret } }, isDefaultSecret: true }
+}

@@ -1,0 +1,141 @@
+/** Where a request may carry a token, and in which order it is looked for. Says what was found and where. */
+import {
+  InvalidAuthorizationHeader, InvalidToken, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg,
+  type TokenAuthError
+} from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
+
+export type TokenSource = 'header' | 'cookie' | 'query'
+
+export interface FoundToken {
+  readonly token: string
+  readonly source: TokenSource
+}
+
+/** The parts of a request that may carry a token; a Node.js request has them. */
+export interface TokenCarrier {
+  readonly url?: string | undefined
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly rawHeaders: readonly string[]
+}
+
+/** How often a header was sent. Node.js keeps the first of two Authorization headers and says nothing of the other. */
+function isRepeated (name: string, rawHeaders: readonly string[]): boolean {
+  let seen = false
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const candidate = rawHeaders[index]!
+    if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue
+    if (seen) return true
+    seen = true
+  }
+  return false
+}
+
+const space = 32
+
+function readHeader (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError {
+  const name = settings.authorizationHeader.toLowerCase()
+  const value = carrier.headers[name]
+  if (value === undefined || value === '') return new MissingAuthorizationHeader()
+  if (typeof value !== 'string' || isRepeated(name, carrier.rawHeaders)) return new InvalidAuthorizationHeader()
+  const prefix = settings.authorizationHeaderPrefix
+  if (prefix === '') return { token: value, source: 'header' }
+  const { length } = prefix
+  const scheme = value.slice(0, length)
+  // RFC 9110 section 11.1: the scheme is compared case-insensitively. Nearly always it is spelled as expected.
+  const ours = (scheme === prefix || scheme.toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
+  if (!ours) return new InvalidAuthorizationHeader(undefined, { foreign: true })
+  let start = length
+  while (value.charCodeAt(start) === space) start++
+  if (start === value.length) return new InvalidAuthorizationHeader()
+  return { token: value.slice(start), source: 'header' }
+}
+
+/** The values of one cookie in a Cookie header, as they stand there (RFC 6265 section 4.2.1). Parsers keep one of two and do not say so. */
+function cookieValues (header: string, name: string): string[] {
+  const values: string[] = []
+  for (let start = 0; start < header.length;) {
+    let end = header.indexOf(';', start)
+    if (end === -1) end = header.length
+    const equals = header.indexOf('=', start)
+    if (equals !== -1 && equals < end && header.slice(start, equals).trim() === name) values.push(header.slice(equals + 1, end).trim())
+    start = end + 1
+  }
+  return values
+}
+
+/** One value of a source: none or an empty one is undefined; several are an error, because it is not ours to choose. */
+function single (values: readonly string[]): string | undefined | InvalidToken {
+  if (values.length > 1) return new InvalidToken(undefined, { reason: 'it was sent more than once' })
+  return values[0] === '' ? undefined : values[0]
+}
+
+/** The value of a cookie, undefined where it is missing or empty, an error where it is there twice. */
+export function readCookie (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+  const header = carrier.headers.cookie
+  return typeof header === 'string' ? single(cookieValues(header, name)) : undefined
+}
+
+/** The value of a query parameter, undefined where it is missing or empty, an error where it is there twice. */
+export function readQuery (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+  // From the URL itself: a route's schema may strip or rewrite the parsed query before a guard runs.
+  const url = carrier.url ?? ''
+  const start = url.indexOf('?')
+  return start === -1 ? undefined : single(new URLSearchParams(url.slice(start + 1)).getAll(name))
+}
+
+function readTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | InvalidToken {
+  const value = readCookie(carrier, settings.cookieAccessTokenName)
+  if (!settings.cookieSplit || typeof value !== 'string') return value
+  const signature = readCookie(carrier, settings.cookieSplitSignatureName)
+  return typeof signature === 'string' ? `${value}.${signature}` : signature
+}
+
+/**
+ * Looks for a value in the cookie (with `cookieSet`), then in the query string (with `queryStringSet`). A value that is
+ * there ends the search, whatever it is worth; where it is missing, a strict source ends it with its error.
+ * @returns undefined where the search goes on elsewhere
+ */
+function searchCookieAndQuery (
+  settings: Settings, cookie: () => string | undefined | InvalidToken, query: () => string | undefined | InvalidToken
+): FoundToken | TokenAuthError | undefined {
+  if (settings.cookieSet) {
+    const found = cookie()
+    if (typeof found === 'string') return { token: found, source: 'cookie' }
+    if (found !== undefined) return found
+    if (settings.cookieStrict) return new MissingAuthorizationCookie()
+  }
+  if (settings.queryStringSet) {
+    const found = query()
+    if (typeof found === 'string') return { token: found, source: 'query' }
+    if (found !== undefined) return found
+    if (settings.queryStringStrict) return new MissingAuthorizationQueryArg()
+  }
+  return undefined
+}
+
+/** The access token of a request and where it was, or the refusal. */
+export function extractToken (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError {
+  if (settings.cookieSet || settings.queryStringSet) {
+    const found = searchCookieAndQuery(settings,
+      () => readTokenCookie(carrier, settings), () => readQuery(carrier, settings.queryStringAccessTokenName))
+    if (found !== undefined) return found
+  }
+  return readHeader(carrier, settings)
+}
+
+/** The refresh token of a request outside its body, or the refusal; undefined where the body is to be looked at. */
+export function extractRefreshToken (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError | undefined {
+  return searchCookieAndQuery(settings,
+    () => decoded(readCookie(carrier, settings.cookieRefreshTokenName)), () => readQuery(carrier, settings.queryStringRefreshTokenName))
+}
+
+/** A cookie of ours is percent-encoded when it is set, since a host's generator may make any string. */
+function decoded (value: string | undefined | InvalidToken): string | undefined | InvalidToken {
+  if (typeof value !== 'string' || !value.includes('%')) return value
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}

@@ -1,0 +1,48 @@
+/** User objects: a mapping with the user id, or an object that has one and says by `toDict()` (or `toJSON()`) what it shows. */
+import { callHost } from './authentication.ts'
+import { InvalidUserObject } from './errors.ts'
+import { typeName } from './settings/check.ts'
+import { isUserId } from './token/claims.ts'
+import type { UserId } from '../types/handlers.ts'
+
+const serializers = ['toDict', 'toJSON'] as const
+
+/** A plain object of any realm: its prototype is null or the root of a prototype chain. */
+function isMapping (value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && !Array.isArray(value))
+}
+
+const serializerOf = (user: object) => serializers.find((name) => typeof Reflect.get(user, name) === 'function')
+
+/**
+ * Checks that a handler gave a user object.
+ * @throws {InvalidUserObject}
+ */
+export function checkUser (user: unknown, handler: string): object {
+  if (typeof user === 'object' && user !== null && (isMapping(user) || serializerOf(user) !== undefined)) return user
+  const found = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an object of a class without toDict() or toJSON()' : typeName(user)
+  throw new InvalidUserObject(`${handler} must return a plain object, or an object with toDict(); it returned ${found}.`)
+}
+
+/**
+ * The user id of a user object.
+ * @param key the setting `userId`
+ * @throws {InvalidUserObject}
+ */
+export function userIdOf (user: unknown, key: string, handler: string): UserId {
+  const checked = checkUser(user, handler)
+  // A mapping must have the id itself; an object of a class may compute it.
+  const id: unknown = isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key)
+  if (isUserId(id)) return id
+  throw new InvalidUserObject(`${handler} must return a user whose "${key}" is a non-empty string, a safe integer or a boolean; it is ${typeName(id)}. The setting "userId" names the property.`)
+}
+
+/** What a user shows of itself: the result of `toDict()` or `toJSON()`, or the mapping itself. @throws {InvalidUserObject} */
+export async function serializeUser (user: object): Promise<object> {
+  const serializer = serializerOf(user)
+  if (serializer === undefined) return user
+  const shown: unknown = await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
+  if (typeof shown === 'object' && shown !== null && !Array.isArray(shown)) return shown
+  throw new InvalidUserObject(`${serializer}() of a user must return an object; it returned ${typeName(shown)}.`)
+}

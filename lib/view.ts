@@ -1,0 +1,83 @@
+/** Class views: additional endpoints under the prefix, as classes. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Guard, TokenAuthInstance } from '../types/instance.ts'
+import { InvalidClassViews } from './errors.ts'
+import type { Responses } from './responses.ts'
+import { typeName } from './settings/check.ts'
+import type { Settings } from './settings/schema.ts'
+
+export const viewMethods = ['get', 'post', 'put', 'patch', 'delete', 'options'] as const
+export type ViewMethod = typeof viewMethods[number]
+
+/** What a view is constructed with. */
+export interface ViewContext {
+  readonly instance: TokenAuthInstance<object>
+}
+
+/**
+ * The methods of a view become routes. A method returns what is sent; one that returns nothing, and sends nothing,
+ * answers 204 with an empty body, as a browser's preflight wants it from `options`.
+ */
+export interface View {
+  get? (request: FastifyRequest, reply: FastifyReply): unknown
+  post? (request: FastifyRequest, reply: FastifyReply): unknown
+  put? (request: FastifyRequest, reply: FastifyReply): unknown
+  patch? (request: FastifyRequest, reply: FastifyReply): unknown
+  delete? (request: FastifyRequest, reply: FastifyReply): unknown
+  options? (request: FastifyRequest, reply: FastifyReply): unknown
+}
+
+/** The base of a class view. */
+export class View {
+  /** The instance of the plugin that the view belongs to. */
+  readonly instance: TokenAuthInstance<object>
+  /** Its settings. */
+  readonly config: Readonly<Settings>
+  /** What renders its answers. */
+  readonly responses: Responses
+  /** Guards of single methods: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. */
+  readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] } = {}
+
+  constructor ({ instance }: ViewContext) {
+    this.instance = instance
+    this.config = instance.settings
+    this.responses = instance.responses
+  }
+}
+
+/** One method of a view, ready to become a route. */
+export interface ViewRoute {
+  readonly path: string
+  readonly method: ViewMethod
+  readonly guards: readonly Guard[]
+  readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
+}
+
+const expected = 'must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View'
+
+function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
+  const [path, ViewClass]: unknown[] = Array.isArray(entry) && entry.length === 2 ? entry : []
+  if (typeof path !== 'string' || !path.startsWith('/') || typeof ViewClass !== 'function' || !(ViewClass.prototype instanceof View)) {
+    throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} is not.`)
+  }
+  const view: View = Reflect.construct(ViewClass, [context])
+  for (const method of Object.keys(view.guards)) {
+    if (!viewMethods.some((name) => name === method && typeof view[name] === 'function')) {
+      throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have.`)
+    }
+  }
+  const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({
+    path,
+    method,
+    guards: [view.guards[method] ?? []].flat(),
+    handler: view[method]!.bind(view)
+  }))
+  if (routes.length === 0) throw new InvalidClassViews(`The view ${ViewClass.name} has none of the methods ${viewMethods.join(', ')}.`)
+  return routes
+}
+
+/** Reads and constructs class views. @throws {InvalidClassViews} */
+export function readClassViews (sources: unknown, context: ViewContext): ViewRoute[] {
+  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`)
+  return sources.flatMap((entry: unknown, index) => readView(entry, index, context))
+}

@@ -1,0 +1,35 @@
+/** What `register()` warns of: settings that are allowed and dangerous. Each has a number, so that it can be looked up and silenced. */
+import type { Settings } from './settings/schema.ts'
+
+const texts = {
+  W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret" (or SERVICE_JWT_SECRET); with NODE_ENV=production this is an error.',
+  W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
+  W03: '"doProtection" is false: every request passes every guard.',
+  W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked.',
+  W05: '"queryStringSet" is true: tokens in URLs end up in logs, histories and Referer headers (RFC 6750 section 2.3). Log requests with the serializer "redactedRequest" of this package.',
+  W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime.',
+  W07: '"debug" is true in production: refusals tell clients which check failed.',
+  W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token.',
+  W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.'
+} as const
+
+export type WarningCode = keyof typeof texts
+
+/** Warns once for one registration, as Node.js does: `process.on('warning')` sees it, `--no-warnings` silences it. */
+export function warn (code: WarningCode, instanceName: string): void {
+  process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
+}
+
+/** The warnings that settings alone deserve. */
+export function warnOfSettings (settings: Settings): void {
+  const findings: Partial<Record<WarningCode, boolean>> = {
+    W03: !settings.doProtection,
+    W04: !settings.verifyExp,
+    W05: settings.queryStringSet,
+    W06: settings.verifyExp && settings.leeway >= settings.expirationDelta,
+    W07: settings.debug && process.env.NODE_ENV === 'production',
+    W08: settings.cookieSet && !settings.cookieHttponly && !settings.cookieSplit,
+    W09: settings.cookieSet && settings.cookieSamesite === 'none'
+  }
+  for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
+}

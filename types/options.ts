@@ -1,0 +1,37 @@
+import type { Authentication } from '../lib/authentication.ts'
+import type { Responses } from '../lib/responses.ts'
+import type { View, ViewContext } from '../lib/view.ts'
+import type { CustomClaimSource, ExtraVerification, Handlers } from './handlers.ts'
+import type { ClaimsOf, InstanceName, UserOf } from './registry.ts'
+import type { SettingGetters, SettingSetters, SettingValues } from './settings.ts'
+
+type Optional<T> = { [K in keyof T]?: T[K] | undefined }
+
+/** What a configuration class may have: settings as properties, `set<Setting>` and `get<Setting>`. */
+export type ConfigurationMembers<User extends object> = SettingValues<User> & SettingSetters<User> & SettingGetters<User>
+
+/** A view and its path below `urlPrefix`. */
+export type ClassView = readonly [path: string, view: new (context: ViewContext) => View]
+
+/** The options of a registration for users and claims of your own types. */
+export interface InstanceOptions<User extends object, Claims extends object> extends
+  Optional<Handlers<User, Claims>>, SettingValues<User>, SettingSetters<User>, SettingGetters<User> {
+  /** Claims of your own, in every token. */
+  customClaims?: readonly CustomClaimSource<User>[] | undefined
+  /** Checks of the whole payload after all others. */
+  extraVerifications?: readonly ExtraVerification<Claims>[] | undefined
+  /** Additional endpoints under `urlPrefix`. */
+  classViews?: readonly ClassView[] | undefined
+  /** Settings as a class. */
+  configurationClass?: (new () => ConfigurationMembers<User>) | undefined
+  /** Handlers as methods of a class. */
+  authenticationClass?: (new () => Authentication<User, Claims>) | undefined
+  /** What the endpoints answer, as methods of a class. */
+  responsesClass?: (new () => Responses<User, Claims>) | undefined
+}
+
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>>, 'instanceName'> &
+  ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
+
+/** The options of a registration. `instanceName` decides of which users and claims they speak. */
+export type TokenAuthOptions = { [Name in InstanceName]: OptionsOf<Name> }[InstanceName]

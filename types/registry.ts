@@ -1,0 +1,34 @@
+import type { RequestTokenAuth, TokenAuthInstance } from './instance.ts'
+
+/**
+ * The names of your instances, and the types of their users and claims. Declare them once:
+ *
+ * ```ts
+ * declare module 'fastify-token-auth' {
+ *   interface TokenAuthInstances {
+ *     tokenAuth: { user: Customer }
+ *     staffAuth: { user: Employee, claims: { department: string } }
+ *   }
+ * }
+ * ```
+ */
+export interface TokenAuthInstances {}
+
+/** The names that are declared, and the default one. */
+export type InstanceName = 'tokenAuth' | Extract<keyof TokenAuthInstances, string>
+
+type Declared<Name extends string> = Name extends keyof TokenAuthInstances ? TokenAuthInstances[Name] : unknown
+
+/** The user type of an instance; where none is declared, any mapping. */
+export type UserOf<Name extends string> = Declared<Name> extends { user: infer User extends object } ? User : Record<string, unknown>
+
+/** The type of the claims of an instance's tokens; where none is declared, any. */
+export type ClaimsOf<Name extends string> = Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
+
+type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>> }
+type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>> }
+
+declare module 'fastify' {
+  interface FastifyInstance extends Instances {}
+  interface FastifyRequest extends RequestInstances {}
+}
