@@ -72,4 +72,3 @@ export async function callHost<T> (name: string, call: () => T): Promise<Awaited
 export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
   return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
 }
-

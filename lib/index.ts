@@ -3,11 +3,12 @@ import { Authentication } from './authentication.ts'
 import * as errors from './errors.ts'
 import { injectUser, protect, scoped } from './guards.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
+import { requestSerializer } from './request-serializer.ts'
 import { Responses } from './responses.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './view.ts'
 
-const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, scoped }
+const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
 export const tokenAuth = Object.assign(plugin, named)
@@ -15,7 +16,7 @@ Object.assign(tokenAuth, { tokenAuth, default: tokenAuth })
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './errors.ts'
-export { Authentication, Configuration, initialize, injectUser, protect, Responses, scoped, View }
+export { Authentication, Configuration, initialize, injectUser, protect, requestSerializer, Responses, scoped, View }
 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './responses.ts'

@@ -71,6 +71,7 @@ export function refreshEndpoint (instance: TokenAuth): Endpoint {
         401: { description: 'The access token or the refresh token was refused.', ...errorSchema }
       }
     },
+    isBodyOptional: true,
     handler: (request, reply) => refresh(instance, request, reply)
   }
 }

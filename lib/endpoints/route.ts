@@ -16,6 +16,8 @@ export interface Endpoint {
   /** Path below `urlPrefix`. */
   readonly path: string
   readonly schema: EndpointSchema
+  /** In cookie mode, refresh needs no body. */
+  readonly isBodyOptional?: boolean
   readonly preHandler?: Guard[]
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
@@ -34,19 +36,27 @@ export const noStore: onRequestHookHandler = function (_request, reply, done) {
   done()
 }
 
+/** Writes a body. Errors of Fastify itself come here too, where a route documents their status. */
+function serialize (body: unknown): string {
+  if (!(body instanceof Error)) return JSON.stringify(body)
+  const { statusCode, code, error, message } = body as Error & { statusCode?: number, code?: string, error?: string }
+  return JSON.stringify({ statusCode, code, error, message })
+}
+
 /**
  * The bodies of these routes are checked and written here, not by the application's compilers: those may expect schemas
  * of another library, and a host that replaces them must not change what an endpoint accepts. The schemas stay as what
  * documents the routes.
  */
-const compilers = {
-  validatorCompiler: ({ httpPart }: { httpPart?: string | undefined }) => (data: unknown) => {
-    const isBody = httpPart === 'body'
-    // No body at all is for the handler to judge: in cookie mode, refresh needs none.
-    const accepted = !isBody || data === undefined || (typeof data === 'object' && data !== null && !Array.isArray(data))
-    return accepted ? { value: data } : { error: new Error('body must be a JSON object') }
-  },
-  serializerCompiler: () => JSON.stringify
+function compilers ({ isBodyOptional = false }: Endpoint) {
+  return {
+    validatorCompiler: ({ httpPart }: { httpPart?: string | undefined }) => (data: unknown) => {
+      // Fastify gives null for no body at all, too.
+      const accepted = httpPart !== 'body' || (data === null ? isBodyOptional : typeof data === 'object' && !Array.isArray(data))
+      return accepted ? { value: data } : { error: new Error('body must be a JSON object') }
+    },
+    serializerCompiler: () => serialize
+  }
 }
 
 /** A schema that documents nothing. */
@@ -75,7 +85,7 @@ export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endp
       url,
       // The second spelling is the same operation: documented once.
       schema: index === 0 ? endpoint.schema : hidden(endpoint.schema),
-      ...compilers,
+      ...compilers(endpoint),
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
       onRequest: noStore,
       ...(endpoint.preHandler !== undefined && { preHandler: endpoint.preHandler }),

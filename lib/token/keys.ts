@@ -198,4 +198,3 @@ export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
   throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other.')
 }
-

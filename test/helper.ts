@@ -1,0 +1,144 @@
+/** What every test needs: an application with the plugin, keys, and tokens that say what a test wants them to say. */
+import Fastify, { type FastifyInstance, type FastifyServerOptions, type LightMyRequestResponse } from 'fastify'
+import { createHmac, generateKeyPairSync, sign as signBytes, constants, type KeyObject } from 'node:crypto'
+import type { Test } from 'tap'
+import tokenAuth, { AuthenticationFailed, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
+
+/** Long enough for every HS algorithm. */
+export const secret = 'a secret for tests only, of more than sixty-four bytes: 0123456789'
+export const otherSecret = 'another secret for tests, of more than sixty-four bytes: 0123456789'
+
+export const algorithms: readonly Algorithm[] = [
+  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
+]
+
+export interface Pair { publicKey: string, privateKey: string }
+
+const pem = (pair: { publicKey: KeyObject, privateKey: KeyObject }): Pair => ({
+  publicKey: pair.publicKey.export({ type: 'spki', format: 'pem' }).toString(),
+  privateKey: pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+})
+const pairs = new Map<string, Pair>()
+
+function remember (id: string, make: () => Pair): Pair {
+  const pair = pairs.get(id) ?? make()
+  pairs.set(id, pair)
+  return pair
+}
+
+export const rsaPair = (modulusLength = 2048, which = 0) =>
+  remember(`rsa ${modulusLength} ${which}`, () => pem(generateKeyPairSync('rsa', { modulusLength })))
+export const ecPair = (namedCurve: string, which = 0) =>
+  remember(`ec ${namedCurve} ${which}`, () => pem(generateKeyPairSync('ec', { namedCurve })))
+
+const curves: Partial<Record<Algorithm, string>> = { ES256: 'prime256v1', ES384: 'secp384r1', ES512: 'secp521r1' }
+
+/** The key options of an algorithm: a secret, or both halves of a pair. The same at every call. */
+export function keysFor (algorithm: Algorithm): { algorithm: Algorithm, secret: string } | { algorithm: Algorithm } & Pair {
+  if (algorithm.startsWith('HS')) return { algorithm, secret }
+  const curve = curves[algorithm]
+  return { algorithm, ...(curve === undefined ? rsaPair() : ecPair(curve)) }
+}
+
+/** Seconds since 1970. */
+export const now = () => Math.floor(Date.now() / 1000)
+
+const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** The signature of `<header>.<payload>`, made with node:crypto and nothing of ours. */
+export function signature (input: string, algorithm: Algorithm, key: string): string {
+  const hash = `sha${algorithm.slice(2)}`
+  if (algorithm.startsWith('HS')) return createHmac(hash, key).update(input).digest('base64url')
+  if (algorithm.startsWith('ES')) return signBytes(hash, Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')
+  const padding = algorithm.startsWith('PS') ? constants.RSA_PKCS1_PSS_PADDING : constants.RSA_PKCS1_PADDING
+  const saltLength = constants.RSA_PSS_SALTLEN_DIGEST
+  return signBytes(hash, Buffer.from(input), { key, padding, ...(algorithm.startsWith('PS') && { saltLength }) }).toString('base64url')
+}
+
+export interface Forgery {
+  algorithm?: Algorithm
+  /** The secret, or the private key. */
+  key?: string
+  /** Members added to the header `{ alg, typ: 'JWT' }`; undefined ones are left out. */
+  header?: Record<string, unknown>
+}
+
+/** A token with any payload and header, validly signed unless told otherwise. */
+export function forge (payload: unknown, { algorithm = 'HS256', key = secret, header = {} }: Forgery = {}): string {
+  const input = `${encode({ alg: algorithm, typ: 'JWT', ...header })}.${encode(payload)}`
+  return `${input}.${signature(input, algorithm, key)}`
+}
+
+/** The payload of a token that the default settings accept. */
+export const claims = (extra: Record<string, unknown> = {}) => ({ user_id: 1, exp: now() + 1800, ...extra })
+
+export const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+/** What a token says, without any verification. */
+export function payloadOf (token: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
+}
+export function headerOf (token: string): Record<string, unknown> {
+  return JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
+}
+
+export const users = [
+  { user_id: 1, username: 'ada', password: 'lovelace' },
+  { user_id: 2, username: 'grace', password: 'hopper' }
+]
+
+/** The handler of most hosts: a user by name and password, or a refusal. */
+export const authenticate: NonNullable<TokenAuthOptions['authenticate']> = async ({ body }) => {
+  const { username, password } = body as { username?: unknown, password?: unknown }
+  const user = users.find((candidate) => candidate.username === username && candidate.password === password)
+  if (user === undefined) throw new AuthenticationFailed('User not found.')
+  return user
+}
+
+/** An application that is closed when the test ends. */
+export function host (t: Test, options: FastifyServerOptions = {}): FastifyInstance {
+  const app = Fastify(options)
+  t.teardown(() => app.close())
+  return app
+}
+
+/** An application with the plugin registered; `secret` and `authenticate` are given unless the options say otherwise. */
+export async function build (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+  const app = host(t, server)
+  await app.register(tokenAuth, { secret, authenticate, ...options })
+  return app
+}
+
+/** An in-memory store of refresh tokens, as handlers. */
+export function refreshStore () {
+  const stored = new Map<unknown, string>()
+  return {
+    stored,
+    refreshTokenEnabled: true,
+    storeRefreshToken: async (userId: unknown, token: string) => { stored.set(userId, token) },
+    retrieveRefreshToken: async (userId: unknown) => stored.get(userId)
+  }
+}
+
+/** Logs in. */
+export async function login (app: FastifyInstance, { username = 'ada', password = 'lovelace', url = '/auth' } = {}): Promise<LightMyRequestResponse> {
+  return await app.inject({ method: 'POST', url, payload: { username, password } })
+}
+
+/** Collects the warnings of this process with a code of ours, until the test ends. */
+export function warnings (t: Test): string[] {
+  const codes: string[] = []
+  const listener = (warning: Error & { code?: string }) => { if (warning.code?.startsWith('TOKEN_AUTH_')) codes.push(warning.code) }
+  process.on('warning', listener)
+  t.teardown(() => process.off('warning', listener))
+  return codes
+}
+
+/** Sets the clock of this process until the test ends. @param at seconds since 1970 */
+export function setClock (t: Test, at: number): (seconds: number) => void {
+  const real = Date.now
+  let current = at
+  Date.now = () => current * 1000
+  t.teardown(() => { Date.now = real })
+  return (seconds) => { current = seconds }
+}
