@@ -28,7 +28,7 @@ function decide (auth: RequestAuth, request: FastifyRequest, check: Check | unde
 
 /** RFC 6750 section 5.3: what was asked for with a token in the URL must not stay in a cache. */
 function allow (auth: RequestAuth, reply: FastifyReply): void {
-  if (auth.settings.queryStringSet && auth.source === 'query') reply.header('cache-control', 'no-store')
+  if (auth.foundIn === 'query') reply.header('cache-control', 'no-store')
 }
 
 /** Makes the hook of one guard. */
@@ -153,10 +153,14 @@ function isWithoutToken (refusal: TokenAuthError): boolean {
     refusal instanceof MissingAuthorizationQueryArg || (refusal instanceof InvalidAuthorizationHeader && refusal.foreign)
 }
 
+function checkRouteHandler (handler: unknown): void {
+  if (typeof handler !== 'function') throw new InvalidConfiguration('injectUser() needs a route handler (request, reply, user).')
+}
+
 export function makeInjection<Route extends object> (
   instance: TokenAuth, policy: Policy | undefined, handler: UserRouteHandler<object, Route>
 ): InjectedRouteHandler<Route> {
-  if (typeof handler !== 'function') throw new InvalidConfiguration('injectUser() needs a route handler (request, reply, user).')
+  checkRouteHandler(handler)
   const injected: InjectedRouteHandler = async function (request, reply) {
     // Without overrides of its own it goes by what a guard of the route found out.
     const auth = policy === undefined ? instance.of(request) : instance.enter(request, policy)
@@ -249,8 +253,8 @@ export function injectUser<Route extends object> (
 ): InjectedRouteHandler<Route> {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
-  const given = Object.values(options).some((value) => value !== undefined)
-  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler, given ? options : undefined))
+  checkRouteHandler(handler)
+  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
     let own: InjectedRouteHandler<Route>
     try {

@@ -154,6 +154,11 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     return this.#isValid() ? this.#source! : null
   }
 
+  /** As {@link source}, for a guard: where the token was found that let the request pass; null where none was asked for. */
+  get foundIn (): TokenSource | null {
+    return this.#source ?? null
+  }
+
   user (): Promise<object | null> {
     this.#user ??= this.#retrieveUser()
     return this.#user

@@ -94,6 +94,12 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return fresh
   }
 
+  /** A request under the settings of the registration, without a change to what its guard left: that is whom the route was opened for. */
+  #registered (request: FastifyRequest): RequestAuth {
+    const known = this.of(request)
+    return known.policy === this.policy ? known : new RequestAuth(this, request, this.policy, known.results, null)
+  }
+
   /** Answers a refusal, or throws what the host's error handler is to see. */
   refuse (request: FastifyRequest, reply: FastifyReply, error: unknown, auth: RequestAuth): MaybePromise<unknown> {
     if (!(error instanceof TokenAuthError) || error instanceof HandlerFailed || auth.settings.onRefusal === 'throw') throw error
@@ -110,13 +116,14 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeScopedGuard(this, this.policyOf(overrides), scopes, { requireAll, requireAllActions })
   }
 
-  injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides?: GuardOptions): InjectedRouteHandler<Route> {
-    return makeInjection(this, overrides === undefined ? undefined : this.policyOf(overrides), handler)
+  injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides: GuardOptions = {}): InjectedRouteHandler<Route> {
+    const overridden = Object.values(overrides).some((value) => value !== undefined)
+    return makeInjection(this, overridden ? this.policyOf(overrides) : undefined, handler)
   }
 
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
     const { request } = additions
-    const auth = request === undefined ? undefined : this.enter(request, this.policy)
+    const auth = request === undefined ? undefined : this.#registered(request)
     if (auth === undefined && this.policy.resolved.getters.size > 0) {
       throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".')
     }
@@ -163,11 +170,10 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   verifyToken (token: string): Payload {
     const { resolved, verifier } = this.policy
-    if (resolved.getters.size > 0) {
+    const made = resolved.getters.size === 0 && verifier(this.settings, new GetterResults({}))
+    if (made === false || made instanceof Promise) {
       throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request.')
     }
-    const made = verifier(this.settings, new GetterResults({}))
-    if (made instanceof Promise) throw new RequiredKeysNotFound()
     if (typeof token !== 'string') throw new InvalidToken()
     const verified = made(token)
     if (verified instanceof InvalidToken) throw verified

@@ -4,6 +4,14 @@ import { createHmac, generateKeyPairSync, sign as signBytes, constants, type Key
 import type { Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
 
+/** Names for tests with several instances; users and claims may be any. */
+declare module '../types/registry.ts' {
+  interface TokenAuthInstances {
+    staff: unknown
+    partner: unknown
+  }
+}
+
 /** Long enough for every HS algorithm. */
 export const secret = 'a secret for tests only, of more than sixty-four bytes: 0123456789'
 export const otherSecret = 'another secret for tests, of more than sixty-four bytes: 0123456789'

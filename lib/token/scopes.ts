@@ -67,7 +67,11 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
     const isValid = granted.some((candidate) => satisfies(scope, candidate, requireAllActions))
-    return override === undefined ? isValid : override(isValid, text, texts, requireAllActions) === true
+    if (override === undefined) return isValid
+    const decision = override(isValid, text, texts, requireAllActions)
+    // A promise is no answer, and one that rejects must not end the process.
+    if (decision instanceof Promise) decision.catch(() => {})
+    return decision === true
   }
   // Every decision is asked for, also where one is enough: the host may count on its validator being called.
   const decisions = requirements.map(isMet)
