@@ -111,6 +111,21 @@ function computedRequirements (from: string, scopes: unknown): Requirement[] {
   throw new InvalidScopes(`${from} must give a well-formed scope, or a non-empty list of them.`)
 }
 
+/** Decides once for each remembered token, where the decision follows from the token alone. */
+function rememberDecisions (decide: (auth: RequestAuth) => boolean): (auth: RequestAuth) => boolean {
+  const decisions = new WeakMap<object, boolean>()
+  return (auth) => {
+    const { remembered } = auth
+    if (remembered === null) return decide(auth)
+    let decision = decisions.get(remembered)
+    if (decision === undefined) {
+      decision = decide(auth)
+      decisions.set(remembered, decision)
+    }
+    return decision
+  }
+}
+
 export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: RequiredScopes, options: ScopeOptions): Guard {
   const { destructureScopes, overrideScopeValidator } = instance.handlers
   const rules = {
@@ -118,23 +133,28 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
     requireAllActions: checkFlag('requireAllActions', options.requireAllActions),
     override: overrideScopeValidator
   }
-  const compare = (auth: RequestAuth, requirements: readonly Requirement[]): Refusal => {
+  const areEnough = (auth: RequestAuth, requirements: readonly Requirement[]): boolean => {
     const { claims, settings: { scopesName } } = auth
     const claim = claims !== null && Object.hasOwn(claims, scopesName) ? claims[scopesName] : undefined
-    let enough: boolean
     try {
-      enough = areScopesEnough(requirements, claim, rules)
+      return areScopesEnough(requirements, claim, rules)
     } catch (error) {
       throw hostError('overrideScopeValidator', error)
     }
-    if (enough) return null
+  }
+  const conclude = (auth: RequestAuth, requirements: readonly Requirement[], isEnough: boolean): Refusal => {
+    if (isEnough) return null
     const refusal = new InsufficientScope(undefined, { required: requirements.map(({ text }) => text) })
     if (auth.settings.debug) refusal.detail = 'the scopes of the token are not enough'
     return refusal
   }
 
   const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
-  if (fixed !== undefined && destructureScopes === undefined) return hook(instance, policy, (auth) => compare(auth, fixed))
+  if (fixed !== undefined && destructureScopes === undefined) {
+    const isPure = overrideScopeValidator === undefined && !policy.resolved.getters.has('scopesName')
+    const decide = isPure ? rememberDecisions((auth) => areEnough(auth, fixed)) : (auth: RequestAuth) => areEnough(auth, fixed)
+    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)))
+  }
   return hook(instance, policy, async (auth, request) => {
     let requirements = typeof scopes === 'function'
       ? computedRequirements('The function given to scoped()', await callHost('scopes', () => scopes(request)))
@@ -143,7 +163,7 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
       const texts = requirements.map(({ text }) => text)
       requirements = computedRequirements('destructureScopes', await callHost('destructureScopes', () => destructureScopes(texts)))
     }
-    return compare(auth, requirements)
+    return conclude(auth, requirements, areEnough(auth, requirements))
   })
 }
 

@@ -69,13 +69,15 @@ function prepareKey<Made> (
   }
 }
 
+/** Whether tokens are signed with settings: an instance with endpoints must, one without may, a guard never does. */
+export type Issuing = 'must' | 'may' | 'never'
+
 /**
  * Prepares settings for requests.
- * @param issues whether tokens are signed with them: the instance itself does, its guards do not
  * @throws {RequiredKeysNotFound} where a key is missing
  * @throws {InvalidConfiguration} where a key is not fit, or a redirect target is none
  */
-export function preparePolicy (resolved: Resolved, issues: boolean, computed: ComputedKeys, redirect: RedirectOptions = {}): Policy {
+export function preparePolicy (resolved: Resolved, issues: Issuing, computed: ComputedKeys, redirect: RedirectOptions = {}): Policy {
   const { settings, keys, getters } = resolved
   const { algorithm } = settings
   const isComputed = (names: readonly KeySetting[]) => getters.has('algorithm') || names.some((name) => getters.has(name))
@@ -83,8 +85,8 @@ export function preparePolicy (resolved: Resolved, issues: boolean, computed: Co
   const signingIsComputed = isComputed(signingNames(algorithm))
 
   const verifying = verifyingIsComputed ? undefined : verifyingKey(algorithm, keys)
-  const hasSigningKey = signingNames(algorithm).some((name) => keys[name] !== undefined)
-  const signing = !signingIsComputed && (issues || hasSigningKey) ? signingKey(algorithm, keys) : undefined
+  const isSigning = issues === 'must' || (issues === 'may' && signingNames(algorithm).some((name) => keys[name] !== undefined))
+  const signing = isSigning && !signingIsComputed ? signingKey(algorithm, keys) : undefined
   if (signing !== undefined && verifying !== undefined && !isHmac(algorithm)) checkPair(signing, verifying)
 
   const verifier = verifying && !getters.has('tokenCacheSize') ? verifierOf(algorithm, verifying, settings.tokenCacheSize) : undefined

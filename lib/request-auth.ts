@@ -127,6 +127,11 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     return this.#isValid() ? this.#verified!.payload : null
   }
 
+  /** As {@link claims}, where other requests with the same token get the same object: what follows from it can be kept. */
+  get remembered (): VerifiedToken | null {
+    return this.#isValid() && this.#verified!.isRemembered ? this.#verified! : null
+  }
+
   get payload (): Payload | null {
     const claims = this.claims
     if (claims === null) return null

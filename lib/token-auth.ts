@@ -54,7 +54,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.handlers = parts.handlers
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
-    this.policy = preparePolicy(resolved, resolved.settings.authMode, this.#computedKeys)
+    this.policy = preparePolicy(resolved, resolved.settings.authMode ? 'must' : 'may', this.#computedKeys)
     // Checked to be a function with the other settings.
     this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
   }
@@ -66,7 +66,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const overridden = Object.values(overrides).some((value) => value !== undefined)
     if (!overridden && redirectOnFail === undefined && redirectUrl === undefined) return this.policy
     const resolved = overridden ? overrideSettings(this.policy.resolved, { ...overrides }) : this.policy.resolved
-    return preparePolicy(resolved, false, this.#computedKeys, redirect)
+    return preparePolicy(resolved, 'never', this.#computedKeys, redirect)
   }
 
   /** What is known of a request, as the last guard left it; without a guard, under the settings of the registration. */

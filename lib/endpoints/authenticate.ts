@@ -38,6 +38,8 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
     ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
   }, 'extendAuthenticate', () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 
+  // The host answered meanwhile, by its `handlerTimeout` say: what nobody gets is not stored.
+  if (reply.sent) return reply
   // Stored when nothing else can fail, and before anything is answered: no token is half issued.
   if (refreshToken !== undefined) await instance.storeRefreshToken(request, user, refreshToken)
   setCookies(reply, cookies, settings)

@@ -31,15 +31,29 @@ export class Generations<Key, Value> {
 /** The end of a token is a part of its signature, hence as good as random: a hash of it all would cost ten times more. */
 const keyOf = (token: string) => token.slice(-43)
 
+/** A number from the last characters of a token, of 32 bits. */
+function markOf (token: string): number {
+  let mark = 0
+  for (let index = token.length - 12; index < token.length; index++) mark = (Math.imul(mark, 67) + token.charCodeAt(index)) | 0
+  return mark
+}
+
+const filterSlots = 2 ** 16
+
 /**
  * Remembers verified tokens. Only tokens whose signature was right may be put in, so that nobody can push out valid ones
- * with bad ones.
+ * with bad ones. Once it has been full, a token is remembered when it is seen for the second time: tokens that come once
+ * neither cost the insertion nor push out those that come often.
  */
 export class TokenCache<Entry extends { readonly token: string }> {
   readonly #entries: Generations<string, Entry>
+  #room: number
+  /** Marks of tokens seen lately, made when it is needed. */
+  #seen: Int32Array | undefined
 
   constructor (size: number) {
     this.#entries = new Generations(size)
+    this.#room = size
   }
 
   get (token: string): Entry | undefined {
@@ -48,7 +62,19 @@ export class TokenCache<Entry extends { readonly token: string }> {
     return entry !== undefined && entry.token === token ? entry : undefined
   }
 
+  /** Whether a token that was just verified is worth remembering. */
+  admits (token: string): boolean {
+    if (this.#room > 0) return true
+    this.#seen ??= new Int32Array(filterSlots)
+    const mark = markOf(token)
+    const slot = mark & (filterSlots - 1)
+    const isSeen = this.#seen[slot] === mark
+    this.#seen[slot] = mark
+    return isSeen
+  }
+
   set (entry: Entry): void {
+    if (this.#room > 0) this.#room--
     this.#entries.set(keyOf(entry.token), entry)
   }
 }

@@ -16,6 +16,8 @@ export const maximumTokenLength = 8192
 export interface VerifiedToken {
   readonly token: string
   readonly payload: Readonly<Record<string, unknown>>
+  /** Whether the next request with this token gets this same object. */
+  readonly isRemembered: boolean
 }
 
 /** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
@@ -97,7 +99,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
       return new InvalidToken(undefined, { reason: 'the payload is not UTF-8' })
     }
-    return { token: cache === undefined ? token : detached(token), payload }
+    return { token, payload, isRemembered: false }
   }
 
   return function verify (token) {
@@ -107,8 +109,10 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     if (dots === undefined) return new InvalidToken(undefined, { reason: 'it is not three segments of base64url, or too long' })
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
-      if (!(outcome instanceof InvalidToken)) cache?.set(outcome)
-      return outcome
+      if (cache === undefined || outcome instanceof InvalidToken || !cache.admits(token)) return outcome
+      const entry = { token: detached(token), payload: outcome.payload, isRemembered: true }
+      cache.set(entry)
+      return entry
     } catch {
       // By exclusion: whatever fast-jwt throws, this token is not acceptable.
       return new InvalidToken(undefined, { reason: 'the signature, algorithm or form is wrong' })
