@@ -1,10 +1,11 @@
 /** The host's handlers: where they come from, and what becomes of one that fails. */
 import { HandlerFailed, InvalidConfiguration, TokenAuthError } from './errors.ts'
 import type { Handlers } from '../types/handlers.ts'
+import type { ClaimsOf, UserOf } from '../types/registry.ts'
 import { typeName } from './settings/check.ts'
 
-/** The handlers of a host as methods. */
-export interface Authentication<User extends object = object, Claims extends object = Record<string, unknown>> extends Handlers<User, Claims> {}
+/** The handlers of a host as methods: of the instance `tokenAuth`, unless another user is named (`Authentication<Employee>`). */
+export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> extends Handlers<User, Claims> {}
 
 /**
  * The base of an authentication class: each handler may be a method of a subclass instead of an option. Where both are
@@ -12,7 +13,7 @@ export interface Authentication<User extends object = object, Claims extends obj
  */
 // The parameters belong to the interface above, which this class is merged with.
 // eslint-disable-next-line @typescript-eslint/no-unused-vars
-export class Authentication<User extends object = object, Claims extends object = Record<string, unknown>> {}
+export class Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> {}
 
 /** Every handler by name, as the instance calls it. */
 export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>

@@ -11,8 +11,7 @@ import { View } from './view.ts'
 const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
-export const tokenAuth = Object.assign(plugin, named)
-Object.assign(tokenAuth, { tokenAuth, default: tokenAuth })
+export const tokenAuth = Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './errors.ts'

@@ -28,6 +28,12 @@ export interface SerializableUser {
   toJSON?: () => unknown
 }
 
+/** Any object, those of a class or an interface included, but no promise of something else. */
+type AnyObject = object & { then?: never }
+
+/** A user as the host gives it: where no type is declared, any object. */
+export type GivenUser<User extends object> = string extends keyof User ? AnyObject : User
+
 /** The handlers that the host supplies. Each may be synchronous or asynchronous, except `overrideScopeValidator`. Declared as methods, so that a class can have them. */
 export interface Handlers<User extends object, Claims extends object> {
   /**
@@ -35,13 +41,13 @@ export interface Handlers<User extends object, Claims extends object> {
    * @returns the user: a mapping with the user id, or an object with the user id and `toDict()` (or `toJSON()`)
    * @throws {AuthenticationFailed} to refuse
    */
-  authenticate? (request: FastifyRequest): MaybePromise<User>
+  authenticate? (request: FastifyRequest): MaybePromise<GivenUser<User>>
   /** Stores the refresh token of a user; required with `refreshTokenEnabled`. Whatever was stored before is replaced or kept: your choice. */
   storeRefreshToken? (userId: UserId, refreshToken: string, request: FastifyRequest): MaybePromise<unknown>
   /** Gives the stored refresh token of a user, or none; required with `refreshTokenEnabled`. */
   retrieveRefreshToken? (userId: UserId, request: FastifyRequest): MaybePromise<string | null | undefined>
   /** Gives the user of a valid token, or none; feeds the current-user endpoint, `injectUser` and refresh. */
-  retrieveUser? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<User | null | undefined>
+  retrieveUser? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
   /** Gives the scopes of a user, with `scopesEnabled`. On refresh without `retrieveUser`, the user is only `{ <userId>: id }`. */
   addScopesToPayload? (user: User): MaybePromise<string | readonly string[]>
   /** Replaces the decision about one required scope. Only `true` passes. Must be synchronous. */

@@ -2,7 +2,7 @@ import type {
   FastifyReply, FastifyRequest, HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerDefault,
   RouteGenericInterface, RouteHandlerMethod
 } from 'fastify'
-import type { CustomClaimSource, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
+import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
 import type { Responses } from '../lib/responses.ts'
 
@@ -91,9 +91,9 @@ export interface TokenAuthInstance<User extends object = Record<string, unknown>
    * @throws {MissingRegisteredClaim} where a handler spoiled the payload
    * @throws {RequiredKeysNotFound} where the instance has no key to sign with
    */
-  generateAccessToken (user: User, additions?: TokenAdditions<User>): Promise<string>
+  generateAccessToken (user: GivenUser<User>, additions?: TokenAdditions<User>): Promise<string>
   /** Makes a refresh token for a user and stores it through `storeRefreshToken`. */
-  generateRefreshToken (request: FastifyRequest, user: User): Promise<string>
+  generateRefreshToken (request: FastifyRequest, user: GivenUser<User>): Promise<string>
   /**
    * Verifies a token that did not come with a request.
    * @returns a copy of its payload

@@ -1,7 +1,7 @@
 import type { Authentication } from '../lib/authentication.ts'
 import type { Responses } from '../lib/responses.ts'
 import type { View, ViewContext } from '../lib/view.ts'
-import type { CustomClaimSource, ExtraVerification, Handlers } from './handlers.ts'
+import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
 import type { ClaimsOf, InstanceName, UserOf } from './registry.ts'
 import type { SettingGetters, SettingSetters, SettingValues } from './settings.ts'
 
@@ -9,6 +9,9 @@ type Optional<T> = { [K in keyof T]?: T[K] | undefined }
 
 /** What a configuration class may have: settings as properties, `set<Setting>` and `get<Setting>`. */
 export type ConfigurationMembers<User extends object> = SettingValues<User> & SettingSetters<User> & SettingGetters<User>
+
+/** A user as a hook of the host takes it: where no type is declared, the hook may expect any. */
+type TakenUser<User extends object> = string extends keyof User ? never : User
 
 /** A view and its path below `urlPrefix`. */
 export type ClassView = readonly [path: string, view: new (context: ViewContext) => View]
@@ -23,11 +26,11 @@ export interface InstanceOptions<User extends object, Claims extends object> ext
   /** Additional endpoints under `urlPrefix`. */
   classViews?: readonly ClassView[] | undefined
   /** Settings as a class. */
-  configurationClass?: (new () => ConfigurationMembers<User>) | undefined
+  configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** Handlers as methods of a class. */
-  authenticationClass?: (new () => Authentication<User, Claims>) | undefined
+  authenticationClass?: (new () => Authentication<GivenUser<User>, Claims>) | undefined
   /** What the endpoints answer, as methods of a class. */
-  responsesClass?: (new () => Responses<User, Claims>) | undefined
+  responsesClass?: (new () => Responses<TakenUser<User>, Claims>) | undefined
 }
 
 type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>>, 'instanceName'> &

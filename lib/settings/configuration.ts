@@ -1,15 +1,18 @@
 /** Where the value of a setting comes from: default < application < configuration class < option; getters and overrides on top. */
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
-import type { SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkTogether, typeName } from './check.ts'
+import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
+import { checkSetting, checkTogether, given, typeName } from './check.ts'
 import {
   keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
 import { suggest } from './suggest.ts'
 
 /** The properties of a configuration class are settings, under their names. */
-export interface Configuration extends SettingValues<object> {}
+export interface Configuration extends Omit<SettingValues<object>, 'generateRefreshToken'> {
+  // A method, so that a subclass may have it as a method or as a property.
+  generateRefreshToken? (...parameters: Parameters<GenerateRefreshToken<object>>): ReturnType<GenerateRefreshToken<object>>
+}
 
 /**
  * The base of a configuration class. In a subclass, a property is a setting (`leeway = 60`), `set<Setting>` is its value
@@ -62,10 +65,10 @@ function coerce (name: SettingName, value: unknown, source: string): unknown {
   const members: TSchema[] = schema.anyOf ?? [schema]
   const types = new Set(members.map((member) => member.type))
   if (types.has('boolean')) {
-    const text = String(value).toLowerCase()
-    if (text === 'true' || text === '1') return true
-    if (text === 'false' || text === '0') return false
-    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${typeof value === 'string' ? JSON.stringify(value) : typeName(value)}.`)
+    const text = typeof value === 'string' ? value.toLowerCase() : value
+    if (text === true || text === 'true' || text === '1' || text === 1) return true
+    if (text === false || text === 'false' || text === '0' || text === 0) return false
+    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${given(name, value)}.`)
   }
   if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
   return value
@@ -98,14 +101,15 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
   const values: Values = {}
   const getters = new Map<SettingName, Getter>()
   const setBy = new Map<SettingName, string>()
-  const take = (setting: SettingName, name: string, value: unknown) => {
+  const take = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
     const other = setBy.get(setting)
     if (other !== undefined) {
       throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Keep one of them.`)
     }
     setBy.set(setting, name)
-    checkSetting(setting, value, `${label} "${name}"`)
-    values[setting] = value
+    checkSetting(setting, value, isReturned ? `${label} "${name}": what the function returns` : `${label} "${name}"`)
+    // The generator may be a method, which needs its object.
+    values[setting] = setting === 'generateRefreshToken' && !isReturned ? (value as Function).bind(owner) : value
   }
   for (const name of names) {
     const value: unknown = Reflect.get(owner, name)
@@ -115,7 +119,8 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
     if (isSetting(name)) {
       take(name, name, value)
     } else if (set !== undefined) {
-      take(set, name, typeof value === 'function' ? Reflect.apply(value, owner, []) : value)
+      const isFunction = typeof value === 'function'
+      take(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
         throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "set${capitalized(get)}".`)

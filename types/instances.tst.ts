@@ -1,0 +1,121 @@
+import Fastify, { type FastifyRequest } from 'fastify'
+import { describe, expect, test } from 'tstyche'
+import tokenAuth, { initialize, type Payload, type RequestTokenAuth, type TokenAuthInstance } from '../lib/index.ts'
+
+interface Customer { user_id: number, name: string }
+
+class Employee {
+  readonly badge: string
+  readonly department: string
+  constructor (badge: string, department: string) {
+    this.badge = badge
+    this.department = department
+  }
+
+  toDict () { return { badge: this.badge } }
+}
+
+interface EmployeeClaims { department: string }
+
+// Users of the package write 'fastify-token-auth' here. The default name stays undeclared for the other type tests.
+declare module '../lib/index.ts' {
+  interface TokenAuthInstances {
+    customerAuth: { user: Customer }
+    staffAuth: { user: Employee, claims: EmployeeClaims }
+  }
+}
+
+const app = Fastify()
+declare const request: FastifyRequest
+const customer: Customer = { user_id: 1, name: 'Ada' }
+const employee = new Employee('b-1', 'security')
+
+describe('several instances, each with its users and claims', () => {
+  test('the decorators have the declared types', () => {
+    expect(app.staffAuth).type.toBe<TokenAuthInstance<Employee, EmployeeClaims>>()
+    expect(app.customerAuth).type.toBe<TokenAuthInstance<Customer>>()
+    expect(app.tokenAuth).type.toBe<TokenAuthInstance>()
+    expect(request.staffAuth).type.toBe<RequestTokenAuth<Employee, EmployeeClaims>>()
+    expect(app).type.not.toHaveProperty('guestAuth')
+    expect(request).type.not.toHaveProperty('guestAuth')
+  })
+
+  test('payloads have the declared claims', () => {
+    expect(request.staffAuth.payload!.department).type.toBe<string>()
+    expect(request.staffAuth.payload!.exp).type.toBe<number | undefined>()
+    expect(request.customerAuth.payload!.department).type.toBe<unknown>()
+    expect(app.staffAuth.verifyToken('token').department).type.toBe<string>()
+  })
+
+  test('users have the declared type', async () => {
+    expect(await request.staffAuth.user()).type.toBe<Employee | null>()
+    app.get('/staff', app.staffAuth.injectUser(async (request, reply, user) => {
+      expect(user).type.toBe<Employee | null>()
+    }))
+    app.get('/customers', app.customerAuth.injectUser(async (request, reply, user) => {
+      expect(user).type.toBe<Customer | null>()
+    }))
+    expect(app.staffAuth.generateAccessToken).type.toBeCallableWith(employee)
+    expect(app.staffAuth.generateAccessToken).type.not.toBeCallableWith(customer)
+  })
+})
+
+describe('instanceName decides of which users the options speak', () => {
+  test('handlers are inferred', async () => {
+    await app.register(tokenAuth, {
+      instanceName: 'staffAuth',
+      userId: 'badge',
+      authenticate: async (request) => {
+        expect(request).type.toBe<FastifyRequest>()
+        return employee
+      },
+      retrieveUser: (request, payload) => {
+        expect(payload).type.toBe<Payload<EmployeeClaims>>()
+        return payload.department === 'security' ? employee : null
+      },
+      extendPayload: (payload, user) => {
+        expect(user).type.toBe<Employee>()
+        return { ...payload, department: user.department }
+      },
+      addScopesToPayload: (user) => {
+        expect(user).type.toBe<Employee>()
+        return user.department
+      },
+      generateRefreshToken: (request, user) => {
+        expect(user).type.toBe<Employee>()
+        return `${user.badge}-token`
+      },
+      extraVerifications: [(payload) => {
+        expect(payload.department).type.toBe<string>()
+        return payload.department !== ''
+      }],
+      customClaims: [{
+        key: 'floor',
+        setup: (payload, user) => {
+          expect(user).type.toBe<Employee>()
+          return 1
+        },
+        verify: (value) => value === 1
+      }]
+    })
+  })
+
+  test('a user of another instance, and what is no user, is refused', () => {
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => employee })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => customer })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: async () => customer })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => undefined })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: async () => undefined })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => 'b-1' })
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => undefined })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => customer })
+  })
+
+  test('a name that is not declared is refused', () => {
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'tokenAuth' })
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'customerAuth' })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'guestAuth' })
+    expect(app.register).type.toBeCallableWith(tokenAuth, { instanceName: 'customerAuth' })
+    expect(app.register).type.not.toBeCallableWith(tokenAuth, { instanceName: 'guestAuth' })
+  })
+})

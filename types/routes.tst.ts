@@ -1,0 +1,70 @@
+import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastifyAuth from '@fastify/auth'
+import Fastify, { type onRequestHookHandler, type preHandlerHookHandler, type preHandlerAsyncHookHandler } from 'fastify'
+import { expect, test } from 'tstyche'
+import { injectUser, protect, scoped, type Guard } from '../lib/index.ts'
+
+interface Route {
+  Body: { title: string }
+  Params: { id: string }
+  Querystring: { page: number }
+}
+
+const app = Fastify()
+const guard = app.tokenAuth.protect()
+
+test('a guard is a hook', () => {
+  expect(guard).type.toBeAssignableTo<preHandlerHookHandler>()
+  expect(guard).type.toBeAssignableTo<onRequestHookHandler>()
+  expect(guard).type.toBeAssignableTo<preHandlerAsyncHookHandler>()
+  expect(protect()).type.toBe<Guard>()
+  expect(scoped('user')).type.toBe<Guard>()
+  app.addHook('onRequest', guard)
+  app.addHook('preHandler', guard)
+})
+
+test('guards fit routes whose body and parameters have types', () => {
+  app.post<Route>('/a/:id', { preHandler: guard, onRequest: [guard, app.tokenAuth.scoped('user')] }, async (request) => {
+    expect(request.body.title).type.toBe<string>()
+    expect(request.params.id).type.toBe<string>()
+    expect(request.tokenAuth.userId).type.toBe<string | number | boolean | null>()
+    return {}
+  })
+  app.route<Route>({ method: 'POST', url: '/b/:id', onRequest: guard, handler: async (request) => request.query.page })
+})
+
+test('injectUser keeps the types of its route', () => {
+  app.get<{ Params: { id: string } }>('/c/:id', { preHandler: guard }, app.tokenAuth.injectUser<{ Params: { id: string } }>(async (request, reply, user) => {
+    expect(request.params.id).type.toBe<string>()
+    return user
+  }))
+  app.get<{ Params: { id: string } }>('/d/:id', app.tokenAuth.injectUser(async (request, reply, user) => {
+    expect(request.params.id).type.toBe<string>()
+    expect(user).type.toBe<Record<string, unknown> | null>()
+    return { id: request.params.id }
+  }))
+  app.get<{ Params: { id: string } }>('/e/:id', injectUser(async (request, reply, user) => {
+    expect(request.params.id).type.toBe<string>()
+    return { id: request.params.id, user }
+  }))
+})
+
+test('guards and injectUser fit routes with a type provider', () => {
+  const typed = app.withTypeProvider<TypeBoxTypeProvider>()
+  const schema = { body: Type.Object({ title: Type.String() }), params: Type.Object({ id: Type.Integer() }) }
+  typed.post('/f/:id', { schema, preHandler: guard, onRequest: [guard] }, async (request) => {
+    expect(request.body.title).type.toBe<string>()
+    expect(request.params.id).type.toBe<number>()
+    return {}
+  })
+  typed.post('/g/:id', { schema, onRequest: typed.tokenAuth.protect() }, typed.tokenAuth.injectUser(async (request, reply, user) => {
+    return { user }
+  }))
+})
+
+test('guards can be combined by @fastify/auth', async () => {
+  await app.register(fastifyAuth)
+  const overrides = { onRefusal: 'throw' } as const
+  app.get('/h', { preHandler: app.auth([app.tokenAuth.protect(overrides), app.staffAuth.protect(overrides)]) }, async () => ({}))
+  expect(app.auth).type.toBeCallableWith([guard, guard], { relation: 'and' })
+})
