@@ -33,7 +33,7 @@ function checkOptionNames (options: Options): void {
   const valid = [...settingOptionNames(), ...handlerNames, ...lists]
   for (const name of Object.keys(options)) {
     if (!valid.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)}`)
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`)
     }
   }
 }
@@ -46,8 +46,14 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
 }
 
 function readExtraVerifications ({ extraVerifications = [] }: Options) {
-  if (!Array.isArray(extraVerifications) || !extraVerifications.every((verification) => typeof verification === 'function')) {
-    throw new InvalidConfiguration('Option "extraVerifications" must be a list of functions (payload) => boolean.')
+  const expected = 'must be a list of functions (payload) => boolean'
+  if (!Array.isArray(extraVerifications)) {
+    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(extraVerifications)}.`)
+  }
+  for (const [index, verification] of extraVerifications.entries()) {
+    if (typeof verification !== 'function') {
+      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`)
+    }
   }
   return extraVerifications
 }
@@ -56,13 +62,13 @@ function readExtraVerifications ({ extraVerifications = [] }: Options) {
 function checkHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
   if (!settings.authMode) return
   if (handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give the option "authenticate", or set "authMode" to false for an instance that only verifies tokens.')
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.')
   }
   if (!settings.refreshTokenEnabled) return
-  for (const name of ['storeRefreshToken', 'retrieveRefreshToken'] as const) {
-    if (handlers[name] === undefined) {
-      throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the handler "${name}" is missing.`)
-    }
+  const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
+  if (missing.length > 0) {
+    const names = missing.map((name) => `"${name}"`).join(' and ')
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host must supply ${names} too, as an option or as a method of the authentication class.`)
   }
 }
 
@@ -74,7 +80,7 @@ function createInstance (options: Options, resolved: Resolved): TokenAuth {
     resolved,
     handlers,
     responses: readResponses(options),
-    customClaims: readCustomClaims(options.customClaims ?? [], settings),
+    customClaims: readCustomClaims(options.customClaims === undefined ? [] : options.customClaims, settings),
     extraVerifications: readExtraVerifications(options)
   })
 }
@@ -109,7 +115,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth): void {
 
 function endpointsOf (instance: TokenAuth, options: Options): Endpoint[] {
   const { settings } = instance
-  const views = readClassViews(options.classViews ?? [], { instance })
+  const views = readClassViews(options.classViews === undefined ? [] : options.classViews, { instance })
   checkViewPaths(views, settings)
   const endpoints: Endpoint[] = views.map(viewEndpoint)
   if (settings.authMode) {

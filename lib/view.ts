@@ -1,6 +1,7 @@
 /** Class views: additional endpoints under the prefix, as classes. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../types/instance.ts'
+import type { ClassView } from '../types/options.ts'
 import { InvalidClassViews } from './errors.ts'
 import type { Responses } from './responses.ts'
 import { typeName } from './settings/check.ts'
@@ -55,12 +56,22 @@ export interface ViewRoute {
 
 const expected = 'must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View'
 
+/** What is wrong with an entry, in words; undefined for a pair of path and view class. */
+function faultOf (entry: unknown): string | undefined {
+  if (!Array.isArray(entry)) return `is ${typeName(entry)}`
+  if (entry.length !== 2) return `has ${entry.length} elements`
+  const [path, ViewClass]: unknown[] = entry
+  if (typeof path !== 'string') return `has ${typeName(path)} as its path`
+  if (!path.startsWith('/')) return `has the path ${JSON.stringify(path)}`
+  if (typeof ViewClass !== 'function') return `has ${typeName(ViewClass)} as its view class`
+  return ViewClass.prototype instanceof View ? undefined : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
+}
+
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
-  const [path, ViewClass]: unknown[] = Array.isArray(entry) && entry.length === 2 ? entry : []
-  if (typeof path !== 'string' || !path.startsWith('/') || typeof ViewClass !== 'function' || !(ViewClass.prototype instanceof View)) {
-    throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} is not.`)
-  }
-  const view: View = Reflect.construct(ViewClass, [context])
+  const fault = faultOf(entry)
+  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`)
+  const [path, ViewClass] = entry as ClassView
+  const view = new ViewClass(context)
   for (const method of Object.keys(view.guards)) {
     if (!viewMethods.some((name) => name === method && typeof view[name] === 'function')) {
       throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have.`)

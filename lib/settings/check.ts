@@ -39,11 +39,13 @@ export function allowedValues (name: SettingName): string {
 export function typeName (value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
+  if (value instanceof Promise) return 'a promise'
   if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
   return `a ${typeof value}`
 }
 
-function given (name: SettingName, value: unknown): string {
+/** Describes the value that a setting was given; never key material. */
+export function given (name: SettingName, value: unknown): string {
   if (schemas[name]!.holds !== undefined) return typeName(value)
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)

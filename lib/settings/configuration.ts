@@ -38,6 +38,9 @@ const isSetting = (name: string): name is SettingName => known.has(name)
 const isRouteSetting = (name: string) => (routeSettings as readonly string[]).includes(name)
 const capitalized = (name: string) => name[0]!.toUpperCase() + name.slice(1)
 
+/** The key that verifies; `publicKey` is an alias of `secret`. */
+const verifyingKeys: readonly SettingName[] = ['secret', 'publicKey']
+
 const environmentPrefix = 'SERVICE_JWT_'
 
 /** The key of a setting in the application's configuration: `SERVICE_JWT_EXPIRATION_DELTA`. */
@@ -81,7 +84,7 @@ function readApplication (application: unknown): Values {
     if (!key.startsWith(environmentPrefix) || value === undefined) continue
     const name = byEnvironmentKey.get(key)
     if (name === undefined) {
-      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin.`)
+      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin: rename or remove it.`)
     }
     const source = `"${key}" of the application's configuration`
     const coerced = coerce(name, value, source)
@@ -108,8 +111,8 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
     }
     setBy.set(setting, name)
     checkSetting(setting, value, isReturned ? `${label} "${name}": what the function returns` : `${label} "${name}"`)
-    // The generator may be a method, which needs its object.
-    values[setting] = setting === 'generateRefreshToken' && !isReturned ? (value as Function).bind(owner) : value
+    // The generator of refresh tokens may be a method, which needs its object.
+    values[setting] = typeof value === 'function' && !isReturned ? value.bind(owner) : value
   }
   for (const name of names) {
     const value: unknown = Reflect.get(owner, name)
@@ -155,7 +158,7 @@ function readClass (configurationClass: unknown): Accessors {
     // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
     const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
     if (!helper && !valid.includes(name) && accessed(name, 'get') === undefined) {
-      throw new InvalidConfiguration(`The configuration class has the unknown setting "${name}".${suggest(name, valid)}`)
+      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, valid)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`)
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')
@@ -203,8 +206,16 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
 export function overrideSettings (base: Resolved, overrides: Readonly<Record<string, unknown>>): Resolved {
   const values: Values = { ...base.settings, ...base.keys, generateRefreshToken: base.generateRefreshToken }
   const getters = new Map(base.getters)
-  for (const [name, value] of Object.entries(checkOverrides(overrides))) {
-    if (!isSetting(name)) continue
+  // A guard never signs, and what it verifies with need not be the other half of what the instance signs with.
+  delete values.privateKey
+  for (const [name, value] of checkOverrides(overrides)) {
+    if (verifyingKeys.includes(name)) {
+      // One key under two names: what the instance has under the other name must not win over the override.
+      for (const alias of verifyingKeys) {
+        if (overrides[alias] === undefined) delete values[alias]
+        getters.delete(alias)
+      }
+    }
     values[name] = value
     getters.delete(name)
   }
@@ -214,18 +225,18 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
 }
 
 /** Checks overrides on their own, without an instance. @throws {InvalidConfiguration} */
-export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Values {
-  const values: Values = {}
+export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
+  const checked = new Map<SettingName, unknown>()
   for (const [name, value] of Object.entries(overrides)) {
     if (value === undefined) continue
     if (!isSetting(name)) {
-      throw new InvalidConfiguration(`A guard was given the unknown override "${name}".${suggest(name, settingNames)}`)
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, settingNames)} A guard takes settings as overrides, and "redirectOnFail" and "redirectUrl".`)
     }
     if (isRouteSetting(name)) {
       throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`)
     }
     checkSetting(name, value, `Override "${name}"`)
-    values[name] = value
+    checked.set(name, value)
   }
-  return values
+  return checked
 }

@@ -21,14 +21,14 @@ const tokenCharacters = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name (RFC 9110 section 5.6.2)' })
 const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name (RFC 6265 section 4.1.1)' })
 const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
-const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name' })
+const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
 const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
 const path = (value: string) => Type.String({
   default: value, pattern: `^/(?:${segment}(?:/${segment})*/?)?$`, allowed: 'a path that starts with "/", without parameters or wildcards'
 })
 /** A browser takes `//host` and `/\host` for another host and drops tabs and line ends before it looks: no open redirect. */
 export const redirectTarget = Type.String({
-  pattern: '^(?:/(?!/)|https?://(?!/))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
+  pattern: '^(?:/(?!/)|https?://(?=[A-Za-z0-9\\[]))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
 })
 const orNone = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()], { default: null })
 const claimValue = Type.String({ minLength: 1, pattern: '\\S', allowed: 'a non-empty string' })
@@ -132,7 +132,7 @@ export const settingsSchema = Type.Object({
   /** How many verified tokens are remembered, so that their signature is not computed again. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
-  urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/"' }),
+  urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
   /** Key or property of a user, and claim of a token, that holds the user id. */
   userId: fieldName('user_id'),
   /** Write and require `exp`. When false, access tokens never expire. */
