@@ -50,7 +50,8 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
    * @throws {HandlerFailed} where a getter fails
    */
   verify (): Refusal | Promise<Refusal> {
-    this.#refusal ??= this.#findOut()
+    // Not `??=`: null is an answer too, the one of nearly every request.
+    if (this.#refusal === undefined) this.#refusal = this.#findOut()
     return this.#refusal
   }
 
