@@ -1,6 +1,7 @@
 /** What every test needs: an application with the plugin, keys, and tokens that say what a test wants them to say. */
 import Fastify, { type FastifyInstance, type FastifyServerOptions, type LightMyRequestResponse } from 'fastify'
 import { createHmac, generateKeyPairSync, sign as signBytes, constants, type KeyObject } from 'node:crypto'
+import { connect } from 'node:net'
 import type { Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
 
@@ -150,3 +151,22 @@ export function setClock (t: Test, at: number): (seconds: number) => void {
   t.teardown(() => { Date.now = real })
   return (seconds) => { current = seconds }
 }
+
+/** Listens on a free port of the loopback interface. */
+export async function listen (app: FastifyInstance): Promise<number> {
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const [address] = app.addresses()
+  return address?.port ?? 0
+}
+
+/** Sends bytes as they stand and gives everything that comes back until the server closes the connection. */
+export async function exchange (port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
+  socket.write(bytes)
+  let answer = ''
+  for await (const chunk of socket) answer += String(chunk)
+  return answer
+}
+
+/** A value that TypeScript would refuse, for those who write JavaScript. */
+export const mistyped = <T>(value: unknown): T => value as T
