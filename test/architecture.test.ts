@@ -1,0 +1,147 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import ts from 'typescript'
+
+/**
+ * Who may import whom at run time. A module is a file of lib/ without its ending, or `folder/*`; the first row that
+ * fits a file is its layer, and files of one row may import each other. What is not named may not be imported.
+ */
+const layers: Readonly<Record<string, readonly string[]>> = {
+  // Knowledge that needs nothing of ours.
+  errors: [],
+  warnings: [],
+  'request-serializer': [],
+  'settings/*': ['errors', '@sinclair/typebox', 'node:*'],
+  // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
+  'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
+  'token/*': ['errors', 'token/codec', 'node:*'],
+  // What the host supplies.
+  authentication: ['errors', 'settings/*'],
+  'custom-claims': ['errors', 'settings/*'],
+  users: ['errors', 'settings/*', 'token/*', 'authentication'],
+  responses: ['authentication'],
+  view: ['errors', 'settings/*'],
+  // One policy a guard, one RequestAuth a request, one TokenAuth a registration; these make each other.
+  policy: ['errors', 'settings/*', 'token/*'],
+  'request-auth': ['errors', 'settings/*', 'token/*'],
+  issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
+  guards: ['errors', 'settings/*', 'token/*', 'authentication', 'responses', 'policy', 'token-auth'],
+  'token-auth': ['errors', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
+  // Routes.
+  cookies: ['errors'],
+  'endpoints/*': ['errors', 'token/*', 'authentication', 'users', 'responses', 'cookies', '@sinclair/typebox'],
+  // Registration knows everything, nothing but the entry of the package knows it.
+  plugin: [
+    'errors', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'token-auth', 'endpoints/*',
+    '@fastify/cookie', 'fastify-plugin'
+  ],
+  index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'guards', 'plugin']
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const maximumLines = 350
+
+const filesOf = (folder: string) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('.tst.ts'))
+  .map((name) => `${folder}/${name.replaceAll('\\', '/')}`)
+
+interface Import {
+  /** As written for a package; the path from the root for a file of ours. */
+  target: string
+  isTypeOnly: boolean
+}
+
+/** Every import and re-export of a file, `import()` included. */
+function importsOf (file: string): Import[] {
+  const imports: Import[] = []
+  const add = (specifier: ts.Node | undefined, isTypeOnly: boolean) => {
+    if (specifier === undefined || !ts.isStringLiteral(specifier)) return
+    const { text } = specifier
+    imports.push({ target: text.startsWith('.') ? join(dirname(file), text).replaceAll('\\', '/') : text, isTypeOnly })
+  }
+  const visit = (node: ts.Node) => {
+    // `import { type A } from 'x'` still loads x at run time, so only the word before the braces counts.
+    if (ts.isImportDeclaration(node)) add(node.moduleSpecifier, node.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword)
+    if (ts.isExportDeclaration(node)) add(node.moduleSpecifier, node.isTypeOnly)
+    if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) add(node.argument.literal, true)
+    if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) add(node.arguments[0], false)
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(file, readFileSync(join(root, file), 'utf8'), ts.ScriptTarget.ESNext))
+  return imports
+}
+
+const fits = (name: string, pattern: string) => pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
+const packageOf = (target: string) => target.match(/^(?:node:.*|@[^/]+\/[^/]+|[^/]+)/)?.[0] ?? target
+const moduleOf = (target: string) => target.startsWith('lib/') ? relative('lib', target).replaceAll('\\', '/').replace(/\.ts$/, '') : packageOf(target)
+const layerOf = (file: string) => Object.keys(layers).find((layer) => fits(moduleOf(file), layer))
+
+const files = filesOf('lib')
+
+t.test('every file of lib/ has its layer, and every layer has a file', async (t) => {
+  t.ok(files.length > 30)
+  const found = new Set<string>()
+  for (const file of files) {
+    const layer = layerOf(file)
+    t.ok(layer, `${file} has a row in the table`)
+    if (layer !== undefined) found.add(layer)
+  }
+  t.strictSame([...found].sort(), Object.keys(layers).sort())
+})
+
+t.test('a file imports at run time only what its layer may', async (t) => {
+  for (const file of files) {
+    const layer = layerOf(file) ?? file
+    const allowed = [layer, ...layers[layer] ?? []]
+    const wrong = importsOf(file)
+      .filter(({ target, isTypeOnly }) => !isTypeOnly && !allowed.some((pattern) => fits(moduleOf(target), pattern)))
+      .map(({ target }) => target)
+    t.strictSame(wrong, [], file)
+  }
+})
+
+t.test('a layer is allowed nothing that it does not use', async (t) => {
+  for (const [layer, mayImport] of Object.entries(layers)) {
+    const used = files.filter((file) => layerOf(file) === layer)
+      .flatMap((file) => importsOf(file)).filter(({ isTypeOnly }) => !isTypeOnly).map(({ target }) => moduleOf(target))
+    const idle = mayImport.filter((pattern) => !used.some((name) => fits(name, pattern)))
+    t.strictSame(idle, [], layer)
+  }
+})
+
+t.test('tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {
+  for (const file of files) {
+    const packages = importsOf(file).map(({ target }) => packageOf(target))
+    if (file.startsWith('lib/token/')) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
+    t.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
+  }
+})
+
+t.test('types/ holds declarations only: nothing of it exists at run time', async (t) => {
+  const declarations = filesOf('types')
+  t.ok(declarations.length > 3)
+  for (const file of declarations) {
+    t.strictSame(importsOf(file).filter(({ isTypeOnly }) => !isTypeOnly), [], `${file} imports types only`)
+    const { outputText } = ts.transpileModule(readFileSync(join(root, file), 'utf8'), {
+      compilerOptions: { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true, removeComments: true }
+    })
+    t.equal(outputText.trim(), 'export {};', `${file} emits nothing`)
+  }
+})
+
+t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {
+  for (const file of files) {
+    const lines = readFileSync(join(root, file), 'utf8').split('\n').length - 1
+    t.ok(lines <= maximumLines, `${file}: ${lines}`)
+  }
+})
+
+// Files that no test imports would not count for coverage.
+t.test('every file of lib/ loads', async (t) => {
+  for (const file of files) {
+    const exported: unknown = await import(new URL(`../${file}`, import.meta.url).href)
+    t.type(exported, 'object', file)
+  }
+})
