@@ -1,19 +1,16 @@
-/** protect, scoped and injectUser: bound to an instance, and free-standing. A guard ends in "allowed" or in a refusal. */
+/** protect, scoped and injectUser, bound to an instance. A guard ends in "allowed" or in a refusal. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import type {
-  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequiredScopes, ScopedOptions, UserRouteHandler
-} from '../types/instance.ts'
+import type { Guard, InjectedRouteHandler, RequiredScopes, UserRouteHandler } from '../types/instance.ts'
 import { callHost, hostError } from './authentication.ts'
 import {
-  InitializationFailure, InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
+  InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
   MissingAuthorizationHeader, MissingAuthorizationQueryArg, type TokenAuthError
 } from './errors.ts'
-import { prepareRedirect, type Policy } from './policy.ts'
+import { describeGuard } from './openapi.ts'
+import type { Policy } from './policy.ts'
 import type { Refusal, RequestAuth } from './request-auth.ts'
-import { Responses, sendError } from './responses.ts'
-import { checkOverrides } from './settings/configuration.ts'
 import { areScopesEnough, parseRequirements, type Requirement } from './token/scopes.ts'
-import { TokenAuth } from './token-auth.ts'
+import type { TokenAuth } from './token-auth.ts'
 
 /** What is asked of a request whose token is valid. */
 type Check = (auth: RequestAuth, request: FastifyRequest) => Refusal | Promise<Refusal>
@@ -31,8 +28,8 @@ function allow (auth: RequestAuth, reply: FastifyReply): void {
   if (auth.foundIn === 'query') reply.header('cache-control', 'no-store')
 }
 
-/** Makes the hook of one guard. */
-function hook (instance: TokenAuth, policy: Policy, check: Check | undefined): Guard {
+/** Makes the hook of one guard. @param scopes what it requires, where that is known beforehand */
+function hook (instance: TokenAuth, policy: Policy, check?: Check, scopes: readonly string[] = []): Guard {
   /** Resolved when the request may pass, rejected after it was answered: whoever waits for it cannot go on by mistake. */
   async function wait (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     let refusal: unknown
@@ -76,19 +73,21 @@ function hook (instance: TokenAuth, policy: Policy, check: Check | undefined): G
       done()
     }, (error: unknown) => refuse(auth, request, reply, error, done))
   }
+  describeGuard(guard, () => ({ instance, settings: policy.resolved.settings, scopes }))
   return guard
 }
 
 export function makeGuard (instance: TokenAuth, policy: Policy): Guard {
-  return hook(instance, policy, undefined)
+  return hook(instance, policy)
 }
 
-interface ScopeOptions {
+export interface ScopeOptions {
   requireAll?: boolean | undefined
   requireAllActions?: boolean | undefined
 }
 
-function checkFlag (name: keyof ScopeOptions, value: unknown): boolean {
+/** @throws {InvalidConfiguration} */
+export function checkFlag (name: keyof ScopeOptions, value: unknown): boolean {
   if (value === undefined) return true
   if (typeof value === 'boolean') return value
   throw new InvalidConfiguration(`"${name}" of scoped() must be true or false.`)
@@ -153,7 +152,7 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
   if (fixed !== undefined && destructureScopes === undefined) {
     const isPure = overrideScopeValidator === undefined && !policy.resolved.getters.has('scopesName')
     const decide = isPure ? rememberDecisions((auth) => areEnough(auth, fixed)) : (auth: RequestAuth) => areEnough(auth, fixed)
-    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)))
+    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)), fixed.map(({ text }) => text))
   }
   return hook(instance, policy, async (auth, request) => {
     let requirements = typeof scopes === 'function'
@@ -164,7 +163,7 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
       requirements = computedRequirements('destructureScopes', await callHost('destructureScopes', () => destructureScopes(texts)))
     }
     return conclude(auth, requirements, areEnough(auth, requirements))
-  })
+  }, fixed?.map(({ text }) => text))
 }
 
 /** Whether a request carries no token of ours at all; a bad one is another matter. */
@@ -173,7 +172,8 @@ function isWithoutToken (refusal: TokenAuthError): boolean {
     refusal instanceof MissingAuthorizationQueryArg || (refusal instanceof InvalidAuthorizationHeader && refusal.foreign)
 }
 
-function checkRouteHandler (handler: unknown): void {
+/** @throws {InvalidConfiguration} */
+export function checkRouteHandler (handler: unknown): void {
   if (typeof handler !== 'function') throw new InvalidConfiguration('injectUser() needs a route handler (request, reply, user).')
 }
 
@@ -195,96 +195,7 @@ export function makeInjection<Route extends object> (
     }
     return await Reflect.apply(handler, this, [request, reply, user])
   }
+  describeGuard(injected, () => ({ instance, settings: policy?.resolved.settings ?? instance.settings, scopes: [], isOptional: true }))
   // Body, params and reply of the route are the handler's affair: they pass through untouched.
-  return injected as InjectedRouteHandler<Route>
-}
-
-/** Finds the instance of a free-standing guard when a request comes. @throws {InitializationFailure} where there is none */
-function findInstance (request: FastifyRequest, { on = request.server, instanceName = 'tokenAuth' }: InstanceChoice): TokenAuth {
-  const instance: unknown = Reflect.get(on, instanceName)
-  if (instance instanceof TokenAuth) return instance
-  throw new InitializationFailure(`No token authentication named "${instanceName}" is registered for this route. Register the plugin on its context or above, or name the context with "on".`)
-}
-
-function splitChoice<Options extends GuardOptions & InstanceChoice> ({ on, instanceName, ...options }: Options) {
-  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration('"on" of a free-standing guard must be a Fastify instance.')
-  const choice: InstanceChoice = { on, instanceName }
-  return { choice, options }
-}
-
-function checkGuardOptions ({ redirectOnFail, redirectUrl, ...overrides }: GuardOptions): void {
-  prepareRedirect({ redirectOnFail, redirectUrl })
-  checkOverrides({ ...overrides })
-}
-
-/** One guard for each instance that it meets, made when the first request comes. */
-function perInstance<Made> (choice: InstanceChoice, make: (instance: TokenAuth) => Made): (request: FastifyRequest) => Made {
-  const made = new WeakMap<TokenAuth, Made>()
-  return (request) => {
-    const instance = findInstance(request, choice)
-    let own = made.get(instance)
-    if (own === undefined) {
-      own = make(instance)
-      made.set(instance, own)
-    }
-    return own
-  }
-}
-
-function freeGuard (guardOf: (request: FastifyRequest) => Guard): Guard {
-  function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
-  function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
-  function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
-    let own: Guard
-    try {
-      own = guardOf(request)
-    } catch (error) {
-      if (!(error instanceof InitializationFailure)) throw error
-      // Without an instance there is nothing else that could render it.
-      sendError(new Responses(), request, reply, error)
-      return done === undefined ? Promise.reject(error) : undefined
-    }
-    return done === undefined ? own(request, reply) : own(request, reply, done)
-  }
-  return guard
-}
-
-/** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
-export function protect (overrides: GuardOptions & InstanceChoice = {}): Guard {
-  const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(options)
-  return freeGuard(perInstance(choice, (instance) => instance.protect(options)))
-}
-
-/** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
-export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice = {}): Guard {
-  const { choice, options } = splitChoice(overrides)
-  const { requireAll, requireAllActions, ...guardOptions } = options
-  checkFlag('requireAll', requireAll)
-  checkFlag('requireAllActions', requireAllActions)
-  checkGuardOptions(guardOptions)
-  if (typeof scopes !== 'function') readRequirements(scopes)
-  return freeGuard(perInstance(choice, (instance) => instance.scoped(scopes, options)))
-}
-
-/** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
-export function injectUser<Route extends object> (
-  handler: UserRouteHandler<object, Route>, overrides: GuardOptions & InstanceChoice = {}
-): InjectedRouteHandler<Route> {
-  const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(options)
-  checkRouteHandler(handler)
-  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler, options))
-  const injected: InjectedRouteHandler = async function (request, reply) {
-    let own: InjectedRouteHandler<Route>
-    try {
-      own = handlerOf(request)
-    } catch (error) {
-      if (!(error instanceof InitializationFailure)) throw error
-      return sendError(new Responses(), request, reply, error)
-    }
-    return await Reflect.apply(own, this, [request, reply])
-  }
-  // As in makeInjection.
   return injected as InjectedRouteHandler<Route>
 }

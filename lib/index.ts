@@ -1,7 +1,7 @@
 /** What the package exports; nothing else. */
 import { Authentication } from './authentication.ts'
 import * as errors from './errors.ts'
-import { injectUser, protect, scoped } from './guards.ts'
+import { injectUser, protect, scoped } from './free-guards.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './request-serializer.ts'
 import { Responses } from './responses.ts'

@@ -13,6 +13,7 @@ import { addEndpoint, type Endpoint } from './endpoints/route.ts'
 import { verifyEndpoint } from './endpoints/verify.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from './errors.ts'
+import { documentGuards } from './openapi.ts'
 import { Responses } from './responses.ts'
 import { typeName } from './settings/check.ts'
 import { resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
@@ -139,6 +140,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
   const endpoints = endpointsOf(instance, options)
   decorate(fastify, instance)
+  documentGuards(fastify, instance)
   if (endpoints.length === 0) return
   // A context of their own: hooks and options of these routes are nobody else's.
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))

@@ -59,6 +59,7 @@ export function refreshEndpoint (instance: TokenAuth): Endpoint {
   const { settings } = instance
   return {
     method: 'POST',
+    readsToken: true,
     path: settings.pathToRefresh,
     schema: {
       summary: 'Exchange a refresh token for a new access token',

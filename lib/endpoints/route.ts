@@ -2,6 +2,7 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
+import { describeGuard } from '../openapi.ts'
 import type { TokenAuth } from '../token-auth.ts'
 
 /** A schema with what OpenAPI documents of a route. */
@@ -16,6 +17,8 @@ export interface Endpoint {
   /** Path below `urlPrefix`. */
   readonly path: string
   readonly schema: EndpointSchema
+  /** Whether it reads an access token without a guard; for what documents it. */
+  readonly readsToken?: boolean
   /** In cookie mode, refresh needs no body. */
   readonly isBodyOptional?: boolean
   readonly preHandler?: Guard[]
@@ -74,29 +77,36 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
   return initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash ?? false
 }
 
+const isOpen = ({ readsToken, preHandler = [] }: Endpoint) => readsToken !== true && preHandler.length === 0
+const asItIs = ({ schema }: { schema: FastifySchema }) => ({ schema })
+
 /** Adds the routes of an endpoint to a context: what its handler throws is rendered like a refusal of a guard. */
 export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
   const { urlPrefix, strictSlashes } = instance.settings
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
+    const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+      try {
+        return await endpoint.handler(request, reply)
+      } catch (error) {
+        if (reply.sent) return reply
+        return await instance.refuse(request, reply, error, instance.enter(request, instance.policy))
+      }
+    }
+    if (endpoint.readsToken === true) describeGuard(handler, () => ({ instance, settings: instance.settings, scopes: [] }))
     context.route({
       method: endpoint.method,
       url,
       // The second spelling is the same operation: documented once.
       schema: index === 0 ? endpoint.schema : hidden(endpoint.schema),
       ...compilers(endpoint),
+      // A transformation of the host's is for schemas of another library; ours are JSON. Guarded routes are transformed already.
+      ...(isOpen(endpoint) && { config: { swaggerTransform: asItIs } }),
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
       onRequest: noStore,
       ...(endpoint.preHandler !== undefined && { preHandler: endpoint.preHandler }),
-      async handler (request, reply) {
-        try {
-          return await endpoint.handler(request, reply)
-        } catch (error) {
-          if (reply.sent) return reply
-          return await instance.refuse(request, reply, error, instance.enter(request, instance.policy))
-        }
-      }
+      handler
     })
   }
 }

@@ -9,6 +9,7 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
   const isExtended = isReplaced(responses, 'extendVerify')
   return {
     method: 'GET',
+    readsToken: true,
     path: settings.pathToVerify,
     schema: {
       summary: 'Say whether the access token is valid',
