@@ -11,7 +11,8 @@ import { View } from './view.ts'
 const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
-export const tokenAuth = Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
+export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
+  Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './errors.ts'
