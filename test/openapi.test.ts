@@ -1,0 +1,158 @@
+import fastifySwagger from '@fastify/swagger'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../lib/index.ts'
+import { authenticate, host, refreshStore, secret } from './helper.ts'
+
+interface Operation { security?: unknown, summary?: string }
+interface Document {
+  paths: Record<string, Record<string, Operation>>
+  components: { securitySchemes?: Record<string, unknown> }
+  securityDefinitions?: Record<string, unknown>
+}
+
+const answer = async () => ({ ok: true })
+
+async function documented (t: Test, options: TokenAuthOptions, routes: (app: FastifyInstance) => void, swagger: object = { openapi: {} }): Promise<Document> {
+  const app = host(t)
+  await app.register(fastifySwagger, swagger)
+  await app.register(tokenAuth, { secret, authenticate, ...options })
+  routes(app)
+  await app.ready()
+  // As it is written down: what is lost there is not documented.
+  return JSON.parse(JSON.stringify(app.swagger()))
+}
+
+const securityOf = (document: Document, path: string, method = 'get') => document.paths[path]?.[method]?.security
+
+t.test('the endpoints are documented once each, and those that read a token say so', async (t) => {
+  const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
+  const document = await documented(t, { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken }, () => {})
+  t.same(Object.keys(document.paths), ['/auth', '/auth/verify', '/auth/me', '/auth/refresh'])
+  t.equal(securityOf(document, '/auth', 'post'), undefined)
+  for (const [path, method] of [['/auth/verify', 'get'], ['/auth/me', 'get'], ['/auth/refresh', 'post']] as const) {
+    t.same(securityOf(document, path, method), [{ tokenAuth: [] }], path)
+    t.type(document.paths[path]?.[method]?.summary, 'string')
+  }
+  t.same(document.components.securitySchemes, { tokenAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } })
+})
+
+t.test('a guarded route names its scheme and scopes, whichever guard it has', async (t) => {
+  const document = await documented(t, {}, (app) => {
+    app.get('/protect', { preHandler: app.tokenAuth.protect() }, answer)
+    app.get('/scoped', { onRequest: [app.tokenAuth.scoped(['read', 'write:all'])] }, answer)
+    app.get('/computed', { onRequest: app.tokenAuth.scoped(() => 'read') }, answer)
+    app.get('/free', { preHandler: [protect()] }, answer)
+    app.get('/free-scoped', { preHandler: scoped('free:read') }, answer)
+    app.get('/optional', app.tokenAuth.injectUser(answer))
+    app.get('/free-optional', injectUser(answer))
+    app.get('/behind', { preHandler: app.tokenAuth.protect() }, app.tokenAuth.injectUser(answer))
+    app.get('/open', answer)
+  })
+  const expected: Record<string, unknown> = {
+    '/protect': [{ tokenAuth: [] }],
+    '/scoped': [{ tokenAuth: ['read', 'write:all'] }],
+    '/computed': [{ tokenAuth: [] }],
+    '/free': [{ tokenAuth: [] }],
+    '/free-scoped': [{ tokenAuth: ['free:read'] }],
+    '/optional': [{}, { tokenAuth: [] }],
+    '/free-optional': [{}, { tokenAuth: [] }],
+    '/behind': [{ tokenAuth: [] }],
+    '/open': undefined
+  }
+  for (const [path, security] of Object.entries(expected)) t.same(securityOf(document, path), security, path)
+})
+
+t.test('the scheme is the source that tokens are read from; a lax source leaves a choice', async (t) => {
+  const cookie = { type: 'apiKey', in: 'cookie', name: 'access_token' }
+  const query = { type: 'apiKey', in: 'query', name: 'jwt' }
+  const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
+  const cases: [TokenAuthOptions, Record<string, unknown>][] = [
+    [{ cookieSet: true }, { tokenAuthCookie: cookie }],
+    [{ queryStringSet: true, queryStringAccessTokenName: 'jwt' }, { tokenAuthQuery: query }],
+    [{ cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false, queryStringAccessTokenName: 'jwt' },
+      { tokenAuthCookie: cookie, tokenAuthQuery: query, tokenAuth: bearer }],
+    [{ authorizationHeader: 'X-Token', authorizationHeaderPrefix: '' }, { tokenAuth: { type: 'apiKey', in: 'header', name: 'X-Token' } }]
+  ]
+  for (const [options, schemes] of cases) {
+    const document = await documented(t, { ...options, authMode: false }, (app) => {
+      app.get('/', { preHandler: app.tokenAuth.protect() }, answer)
+    })
+    t.same(document.components.securitySchemes, schemes)
+    t.same(securityOf(document, '/'), Object.keys(schemes).map((name) => ({ [name]: [] })))
+  }
+})
+
+t.test('a route that two instances guard needs what each of them asks for', async (t) => {
+  const app = host(t)
+  await app.register(fastifySwagger, { openapi: {} })
+  await app.register(tokenAuth, { secret, authMode: false })
+  await app.register(async (nested) => {
+    await nested.register(tokenAuth, { secret, authMode: false, cookieSet: true })
+    nested.get('/', { onRequest: app.tokenAuth.scoped('a'), preHandler: [nested.tokenAuth.scoped('b'), nested.tokenAuth.scoped('c')] }, answer)
+  })
+  await app.ready()
+  const document: Document = JSON.parse(JSON.stringify(app.swagger()))
+  t.same(securityOf(document, '/'), [{ tokenAuth: ['a'], tokenAuthCookie: ['b', 'c'] }])
+})
+
+t.test('what the host writes of a route itself stays', async (t) => {
+  const document = await documented(t, {}, (app) => {
+    const preHandler = app.tokenAuth.protect()
+    app.get('/said', { preHandler, schema: { security: [{ mine: [] }], summary: 'said' } }, answer)
+    app.get('/transformed', { preHandler, config: { swaggerTransform: false } }, answer)
+    app.get('/described', { preHandler, schema: { summary: 'described', querystring: { type: 'object', properties: { a: { type: 'string' } } } } }, answer)
+  }, { openapi: { components: { securitySchemes: { mine: { type: 'http', scheme: 'basic' }, tokenAuth: { type: 'http', scheme: 'bearer', description: 'mine too' } } } } })
+  t.same(securityOf(document, '/said'), [{ mine: [] }])
+  t.equal(securityOf(document, '/transformed'), undefined)
+  t.match(document.paths['/described']?.get, { summary: 'described', security: [{ tokenAuth: [] }] })
+  t.match(document.components.securitySchemes, { mine: { scheme: 'basic' }, tokenAuth: { description: 'mine too' } })
+})
+
+t.test('a host whose schemas are of another library keeps its own transformation', async (t) => {
+  class Foreign { readonly what = 'no JSON schema' }
+  const transform = ({ schema, url }: { schema: object, url: string }) => ({ schema: { ...schema, body: undefined, summary: 'transformed' }, url })
+  const document = await documented(t, {}, (app) => {
+    app.post('/foreign', { preHandler: app.tokenAuth.protect(), schema: { body: new Foreign() }, validatorCompiler: () => () => true }, answer)
+  }, { openapi: {}, transform })
+  t.match(document.paths['/foreign']?.post, { summary: 'transformed' })
+  t.equal(document.paths['/auth']?.post?.summary, 'Issue an access token', 'our own are JSON schemas and need none')
+})
+
+t.test('the document is valid OpenAPI 3.0 and 3.1', async (t) => {
+  const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
+  for (const openapi of ['3.0.3', '3.1.0']) {
+    const document = await documented(t, {
+      refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken, cookieSet: true, cookieStrict: false
+    }, (app) => {
+      app.get('/scoped', { preHandler: app.tokenAuth.scoped('reports:read') }, answer)
+      app.get('/hello', app.tokenAuth.injectUser(answer))
+    }, { openapi: { openapi, info: { title: 'test', version: '1.0.0' } } })
+    const { valid, errors } = await new Validator().validate(JSON.parse(JSON.stringify(document)))
+    t.ok(valid, `${openapi}: ${JSON.stringify(errors)}`)
+  }
+})
+
+t.test('Swagger 2 is told of headers, the only thing it knows', async (t) => {
+  const document = await documented(t, { cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false, authMode: false }, (app) => {
+    app.get('/', { preHandler: app.tokenAuth.protect() }, answer)
+  }, { swagger: {} })
+  t.same(document.securityDefinitions, {
+    tokenAuthCookie: { type: 'apiKey', in: 'header', name: 'Cookie' },
+    tokenAuthQuery: { type: 'apiKey', in: 'query', name: 'access_token' },
+    tokenAuth: { type: 'apiKey', in: 'header', name: 'Authorization' }
+  })
+})
+
+t.test('a free-standing guard without an instance, and an application without @fastify/swagger, document nothing', async (t) => {
+  const document = await documented(t, { authMode: false }, (app) => {
+    app.get('/', { preHandler: protect({ instanceName: 'nobody' as 'tokenAuth' }) }, answer)
+  })
+  t.equal(securityOf(document, '/'), undefined)
+  const app = host(t)
+  await app.register(tokenAuth, { secret, authenticate })
+  app.get('/', { preHandler: app.tokenAuth.protect() }, async (request) => Object.keys(request.routeOptions.config))
+  const token = await app.tokenAuth.generateAccessToken({ user_id: 1 })
+  t.notMatch((await app.inject({ url: '/', headers: { authorization: `Bearer ${token}` } })).json(), ['swaggerTransform'])
+})
