@@ -13,6 +13,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   errors: [],
   warnings: [],
   'request-serializer': [],
+  openapi: [],
   'settings/*': ['errors', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
@@ -27,17 +28,18 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   policy: ['errors', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
   issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
-  guards: ['errors', 'settings/*', 'token/*', 'authentication', 'responses', 'policy', 'token-auth'],
+  guards: ['errors', 'token/*', 'authentication', 'openapi'],
   'token-auth': ['errors', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
+  'free-guards': ['errors', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
   cookies: ['errors'],
-  'endpoints/*': ['errors', 'token/*', 'authentication', 'users', 'responses', 'cookies', '@sinclair/typebox'],
+  'endpoints/*': ['errors', 'token/*', 'authentication', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
-    'errors', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'token-auth', 'endpoints/*',
+    'errors', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'guards', 'plugin']
+  index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -78,7 +78,7 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
 }
 
 const isOpen = ({ readsToken, preHandler = [] }: Endpoint) => readsToken !== true && preHandler.length === 0
-const asItIs = ({ schema }: { schema: FastifySchema }) => ({ schema })
+const asItIs = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 /** Adds the routes of an endpoint to a context: what its handler throws is rendered like a refusal of a guard. */
 export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
