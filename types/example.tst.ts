@@ -58,6 +58,8 @@ describe('without a declared user', () => {
   test('any object is a user, nothing else is', () => {
     const user: User = { user_id: 1, name: 'Ada' }
     expect(app.tokenAuth.generateAccessToken).type.toBeCallableWith(user)
+    expect(app.tokenAuth.generateAccessToken).type.toBeCallableWith({ user_id: 1, name: 'Ada' })
+    expect(app.tokenAuth.generateAccessToken).type.not.toBeCallableWith(Promise.resolve(user))
     expect(app.tokenAuth.generateAccessToken).type.not.toBeCallableWith('Ada')
     expect(app.tokenAuth.generateAccessToken).type.not.toBeCallableWith(undefined)
     expect(initialize).type.toBeCallableWith(app, { authenticate: () => user })

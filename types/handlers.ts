@@ -29,7 +29,7 @@ export interface SerializableUser {
 }
 
 /** Any object, those of a class or an interface included, but no promise of something else. */
-type AnyObject = object & { then?: never }
+type AnyObject = Record<string, unknown> | (object & { then?: never })
 
 /** A user as the host gives it: where no type is declared, any object. */
 export type GivenUser<User extends object> = string extends keyof User ? AnyObject : User
