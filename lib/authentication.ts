@@ -69,6 +69,15 @@ export async function callHost<T> (name: string, call: () => T): Promise<Awaited
   }
 }
 
+/** As {@link callHost}, for what is there at once: a property of a host's object may be computed, and fail. */
+export function readHost<T> (name: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw hostError(name, error)
+  }
+}
+
 /** A function of the host gave something that it must not give. */
 export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
   return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })

@@ -1,6 +1,6 @@
 /** How an access token comes to be: user -> payload -> handlers -> checks -> signature. */
 import type { CustomClaim, Handlers, Payload } from '../types/handlers.ts'
-import { callHost, wrongResult, type HostHandlers } from './authentication.ts'
+import { callHost, readHost, wrongResult, type HostHandlers } from './authentication.ts'
 import { HandlerFailed, TokenTooLarge } from './errors.ts'
 import { secondsNow } from './request-auth.ts'
 import type { Settings } from './settings/schema.ts'
@@ -23,7 +23,7 @@ async function extend (payload: Payload, user: object, extendPayload: ExtendPayl
   const extended: unknown = await callHost('extendPayload', () => extendPayload(payload, user))
   if (extended === undefined || extended === null) return payload
   if (typeof extended !== 'object' || Array.isArray(extended)) throw wrongResult('extendPayload', 'the payload, or nothing', extended)
-  return { ...extended }
+  return readHost('extendPayload', () => ({ ...extended }))
 }
 
 async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScopesToPayload']): Promise<readonly string[]> {

@@ -1,7 +1,7 @@
 /** What the endpoints and guards answer: bodies, the hooks that extend them, cookies, and how an error is rendered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../types/handlers.ts'
-import { callHost, wrongResult } from './authentication.ts'
+import { callHost, readHost, wrongResult } from './authentication.ts'
 import type { TokenAuthError } from './errors.ts'
 
 /** The fields that a hook adds to a response. */
@@ -46,7 +46,12 @@ export async function extendBody (body: Record<string, unknown>, hook: Hook, cal
   const fields = await callHost(hook, call)
   if (fields === undefined || fields === null) return body
   if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object whose fields are added to the response', fields)
-  return { ...body, ...fields }
+  return readHost(hook, () => {
+    const extended = { ...body, ...fields }
+    // What has no JSON form fails here: later, a token would be stored and cookies be set that nobody gets.
+    JSON.stringify(extended)
+    return extended
+  })
 }
 
 /** Renders an error and sends it. @throws what `exceptionResponse` throws */
@@ -55,6 +60,13 @@ export function sendError (responses: Responses, request: FastifyRequest, reply:
   if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers)
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
-  const body = responses.exceptionResponse(request, error, reply)
-  return body instanceof Promise ? body.then(send) : send(body)
+  // To Fastify, null and undefined are no error: a guard that passed them on would open its route.
+  const fail = (thrown: unknown) => { throw thrown ?? wrongResult('exceptionResponse', 'a body, or throw an error', thrown) }
+  let body: unknown
+  try {
+    body = responses.exceptionResponse(request, error, reply)
+  } catch (thrown) {
+    return fail(thrown)
+  }
+  return body instanceof Promise ? body.then(send, fail) : send(body)
 }

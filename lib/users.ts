@@ -1,5 +1,5 @@
 /** User objects: a mapping with the user id, or an object that has one and says by `toDict()` (or `toJSON()`) what it shows. */
-import { callHost } from './authentication.ts'
+import { callHost, readHost } from './authentication.ts'
 import { InvalidUserObject } from './errors.ts'
 import { typeName } from './settings/check.ts'
 import { isUserId } from './token/claims.ts'
@@ -20,7 +20,7 @@ const serializerOf = (user: object) => serializers.find((name) => typeof Reflect
  * @throws {InvalidUserObject}
  */
 export function checkUser (user: unknown, handler: string): object {
-  if (typeof user === 'object' && user !== null && (isMapping(user) || serializerOf(user) !== undefined)) return user
+  if (typeof user === 'object' && user !== null && readHost('user object', () => isMapping(user) || serializerOf(user) !== undefined)) return user
   const found = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an object of a class without toDict() or toJSON()' : typeName(user)
   throw new InvalidUserObject(`${handler} must return a plain object, or an object with toDict(); it returned ${found}.`)
 }
@@ -33,16 +33,19 @@ export function checkUser (user: unknown, handler: string): object {
 export function userIdOf (user: unknown, key: string, handler: string): UserId {
   const checked = checkUser(user, handler)
   // A mapping must have the id itself; an object of a class may compute it.
-  const id: unknown = isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key)
+  const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key))
   if (isUserId(id)) return id
   throw new InvalidUserObject(`${handler} must return a user whose "${key}" is a non-empty string, a safe integer or a boolean; it is ${typeName(id)}. The setting "userId" names the property.`)
 }
 
 /** What a user shows of itself: the result of `toDict()` or `toJSON()`, or the mapping itself. @throws {InvalidUserObject} */
 export async function serializeUser (user: object): Promise<object> {
-  const serializer = serializerOf(user)
-  if (serializer === undefined) return user
-  const shown: unknown = await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
-  if (typeof shown === 'object' && shown !== null && !Array.isArray(shown)) return shown
+  const serializer = readHost('user object', () => serializerOf(user))
+  const shown: unknown = serializer === undefined ? user : await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
+  if (typeof shown === 'object' && shown !== null && !Array.isArray(shown)) {
+    // A property that fails would else fail while the answer is written, and show its message to the client.
+    readHost('user object', () => JSON.stringify(shown))
+    return shown
+  }
   throw new InvalidUserObject(`${serializer}() of a user must return an object; it returned ${typeName(shown)}.`)
 }
