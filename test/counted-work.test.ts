@@ -1,0 +1,192 @@
+/** What is decided once must not be decided again for each request: counted, not timed. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type * as FastJwt from 'fast-jwt'
+import { createHook } from 'node:async_hooks'
+import { createRequire } from 'node:module'
+import t, { type Test } from 'tap'
+import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
+
+const counts = { signers: 0, verifiers: 0, verified: 0, stacks: [] as string[] }
+
+/** Counts what is asked of fast-jwt. Before anything imports it: an import sees what it finds then. */
+function countCalls (): void {
+  const fastJwt: typeof FastJwt = createRequire(import.meta.url)('fast-jwt')
+  const { createSigner, createVerifier } = fastJwt
+  Object.assign(fastJwt, {
+    createSigner: (options: Parameters<typeof createSigner>[0]) => {
+      counts.signers++
+      return createSigner(options)
+    },
+    createVerifier: (options: object) => {
+      counts.verifiers++
+      const verify = createVerifier(options)
+      return (token: string) => {
+        counts.verified++
+        try {
+          return verify(token)
+        } catch (error) {
+          if (error instanceof Error) counts.stacks.push(String(error.stack))
+          throw error
+        }
+      }
+    }
+  })
+}
+
+countCalls()
+const { bearer, build, claims, forge, keysFor, now, refreshStore } = await import('./helper.ts')
+
+let secrets = 0
+/** A secret that no test before had: instances of one secret share what is made of it. */
+const freshSecret = () => `secret ${secrets++} of this file, of more than sixty-four bytes: 0123456789 0123456789`
+
+/** An application from whose registration on all is counted. */
+async function counting (t: Test, options: TokenAuthOptions) {
+  const secret = freshSecret()
+  Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, stacks: [] })
+  const app = await build(t, { secret, ...options })
+  return { app, secret }
+}
+
+t.test('signers and verifiers are made at registration and with guards, none for a request', async (t) => {
+  const cases: Record<string, TokenAuthOptions> = {
+    HS256: {}, ES256: keysFor('ES256'), 'no cache': { tokenCacheSize: 0 }, getters: { getLeeway: () => 60, getClaimIss: () => null }
+  }
+  for (const [what, options] of Object.entries(cases)) {
+    const { stored, ...store } = refreshStore()
+    const { app } = await counting(t, { ...store, ...options })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, app.tokenAuth.injectUser(async (request) => request.tokenAuth.payload))
+    app.get('/override', { onRequest: app.tokenAuth.protect({ leeway: 60, claimAud: null }) }, async () => 'reached')
+    app.get('/scoped', { onRequest: app.tokenAuth.scoped(() => 'a') }, async () => 'reached')
+    await app.ready()
+    t.same([counts.signers, counts.verifiers], [1, 1], `${what}: guards without another key share those of the registration`)
+    for (let round = 0; round < 5; round++) {
+      const { access_token: token, refresh_token: refreshToken } = (await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).json()
+      t.equal(stored.get(1), refreshToken)
+      for (const url of ['/', '/override', '/auth/verify', '/auth/me']) t.equal((await app.inject({ url, headers: bearer(token) })).statusCode, 200)
+      t.equal((await app.inject({ url: '/scoped', headers: bearer(token) })).statusCode, 403)
+      t.equal((await app.inject({ url: '/', headers: bearer('a.b.c') })).statusCode, 401)
+      t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })).statusCode, 200)
+    }
+    t.same([counts.signers, counts.verifiers], [1, 1], what)
+  }
+})
+
+t.test('a key that is computed for each request makes a verifier when it is new, and not again', async (t) => {
+  const base = freshSecret()
+  const { app } = await counting(t, { secret: undefined, getSecret: async (request) => `${String(request.headers.tenant)} ${base}` })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  for (let round = 0; round < 5; round++) {
+    for (const tenant of ['a', 'b', 'c']) {
+      const headers = { tenant, ...bearer(forge(claims(), { key: `${tenant} ${base}` })) }
+      t.equal((await app.inject({ url: '/', headers })).statusCode, 200)
+    }
+  }
+  t.equal(counts.verifiers, 3)
+  t.equal(counts.signers, 0)
+})
+
+t.test('a signature is computed once for a token that is remembered, and at most once for a request otherwise', async (t) => {
+  for (const [tokenCacheSize, verified] of [[1000, 1], [0, 5]] as const) {
+    const { app, secret } = await counting(t, { tokenCacheSize })
+    app.get('/', { onRequest: app.tokenAuth.protect(), preHandler: app.tokenAuth.scoped('a') }, app.tokenAuth.injectUser(async (request) => {
+      const { payload, scopes, userId, token } = request.tokenAuth
+      return { payload, scopes, userId, token }
+    }))
+    const headers = bearer(forge(claims({ scopes: 'a' }), { key: secret }))
+    for (let round = 0; round < 5; round++) t.equal((await app.inject({ url: '/', headers })).statusCode, 200)
+    t.equal(counts.verified, verified)
+  }
+})
+
+/** Lines of a stack trace below its message. */
+const frames = (stack: string | undefined) => String(stack).split('\n').filter((line) => /^\s+at /.test(line))
+
+t.test('no stack trace is captured for a refusal, and the limit of the process is left as it was', async (t) => {
+  const { app, secret } = await counting(t, { onRefusal: 'throw', tokenCacheSize: 0 })
+  const refusals: TokenAuthError[] = []
+  app.setErrorHandler(async (error: TokenAuthError, _request: FastifyRequest, reply: FastifyReply) => {
+    refusals.push(error)
+    return reply.code(error.statusCode).send()
+  })
+  app.get('/', { onRequest: app.tokenAuth.scoped('a') }, async () => 'reached')
+  const limit = Error.stackTraceLimit
+  const bad: Record<string, string>[] = [
+    {}, { authorization: 'Basic YTpi' }, bearer('garbage'), bearer('a.b.c'), bearer(forge(claims(), { key: 'another secret' })), bearer(forge(claims({ exp: 1 }), { key: secret })),
+    bearer(forge(claims({ nbf: now() + 3600 }), { key: secret })), bearer(forge({}, { key: secret })), bearer(forge([], { key: secret })), bearer(forge(claims(), { key: secret }))
+  ]
+  for (const headers of bad) {
+    await app.inject({ url: '/', headers })
+    t.equal(Error.stackTraceLimit, limit)
+  }
+  t.equal(refusals.length, bad.length)
+  for (const refusal of refusals) t.same(frames(refusal.stack), [], refusal.name)
+  t.ok(counts.stacks.length > 0, 'fast-jwt refused some of them')
+  for (const stack of counts.stacks) t.same(frames(stack), [])
+  t.not(frames(new Error('control').stack).length, 0, 'others have theirs')
+})
+
+/** How many promises are made while something runs. */
+function promisesDuring (run: () => void): number {
+  let made = 0
+  const hook = createHook({ init: (_id, type) => { if (type === 'PROMISE') made++ } }).enable()
+  run()
+  hook.disable()
+  return made
+}
+
+t.test('a guard makes no promise on its way, be the request allowed or refused', async (t) => {
+  const { app, secret } = await counting(t, { extraVerifications: [() => true], getLeeway: () => 60 })
+  await app.register(async (context) => {
+    const { tokenAuth: auth } = context
+    const made: Record<string, number> = {}
+    const guards = { protect: auth.protect(), scoped: auth.scoped(['a', 'b'], { requireAll: false }), override: auth.protect({ leeway: 0 }) }
+    context.get('/', (request, reply) => {
+      let allowed = 0
+      for (const [name, guard] of Object.entries(guards)) {
+        made[name] = promisesDuring(() => { guard(request, reply, () => { allowed++ }) })
+      }
+      made.control = promisesDuring(() => { auth.protect()(request, reply).catch(() => {}) })
+      reply.send({ allowed, made })
+    })
+    context.get('/refused', (request: FastifyRequest, reply) => {
+      made.refused = promisesDuring(() => { guards.protect(request, reply, () => {}) })
+    })
+    context.get('/made', async () => made)
+  })
+  const headers = bearer(forge(claims({ scopes: ['a'] }), { key: secret }))
+  for (const round of ['a token that is new', 'a token that is remembered']) {
+    const { allowed, made } = (await app.inject({ url: '/', headers })).json()
+    t.equal(allowed, 3, round)
+    const { control, ...guards } = made
+    t.same(guards, { protect: 0, scoped: 0, override: 0 }, round)
+    t.ok(control > 0, 'promises are seen where there are some')
+  }
+  t.equal((await app.inject('/refused')).statusCode, 401)
+  t.match((await app.inject('/made')).json(), { refused: 0 })
+})
+
+t.test('a getter runs at most once for a request and instance, and only where its setting is needed', async (t) => {
+  const calls: Record<string, number> = {}
+  const count = <T>(name: string, value: T) => () => {
+    calls[name] = (calls[name] ?? 0) + 1
+    return value
+  }
+  const secret = freshSecret()
+  const { app } = await counting(t, {
+    getLeeway: count('leeway', 60),
+    getSecret: count('secret', secret),
+    getClaimIss: count('claimIss', null),
+    getCookieSamesite: count('cookieSamesite', 'lax' as const),
+    getExpirationDelta: count('expirationDelta', 60)
+  })
+  const { tokenAuth: auth } = app
+  app.get('/', { onRequest: [auth.protect(), auth.protect({ cookieStrict: false }), auth.scoped('a')] }, auth.injectUser(async (request) => {
+    const { leeway, claimIss } = request.tokenAuth.settings
+    return { leeway, claimIss, authenticated: auth.isAuthenticated(request) }
+  }))
+  for (let round = 1; round <= 2; round++) {
+    t.same((await app.inject({ url: '/', headers: bearer(forge(claims({ scopes: 'a' }), { key: secret })) })).json(), { leeway: 60, claimIss: null, authenticated: true })
+    t.same(calls, { leeway: round, secret: round, claimIss: round })
+  }
+})
