@@ -212,8 +212,12 @@ export class InitializationFailure extends TokenAuthError {
 
 /** Thrown by `register()` and by guards that are made with wrong overrides. */
 export class InvalidConfiguration extends TokenAuthError {
-  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidConfiguration', statusCode: 500, message })
+  /** The number of a finding about keys, or about settings that have no safe meaning together: see docs/security.md. */
+  declare readonly finding?: string
+  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions & { finding?: string } = {}) {
+    const { finding, cause } = options
+    super({ name: 'InvalidConfiguration', statusCode: 500, message, cause })
+    if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }
 

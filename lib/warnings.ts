@@ -10,7 +10,9 @@ const texts = {
   W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime.',
   W07: '"debug" is true in production: refusals tell clients which check failed.',
   W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token.',
-  W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.'
+  W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
+  W10: '"cookieSecure" is false: browsers send the cookies, and the tokens in them, over plain HTTP too. They take Secure cookies on http://localhost, so development does not need it.',
+  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -29,7 +31,9 @@ export function warnOfSettings (settings: Settings): void {
     W06: settings.verifyExp && settings.leeway >= settings.expirationDelta,
     W07: settings.debug && process.env.NODE_ENV === 'production',
     W08: settings.cookieSet && !settings.cookieHttponly && !settings.cookieSplit,
-    W09: settings.cookieSet && settings.cookieSamesite === 'none'
+    W09: settings.cookieSet && settings.cookieSamesite === 'none',
+    W10: settings.cookieSet && !settings.cookieSecure,
+    W11: settings.verifyExp && settings.claimNbf && settings.claimNbfDelta - settings.leeway >= settings.expirationDelta + settings.leeway
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }

@@ -70,7 +70,7 @@ function checkDistinct (names: Names, what: string): void {
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what} need different names.`)
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what} need different names.`, { finding: 'E10' })
     }
     taken.set(name, setting)
   }
@@ -97,13 +97,13 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (claimsOfOurs.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim of its own meaning (RFC 7519 section 4.1).`)
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim of its own meaning (RFC 7519 section 4.1).`, { finding: 'E10' })
     }
   }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
   checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints')
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints')
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.')
+    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09' })
   }
 }

@@ -26,7 +26,7 @@ function readFile (name: KeySetting, path: string | URL): Buffer {
     return readFileSync(path)
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unreadable'
-    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { cause })
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { cause, finding: 'E08' })
   }
 }
 
@@ -37,7 +37,7 @@ function load (name: KeySetting, given: unknown): Buffer | KeyObject {
   if (given instanceof KeyObject) return given
   if (given instanceof URL) {
     if (given.protocol !== 'file:') {
-      throw new InvalidConfiguration(`"${name}" is a URL with "${given.protocol}"; only "file:" URLs are read. Nothing is ever fetched.`)
+      throw new InvalidConfiguration(`"${name}" is a URL with "${given.protocol}"; only "file:" URLs are read. Nothing is ever fetched.`, { finding: 'E08' })
     }
     return readFile(name, fileURLToPath(given))
   }
@@ -102,16 +102,16 @@ export function hmacKey (algorithm: Algorithm, name: KeySetting, given: unknown)
   let material = load(name, given)
   if (material instanceof KeyObject) {
     if (material.type !== 'secret') {
-      throw new InvalidConfiguration(`"${name}" is a ${material.type} key, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`)
+      throw new InvalidConfiguration(`"${name}" is a ${material.type} key, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02' })
     }
     material = material.export()
   }
   if (material.length === 0 || /^\s*$/.test(material.toString('latin1'))) {
-    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${Number(algorithm.slice(2)) / 8} bytes.`)
+    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${Number(algorithm.slice(2)) / 8} bytes.`, { finding: 'E01' })
   }
   const form = asymmetricForm(material)
   if (form !== undefined) {
-    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`)
+    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02' })
   }
   createSecretKey(material)
   return { material, fingerprint: fingerprint(algorithm, material), short: material.length < Number(algorithm.slice(2)) / 8 }
@@ -123,18 +123,18 @@ function checkKind (algorithm: Algorithm, name: KeySetting, key: KeyObject): voi
   if (curve !== undefined) {
     if (key.asymmetricKeyType !== 'ec' || details.namedCurve !== curve) {
       const found = key.asymmetricKeyType === 'ec' ? `on the curve ${details.namedCurve}` : `of the type ${key.asymmetricKeyType}`
-      throw new InvalidConfiguration(`"${name}" is a key ${found}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`)
+      throw new InvalidConfiguration(`"${name}" is a key ${found}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, { finding: 'E05' })
     }
     return
   }
   if (key.asymmetricKeyType !== 'rsa') {
-    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`)
+    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05' })
   }
   if (details.modulusLength === undefined || details.modulusLength < minimumModulus) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key of ${details.modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`)
+    throw new InvalidConfiguration(`"${name}" is an RSA key of ${details.modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04' })
   }
   if (details.publicExponent === undefined || details.publicExponent < 3n) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign.`)
+    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign.`, { finding: 'E04' })
   }
 }
 
@@ -142,34 +142,34 @@ function checkKind (algorithm: Algorithm, name: KeySetting, key: KeyObject): voi
 function readPublic (name: KeySetting, material: Buffer | KeyObject): KeyObject {
   if (material instanceof KeyObject) {
     if (material.type === 'public') return material
-    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the public key of the pair.`)
+    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the public key of the pair.`, { finding: 'E07' })
   }
   const text = material.toString('latin1')
-  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new InvalidConfiguration(`"${name}" is a private key; give the public key of the pair.`)
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new InvalidConfiguration(`"${name}" is a private key; give the public key of the pair.`, { finding: 'E07' })
   try {
     return createPublicKey(material)
   } catch {
     // The original message is left out: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----").`)
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----").`, { finding: 'E07' })
   }
 }
 
 function readPrivate (name: KeySetting, material: Buffer | KeyObject): KeyObject {
   if (material instanceof KeyObject) {
     if (material.type === 'private') return material
-    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the private key of the pair.`)
+    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the private key of the pair.`, { finding: 'E07' })
   }
   const text = material.toString('latin1')
   if (/-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/.test(text)) {
-    throw new InvalidConfiguration(`"${name}" is a public key or certificate; give the private key of the pair.`)
+    throw new InvalidConfiguration(`"${name}" is a public key or certificate; give the private key of the pair.`, { finding: 'E07' })
   }
   if (/ENCRYPTED/.test(text)) {
-    throw new InvalidConfiguration(`"${name}" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }).`)
+    throw new InvalidConfiguration(`"${name}" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }).`, { finding: 'E07' })
   }
   try {
     return createPrivateKey(material)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----").`)
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----").`, { finding: 'E07' })
   }
 }
 
@@ -196,5 +196,5 @@ export function privateKey (algorithm: Algorithm, name: KeySetting, given: unkno
 /** A pair whose halves do not match would sign tokens that nobody accepts. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other.')
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other.', { finding: 'E06' })
 }
