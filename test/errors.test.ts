@@ -1,0 +1,119 @@
+import t from 'tap'
+import * as library from '../lib/index.ts'
+import tokenAuth, { TokenAuthError } from '../lib/index.ts'
+import { bearer, build } from './helper.ts'
+
+const realm = 'Bearer realm="token-auth"'
+const invalid = (message: string) => `${realm}, error="invalid_token", error_description="${message}"`
+
+/** Name, status, message, challenge, and the classes that it extends. */
+type Row = [name: string, statusCode: number, message: string, challenge?: string, parent?: string]
+
+const errors: Row[] = [
+  ['AuthenticationFailed', 401, 'Authentication failed.', realm],
+  ['MissingAuthorizationHeader', 401, 'Authorization header not present.', realm],
+  ['MissingAuthorizationCookie', 401, 'Authorization cookie not present.', realm],
+  ['MissingAuthorizationQueryArg', 401, 'Authorization query argument not present.', realm],
+  ['InvalidAuthorizationHeader', 401, 'Authorization header is invalid.', invalid('Authorization header is invalid.')],
+  ['InvalidToken', 401, 'Token is invalid.', invalid('Token is invalid.')],
+  ['TokenExpired', 401, 'Signature has expired', invalid('Signature has expired'), 'InvalidToken'],
+  ['TokenNotActive', 401, 'Token is not active yet.', invalid('Token is not active yet.'), 'InvalidToken'],
+  ['InvalidClaim', 401, 'Token has an invalid claim.', invalid('Token has an invalid claim.'), 'InvalidToken'],
+  ['InsufficientScope', 403, 'Invalid scope.', `${realm}, error="insufficient_scope", error_description="Invalid scope."`],
+  ['MissingRefreshToken', 400, 'Refresh token not present.'],
+  ['InvalidUserObject', 500, 'The handler returned no valid user.'],
+  ['MissingRegisteredClaim', 500, 'The payload lacks a claim that it must have.'],
+  ['InvalidScopes', 500, 'The required scopes are invalid.'],
+  ['TokenTooLarge', 500, 'The token is too large.'],
+  ['HandlerFailed', 500, 'The host handler failed.'],
+  ['InitializationFailure', 500, 'No token authentication is registered for this route.'],
+  ['InvalidConfiguration', 500, 'The configuration is invalid.'],
+  ['AuthenticateNotImplemented', 500, 'The authenticate handler is missing.'],
+  ['RefreshTokenNotImplemented', 500, 'A refresh token handler is missing.'],
+  ['RequiredKeysNotFound', 500, 'A key is missing.'],
+  ['InvalidClassViews', 500, 'classViews is invalid.'],
+  ['InvalidCustomClaim', 500, 'A custom claim is invalid.']
+]
+
+type ErrorClass = new (message?: string, options?: object) => TokenAuthError
+const isErrorClass = (value: unknown): value is ErrorClass => typeof value === 'function' && value.prototype instanceof TokenAuthError
+const exported = new Map(Object.entries(library).filter((entry): entry is [string, ErrorClass] => isErrorClass(entry[1])))
+
+function classOf (name: string): ErrorClass {
+  const found = exported.get(name)
+  if (found === undefined) throw new Error(`${name} is not exported`)
+  return found
+}
+
+t.test('every error that the contract names is exported, and no other', (t) => {
+  t.same([...exported.keys()].sort(), errors.map(([name]) => name).sort())
+  for (const [name, errorClass] of exported) t.equal(Reflect.get(tokenAuth, name), errorClass, `${name} is also a property of the plugin`)
+  t.end()
+})
+
+for (const [name, statusCode, message, challenge, parent] of errors) {
+  t.test(`${name} says ${statusCode}, and what it says by itself is fixed`, (t) => {
+    const ErrorClass = classOf(name)
+    const error = new ErrorClass()
+    t.equal(error.name, name)
+    t.equal(error.statusCode, statusCode)
+    t.equal(error.code, `TOKEN_AUTH_${name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`)
+    t.equal(error.message, message)
+    t.same(error.headers, challenge === undefined ? {} : { 'www-authenticate': challenge })
+    for (const base of [Error, TokenAuthError, classOf(parent ?? name)]) t.ok(error instanceof base, base.name)
+    t.equal(error.detail, undefined)
+    t.notOk(Object.hasOwn(error, 'cause'), 'no cause unless one is given')
+
+    // A stack costs more than the refusal; a mistake of the host keeps its own.
+    t.equal(error.stack?.includes('\n    at '), statusCode >= 500)
+    t.ok(new Error('another').stack?.includes('\n    at '), 'later errors have their stack')
+
+    const cause = new Error('original')
+    const another = new ErrorClass('another message', { cause })
+    t.equal(another.cause, cause)
+    t.equal(another.message, name === 'HandlerFailed' ? 'The another message handler failed.' : 'another message')
+    t.notMatch(JSON.stringify(another), 'original')
+    t.end()
+  })
+}
+
+t.test('a challenge never quotes what a header must not carry (RFC 6750 section 3)', (t) => {
+  for (const message of ['with "quotes"', 'with \\ backslash', 'two\r\nlines', 'naïve', '']) {
+    t.equal(new library.InvalidToken(message).headers['www-authenticate'], `${realm}, error="invalid_token"`, JSON.stringify(message))
+    const refusal = new library.InsufficientScope('Invalid scope.', { required: [message] })
+    t.notMatch(refusal.headers['www-authenticate'], ', scope=', JSON.stringify(message))
+  }
+  t.end()
+})
+
+t.test('the challenge of a scope failure names the required scopes', (t) => {
+  const { headers } = new library.InsufficientScope(undefined, { required: ['user:read', ':admin'] })
+  t.equal(headers['www-authenticate'], `${realm}, error="insufficient_scope", error_description="Invalid scope.", scope="user:read :admin"`)
+  t.end()
+})
+
+t.test('a header of another scheme is challenged without an error (RFC 6750 section 3.1)', (t) => {
+  const error = new library.InvalidAuthorizationHeader(undefined, { foreign: true })
+  t.equal(error.foreign, true)
+  t.equal(error.headers['www-authenticate'], realm)
+  t.equal(new library.InvalidAuthorizationHeader().foreign, false)
+  t.end()
+})
+
+t.test('a refused claim is named in a field, not in the message', (t) => {
+  const error = new library.InvalidClaim(undefined, { claim: 'aud', reason: 'of another audience' })
+  t.equal(error.claim, 'aud')
+  t.equal(error.reason, 'of another audience')
+  t.notMatch(error.message, 'aud')
+  t.equal(new library.InvalidClaim().claim, null)
+  t.end()
+})
+
+t.test('a TokenAuthError thrown in a route of the host reaches its error handler with status and headers', async (t) => {
+  const app = await build(t)
+  app.get('/', async () => { throw new library.InsufficientScope(undefined, { required: ['a'] }) })
+  const response = await app.inject({ url: '/', headers: bearer('unread') })
+  t.equal(response.statusCode, 403)
+  t.match(response.headers['www-authenticate'], 'scope="a"')
+  t.same(response.json(), { statusCode: 403, code: 'TOKEN_AUTH_INSUFFICIENT_SCOPE', error: 'Forbidden', message: 'Invalid scope.' })
+})
