@@ -1,0 +1,182 @@
+import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import Fastify from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, { InvalidConfiguration, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, build, ecPair, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
+
+const rsa = rsaPair()
+const small = rsaPair(1024)
+const ec = ecPair('prime256v1')
+const koblitz = ecPair('secp256k1')
+
+const base64 = (pem: string) => pem.replace(/-----[^-]+-----|\s/g, '')
+const der = (pem: string) => Buffer.from(base64(pem), 'base64')
+const jwk = (pem: string) => JSON.stringify(createPublicKey(pem).export({ format: 'jwk' }))
+const sshKey = 'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 someone@somewhere'
+/** The key pair of an exponent of 1 cannot be made; its public half can be written down. */
+const { n } = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
+const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ' }, format: 'jwk' }).export({ type: 'spki', format: 'pem' }).toString()
+const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()
+const ed25519 = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }).toString()
+
+const hs = (given: unknown): TokenAuthOptions => mistyped({ algorithm: 'HS256', secret: given })
+const verifying = (algorithm: Algorithm, publicKey: unknown): TokenAuthOptions => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
+
+const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
+  ['E01', 'an empty secret', hs('')],
+  ['E01', 'an empty secret as a Buffer', hs(Buffer.alloc(0))],
+  ['E01', 'a secret of white space', hs(' \n\t')],
+  ['E02', 'a public key in PEM as a secret', hs(rsa.publicKey)],
+  ['E02', 'a private key in PEM as a secret', hs(ec.privateKey)],
+  ['E02', 'a public key in PEM after white space (fast-jwt, CVE-2023-48223 and its successors)', hs(`\n \t${rsa.publicKey}`)],
+  ['E02', 'a public key in PEM after a byte order mark', hs(`\uFEFF${rsa.publicKey}`)],
+  ['E02', 'an old PEM form: RSA PUBLIC KEY', hs(createPublicKey(rsa.publicKey).export({ type: 'pkcs1', format: 'pem' }).toString())],
+  ['E02', 'a certificate as a secret', hs('-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n')],
+  ['E02', 'an ssh key as a secret (PyJWT, CVE-2022-29217)', hs(sshKey)],
+  ['E02', 'an ssh key after white space', hs(` \n${sshKey}`)],
+  ['E02', 'an SSH2 key as a secret', hs('---- BEGIN SSH2 PUBLIC KEY ----\nAAAAB3NzaC1yc2EAAA\n---- END SSH2 PUBLIC KEY ----')],
+  ['E02', 'an elliptic ssh key as a secret', hs('ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTY= x')],
+  ['E02', 'a JWK as a secret', hs(jwk(rsa.publicKey))],
+  ['E02', 'a JWK set as a secret', hs(`{"keys":[${jwk(ec.publicKey)}]}`)],
+  ['E02', 'a public key in DER as a secret', hs(der(rsa.publicKey))],
+  ['E02', 'a private key in DER as a secret', hs(der(ec.privateKey))],
+  ['E02', 'a public key in base64 as a secret', hs(base64(rsa.publicKey))],
+  ['E02', 'a public KeyObject as a secret', hs(createPublicKey(rsa.publicKey))],
+  ['E04', 'an RSA key of 1024 bits', verifying('RS256', small.publicKey)],
+  ['E04', 'an RSA key of 1024 bits that signs', { algorithm: 'PS256', ...small }],
+  ['E04', 'an RSA key with the exponent 1', verifying('RS256', everyoneSigns)],
+  ['E05', 'an elliptic key for RS256', verifying('RS256', ec.publicKey)],
+  ['E05', 'an RSA key for ES256 (jsonwebtoken, CVE-2022-23539)', verifying('ES256', rsa.publicKey)],
+  ['E05', 'a key on another curve for ES256', verifying('ES256', koblitz.publicKey)],
+  ['E05', 'the curve of ES256 for ES384', verifying('ES384', ec.publicKey)],
+  ['E05', 'an Ed25519 key for ES256', verifying('ES256', ed25519)],
+  ['E06', 'halves of two pairs', { algorithm: 'RS256', publicKey: rsaPair(2048, 1).publicKey, privateKey: rsa.privateKey }],
+  ['E07', 'a private key where a public one belongs', verifying('RS256', rsa.privateKey)],
+  ['E07', 'a secret where a public key belongs', verifying('RS256', secret)],
+  ['E07', 'a secret KeyObject where a public key belongs', verifying('RS256', createSecretKey(Buffer.from(secret)))],
+  ['E07', 'a public key where a private one belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: rsa.publicKey }],
+  ['E07', 'a public KeyObject where a private one belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: createPublicKey(rsa.publicKey) }],
+  ['E07', 'an encrypted private key', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: encrypted }],
+  ['E07', 'nonsense where a private key belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: 'nonsense' }],
+  ['E08', 'a file that does not exist', hs({ path: '/nowhere/at/all' })],
+  ['E08', 'a URL that would have to be fetched', hs(new URL('https://keys.example/secret'))],
+  ['E09', 'SameSite none without Secure', { cookieSet: true, cookieSamesite: 'none', cookieSecure: false }],
+  ['E10', 'two cookies of one name', { cookieAccessTokenName: 'x', cookieRefreshTokenName: 'x' }],
+  ['E10', 'two fields of one name', { accessTokenName: 'x', refreshTokenName: 'x' }],
+  ['E10', 'a user id in a registered claim', { userId: 'exp' }],
+  ['E10', 'two endpoints on one path', { pathToVerify: '/me/' }]
+]
+
+/** Registers with no default of the helper, and says what that threw. */
+async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  try {
+    await app.register(tokenAuth, { ...(options.secret === undefined && options.publicKey === undefined && { secret }), authenticate, ...options })
+  } catch (error) {
+    return error
+  }
+  return undefined
+}
+
+function secretsOf (options: TokenAuthOptions): string[] {
+  const given = [options.secret, options.publicKey, options.privateKey].filter((key) => typeof key === 'string')
+  return given.map((key) => base64(key).slice(0, 40)).filter((key) => key.length > 8)
+}
+
+t.test('what has no safe meaning is an error at registration, numbered, which says what to do and shows no key', async (t) => {
+  for (const [finding, what, options] of errors) {
+    const error = await failureOf(t, options)
+    if (!(error instanceof InvalidConfiguration)) {
+      t.fail(`${what} was accepted, or failed otherwise`)
+      continue
+    }
+    t.equal(error.finding, `TOKEN_AUTH_${finding}`, what)
+    for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
+  }
+})
+
+t.test('a missing secret is an error in production (E03), and a missing half of a pair everywhere', async (t) => {
+  const { NODE_ENV: before } = process.env
+  t.teardown(() => { if (before === undefined) delete process.env.NODE_ENV; else process.env.NODE_ENV = before })
+  process.env.NODE_ENV = 'production'
+  t.match(await failureOf(t, { secret: mistyped(undefined), getSecret: mistyped(undefined), setSecret: secret }), undefined, 'control: a secret by another way')
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await t.rejects(async () => { await app.register(tokenAuth, { authenticate }) }, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E03' })
+  t.match(await failureOf(t, { algorithm: 'RS256', publicKey: rsa.publicKey }), { name: 'RequiredKeysNotFound' })
+  t.match(await failureOf(t, { algorithm: 'RS256', authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E07' })
+})
+
+const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
+  ['W01', 'no secret', { secret: undefined }],
+  ['W02', 'a secret shorter than the hash', { secret: 'x'.repeat(31) }],
+  ['W02', 'a secret shorter than the hash of HS512', { algorithm: 'HS512', secret: 'x'.repeat(63) }],
+  ['W03', 'protection off', { doProtection: false }],
+  ['W04', 'expiry off', { verifyExp: false }],
+  ['W05', 'tokens in the query string', { queryStringSet: true }],
+  ['W06', 'a leeway as long as the lifetime', { leeway: 60, expirationDelta: 60 }],
+  ['W08', 'a cookie that scripts can read', { cookieSet: true, cookieHttponly: false }],
+  ['W09', 'SameSite none', { cookieSet: true, cookieSamesite: 'none' }],
+  ['W10', 'cookies over plain HTTP', { cookieSet: true, cookieSecure: false }],
+  ['W11', 'tokens that expire before they become valid', { claimNbf: true, claimNbfDelta: 3600, expirationDelta: 600 }]
+]
+
+const settled = async () => await new Promise((resolve) => setImmediate(resolve))
+
+t.test('what is allowed and dangerous is one warning of the process, numbered', async (t) => {
+  const codes = warnings(t)
+  for (const [finding, what, options] of dangers) {
+    await build(t, options)
+    await settled()
+    t.same(codes.splice(0), [`TOKEN_AUTH_${finding}`], what)
+  }
+})
+
+t.test('debug warns in production only', async (t) => {
+  const codes = warnings(t)
+  const { NODE_ENV: before } = process.env
+  t.teardown(() => { if (before === undefined) delete process.env.NODE_ENV; else process.env.NODE_ENV = before })
+  process.env.NODE_ENV = 'production'
+  await build(t, { debug: true })
+  await settled()
+  t.same(codes.splice(0), ['TOKEN_AUTH_W07'])
+  process.env.NODE_ENV = 'development'
+  await build(t, { debug: true })
+  await settled()
+  t.same(codes, [])
+})
+
+t.test('settings that are safe warn of nothing, with every algorithm', async (t) => {
+  const codes = warnings(t)
+  const safe: TokenAuthOptions[] = [
+    {}, { cookieSet: true }, { cookieSet: true, cookieHttponly: false, cookieSplit: true }, { cookieSecure: false }, { debug: true },
+    { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.alloc(32, 7) }
+  ]
+  for (const options of safe) await build(t, options)
+  for (const algorithm of ['HS512', 'ES256', 'RS256'] as const) await build(t, keysFor(algorithm))
+  await settled()
+  t.same(codes, [])
+})
+
+t.test('a key may come from a file, by path or URL, and is checked like any other', async (t) => {
+  const folder = t.testdir()
+  mkdirSync(folder, { recursive: true })
+  const good = join(folder, 'secret')
+  const bad = join(folder, 'public.pem')
+  writeFileSync(good, secret)
+  writeFileSync(bad, rsa.publicKey)
+  for (const key of [{ path: good }, pathToFileURL(good)]) t.equal(await failureOf(t, { secret: key }), undefined)
+  for (const key of [{ path: bad }, pathToFileURL(bad)]) t.match(await failureOf(t, { secret: key }), { finding: 'TOKEN_AUTH_E02' })
+})
+
+t.test('a redirect to another host by a slip is refused at registration and where a guard is made', async (t) => {
+  const app = await build(t)
+  for (const url of ['//evil.example', '/\\evil.example', '\\/evil.example', 'javascript:alert(1)', 'data:text/html,x', 'evil.example', '', ' /x', '/\t/evil.example', 'https:evil.example', 'https:///evil.example', 'http://\\evil', '/x\r\nset-cookie: a=b']) {
+    t.match(await failureOf(t, { loginRedirectUrl: url }), { name: 'InvalidConfiguration' }, JSON.stringify(url))
+    t.throws(() => app.tokenAuth.protect({ redirectOnFail: true, redirectUrl: url }), { name: 'InvalidConfiguration' }, JSON.stringify(url))
+  }
+})
