@@ -24,7 +24,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   users: ['errors', 'settings/*', 'token/*', 'authentication'],
   responses: ['authentication'],
   view: ['errors', 'settings/*'],
-  // One policy a guard, one RequestAuth a request, one TokenAuth a registration; these make each other.
+  // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
   policy: ['errors', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
   issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
@@ -111,6 +111,15 @@ t.test('a layer is allowed nothing that it does not use', async (t) => {
     const idle = mayImport.filter((pattern) => !used.some((name) => fits(name, pattern)))
     t.strictSame(idle, [], layer)
   }
+})
+
+t.test('no file imports itself at run time, not even around a corner', async (t) => {
+  const imports = new Map(files.map((file) => [file, importsOf(file).filter(({ isTypeOnly }) => !isTypeOnly).map(({ target }) => target)]))
+  const reach = (file: string, reached = new Set<string>()): Set<string> => {
+    for (const target of imports.get(file) ?? []) if (!reached.has(target)) reach(target, reached.add(target))
+    return reached
+  }
+  for (const file of files) t.notOk(reach(file).has(file), file)
 })
 
 t.test('tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {
