@@ -48,7 +48,8 @@ function failing<T> (name: KeySetting, compute: () => T): T {
 function prepareKey<Made> (
   resolved: Resolved, namesOf: typeof verifyingNames, make: (settings: Settings, given: Record<string, unknown>) => Made, ready: Made | undefined
 ): (settings: Settings, results: GetterResults) => MaybePromise<Made> {
-  const { getters, keys } = resolved
+  const { getters } = resolved
+  const keys = resolved.keys()
   if (ready !== undefined) return () => ready
   return (settings, results) => {
     for (const name of namesOf(settings.algorithm)) {
@@ -78,8 +79,9 @@ export type Issuing = 'must' | 'may' | 'never'
  * @throws {InvalidConfiguration} where a key is not fit, or a redirect target is none
  */
 export function preparePolicy (resolved: Resolved, issues: Issuing, computed: ComputedKeys, redirect: RedirectOptions = {}): Policy {
-  const { settings, keys, getters } = resolved
+  const { settings, getters } = resolved
   const { algorithm } = settings
+  const keys = resolved.keys()
   const isComputed = (names: readonly KeySetting[]) => getters.has('algorithm') || names.some((name) => getters.has(name))
   const verifyingIsComputed = isComputed(verifyingNames(algorithm))
   const signingIsComputed = isComputed(signingNames(algorithm))

@@ -28,7 +28,8 @@ type Values = Partial<Record<SettingName, unknown>>
 /** All sources brought together. */
 export interface Resolved {
   readonly settings: Readonly<Settings>
-  readonly keys: Readonly<Partial<Record<KeySetting, unknown>>>
+  /** Key material, behind a function: who logs or serializes an instance, or what a request knows of it, must not see it. */
+  readonly keys: () => Readonly<Partial<Record<KeySetting, unknown>>>
   readonly generateRefreshToken: unknown
   readonly getters: ReadonlyMap<SettingName, Getter>
 }
@@ -182,7 +183,7 @@ function split (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateR
   delete settings.generateRefreshToken
   // A copy in the order of the schema: every value was checked against it, so the type is what the schema says.
   const complete = Object.freeze({ ...settings }) as Readonly<Settings>
-  return { settings: complete, keys, generateRefreshToken }
+  return { settings: complete, keys: () => keys, generateRefreshToken }
 }
 
 /**
@@ -204,10 +205,8 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
  * @throws {InvalidConfiguration} for a name that is no setting, or one that cannot be overridden, or a wrong value
  */
 export function overrideSettings (base: Resolved, overrides: Readonly<Record<string, unknown>>): Resolved {
-  const values: Values = { ...base.settings, ...base.keys, generateRefreshToken: base.generateRefreshToken }
+  const values: Values = { ...base.settings, ...base.keys(), generateRefreshToken: base.generateRefreshToken }
   const getters = new Map(base.getters)
-  // A guard never signs, and what it verifies with need not be the other half of what the instance signs with.
-  delete values.privateKey
   for (const [name, value] of checkOverrides(overrides)) {
     if (verifyingKeys.includes(name)) {
       // One key under two names: what the instance has under the other name must not win over the override.
