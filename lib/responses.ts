@@ -60,8 +60,8 @@ export function sendError (responses: Responses, request: FastifyRequest, reply:
   if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers)
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
-  // To Fastify, null and undefined are no error: a guard that passed them on would open its route.
-  const fail = (thrown: unknown) => { throw thrown ?? wrongResult('exceptionResponse', 'a body, or throw an error', thrown) }
+  // To Fastify, what is falsy is no error: a guard that passed it on would open its route.
+  const fail = (thrown: unknown) => { throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown) }
   let body: unknown
   try {
     body = responses.exceptionResponse(request, error, reply)

@@ -40,7 +40,8 @@ async function renderErrors (error: FastifyError, _request: FastifyRequest, repl
 function addAll (app: FastifyInstance, overrides: GuardOptions = {}, hook: typeof hooks[number] = 'preHandler') {
   return Object.entries(makers).map(([form, make], index) => {
     const url = `/${hook}/${index}`
-    return { form, url, route: counted(app, { [hook]: make(app, overrides) }, url) }
+    // A guard is seldom the last hook of a route.
+    return { form, url, route: counted(app, { [hook]: [make(app, overrides), async () => {}] }, url) }
   })
 }
 
@@ -406,6 +407,11 @@ t.test('no handler runs after a refusal, however it is rendered', async (t) => {
     'a throw': [() => { throw new Error('broken') }, 500],
     'a rejection': [async () => { await later(); throw new Error('broken') }, 500],
     'a throw of its own status': [() => { throw Object.assign(new Error('teapot'), { statusCode: 418 }) }, 418]
+  }
+  // To Fastify none of these is an error: passed on as they are, they would open the route.
+  for (const nothing of [undefined, null, false, 0, '', NaN]) {
+    renderings[`a throw of ${JSON.stringify(nothing)}`] = [() => { throw mistyped(nothing) }, 500]
+    renderings[`a rejection with ${JSON.stringify(nothing)}`] = [() => Promise.reject(mistyped(nothing)), 500]
   }
   for (const [what, [render, status]] of Object.entries(renderings)) {
     class Custom extends Responses {
