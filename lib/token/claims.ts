@@ -29,13 +29,13 @@ function checkTimes (payload: Claims, settings: Settings, now: number, checkExpi
   const exp = own(payload, 'exp')
   if (exp !== undefined || settings.verifyExp) {
     if (!isDate(exp)) return refuse('exp', 'is missing or no date')
-    // RFC 7519 section 4.1.4: not accepted on or after the expiration time.
-    if (checkExpiry && settings.verifyExp && now >= exp + settings.leeway) return new TokenExpired(undefined, { reason: '"exp" has passed' })
+    // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
+    if (checkExpiry && settings.verifyExp && !(now < exp + settings.leeway)) return new TokenExpired(undefined, { reason: '"exp" has passed' })
   }
   const nbf = own(payload, 'nbf')
   if (nbf !== undefined || settings.claimNbf) {
     if (!isDate(nbf)) return refuse('nbf', 'is missing or no date')
-    if (now < nbf - settings.leeway) return new TokenNotActive(undefined, { reason: '"nbf" is still to come' })
+    if (!(now >= nbf - settings.leeway)) return new TokenNotActive(undefined, { reason: '"nbf" is still to come' })
   }
   const iat = own(payload, 'iat')
   return iat === undefined || isDate(iat) ? undefined : refuse('iat', 'is no date')
