@@ -193,6 +193,8 @@ export function makeInjection<Route extends object> (
     } catch (error) {
       return await instance.refuse(request, reply, error, auth)
     }
+    // The host answered meanwhile, by its `handlerTimeout` say: the route is over.
+    if (reply.sent) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
   describeGuard(injected, () => ({ instance, settings: policy?.resolved.settings ?? instance.settings, scopes: [], isOptional: true }))

@@ -1,0 +1,313 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import tokenAuth, { HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from '../helper.ts'
+
+/** What an error of the host says and no client may read. */
+const confession = 'connect ECONNREFUSED postgres://admin:hunter2@db.internal'
+
+const token = forge(claims())
+/** Thrown, it says nothing; written so, because nobody throws it on purpose. */
+const nothing: unknown = undefined
+const credentials = { username: 'ada', password: 'lovelace' }
+
+interface Outcome { status: number, body: string, headers: Record<string, unknown> }
+
+/** Collects rejections that nobody handled. tap would end the test run at the first; here each is counted. */
+function unhandled (t: Test): unknown[] {
+  const reasons: unknown[] = []
+  const others = process.listeners('unhandledRejection')
+  process.removeAllListeners('unhandledRejection')
+  process.on('unhandledRejection', (reason) => { reasons.push(reason) })
+  t.teardown(() => {
+    process.removeAllListeners('unhandledRejection')
+    for (const listener of others) process.on('unhandledRejection', listener)
+  })
+  return reasons
+}
+
+async function ask (app: FastifyInstance, what: 'login' | 'refresh' | 'me' | 'verify' | 'guarded' | 'scoped' | 'injected', access = token): Promise<Outcome> {
+  const urls = { login: '/auth', refresh: '/auth/refresh', me: '/auth/me', verify: '/auth/verify', guarded: '/guarded', scoped: '/scoped', injected: '/injected' }
+  const payloads = { login: credentials, refresh: { refresh_token: 'refresh' } }
+  const isPost = what === 'login' || what === 'refresh'
+  const response = await app.inject({
+    method: isPost ? 'POST' : 'GET', url: urls[what], headers: what === 'login' ? {} : bearer(access), ...(isPost && { payload: payloads[what] })
+  })
+  return { status: response.statusCode, body: response.payload, headers: response.headers }
+}
+
+/** An application with everything that may call a handler, and a route of its own that must go on working. */
+async function service (t: Test, options: TokenAuthOptions, server: FastifyServerOptions = {}, errorHandler?: (error: TokenAuthError) => string) {
+  const { stored, ...store } = refreshStore()
+  stored.set(1, 'refresh')
+  const app = host(t, server)
+  if (errorHandler !== undefined) app.setErrorHandler<TokenAuthError>((error, _request, reply) => reply.code(500).send(errorHandler(error)))
+  await app.register(tokenAuth, { secret, authenticate, ...store, retrieveUser: () => ({ user_id: 1 }), ...options })
+  const reached: string[] = []
+  const route = (name: string) => async () => { reached.push(name); return 'reached' }
+  app.get('/guarded', { preHandler: app.tokenAuth.protect() }, route('guarded'))
+  app.get('/scoped', { preHandler: app.tokenAuth.scoped('a') }, route('scoped'))
+  app.get('/injected', app.tokenAuth.injectUser(route('injected')))
+  app.get('/open', async () => 'fine')
+  return { app, stored, reached }
+}
+
+/** The ways in which a function of the host goes wrong. */
+const failures: Record<string, () => unknown> = {
+  'throws an error': () => { throw new Error(confession) },
+  'throws an error with properties': () => { throw Object.assign(new Error(confession), { statusCode: 503, password: 'hunter2' }) },
+  'throws text': () => { throw confession },
+  'throws nothing': () => { throw nothing },
+  rejects: async () => { throw new Error(confession) },
+  'rejects late': async () => { await turn(); throw new Error(confession) },
+  'rejects with nothing': async () => await Promise.reject(nothing),
+  'is a thenable that rejects': () => ({ then: (_: unknown, reject: (error: Error) => void) => reject(new Error(confession)) })
+}
+
+/** Every handler and hook that may be asynchronous, and the requests that call it. */
+const handlers: [name: string, calledBy: Parameters<typeof ask>[1], options: (fail: () => unknown) => TokenAuthOptions][] = [
+  ['authenticate', 'login', (fail) => ({ authenticate: mistyped(fail) })],
+  ['addScopesToPayload', 'login', (fail) => ({ scopesEnabled: true, addScopesToPayload: mistyped(fail) })],
+  ['extendPayload', 'login', (fail) => ({ extendPayload: mistyped(fail) })],
+  ['a custom claim', 'login', (fail) => ({ customClaims: [{ key: 'tenant', setup: fail, verify: () => true }] })],
+  ['generateRefreshToken', 'login', (fail) => ({ generateRefreshToken: mistyped(fail) })],
+  ['storeRefreshToken', 'login', (fail) => ({ storeRefreshToken: mistyped(fail) })],
+  ['extendAuthenticate', 'login', (fail) => ({ responsesClass: class extends Responses { override extendAuthenticate () { return mistyped<object>(fail()) } } })],
+  ['retrieveRefreshToken', 'refresh', (fail) => ({ retrieveRefreshToken: mistyped(fail) })],
+  ['retrieveUser', 'refresh', (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['retrieveUser', 'me', (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['retrieveUser', 'injected', (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['extendPayload', 'refresh', (fail) => ({ extendPayload: mistyped(fail) })],
+  ['extendRefresh', 'refresh', (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return mistyped<object>(fail()) } } })],
+  ['extendRetrieveUser', 'me', (fail) => ({ responsesClass: class extends Responses { override extendRetrieveUser () { return mistyped<object>(fail()) } } })],
+  ['extendVerify', 'verify', (fail) => ({ responsesClass: class extends Responses { override extendVerify () { return mistyped<object>(fail()) } } })],
+  ['a getter of the secret', 'guarded', (fail) => ({ secret, getSecret: mistyped(fail) })],
+  ['a getter of the secret', 'login', (fail) => ({ secret, getSecret: mistyped(fail) })],
+  ['toDict of a user', 'me', (fail) => ({ retrieveUser: () => mistyped({ user_id: 1, toDict: fail }) })]
+]
+
+t.test('a handler, hook or getter that throws or rejects is a 500 that says nothing of it, in cookie mode sets no cookie, and stores nothing', async (t) => {
+  const reasons = unhandled(t)
+  for (const [how, fail] of Object.entries(failures)) {
+    for (const [name, request, optionsOf] of handlers) {
+      const label = `${name} ${how}, ${request}`
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(fail) })
+      const { status, body, headers } = await ask(app, request)
+      t.equal(status, 500, label)
+      t.match(body, /"message":"The .+ handler failed\."/, label)
+      t.notMatch(body, /hunter2|ECONNREFUSED|postgres|access_token|eyJ/, label)
+      t.equal(headers['set-cookie'], undefined, label)
+      t.same([...stored], [[1, 'refresh']], label)
+      t.same(reached, [], label)
+      t.equal((await app.inject('/open')).payload, 'fine', label)
+    }
+  }
+  await turn()
+  t.same(reasons, [])
+})
+
+t.test('the error handler of the host gets the original as the cause, and no log of ours has its message', async (t) => {
+  for (const [name, request, optionsOf] of handlers) {
+    const lines: string[] = []
+    const stream = { write: (line: string) => { lines.push(line) } }
+    const seen: TokenAuthError[] = []
+    const errorHandler = (error: TokenAuthError) => { seen.push(error); return 'ours' }
+    const { app } = await service(t, optionsOf(() => { throw new Error(confession) }), { logger: { level: 'trace', stream } }, errorHandler)
+    t.equal((await ask(app, request)).body, 'ours', name)
+    t.equal(seen.length, 1)
+    t.ok(seen[0] instanceof HandlerFailed)
+    t.match(seen[0]?.cause, { message: confession }, name)
+    t.notMatch(lines.join(''), /hunter2|ECONNREFUSED/, name)
+    t.notMatch(lines.join(''), token.slice(-20), name)
+  }
+})
+
+/** What must not be taken for an answer, by handler. */
+const wrongTypes: [name: string, request: Parameters<typeof ask>[1], values: unknown[], optionsOf: (value: unknown) => TokenAuthOptions][] = [
+  ['authenticate', 'login', [undefined, null, 0, '', 'ada', true, [], [1], () => {}, Symbol('x'), 1n, {}, { user_id: '' }, { user_id: {} }, { user_id: 1.5 }, { user_id: 2 ** 53 }, { user_id: null }, { user_id: [1] }, { user_id: Number.NaN }, new Map([['user_id', 1]]), Object.create({ user_id: 1 })], (value) => ({ authenticate: () => mistyped(value) })],
+  ['addScopesToPayload', 'login', [undefined, null, 1, {}, [1], ['a', null], [['a']], new Set(['a'])], (value) => ({ scopesEnabled: true, addScopesToPayload: () => mistyped(value) })],
+  ['extendPayload', 'login', ['x', 1, true, [], {}, { user_id: 2, exp: 2e9 }, { user_id: 1 }, { user_id: 1, exp: 'soon' }, { user_id: 1, exp: 2e9, x: 1n }, { user_id: 1, get exp () { throw new Error(confession) } }], (value) => ({ extendPayload: () => mistyped(value) })],
+  ['generateRefreshToken', 'login', [undefined, null, '', 1, {}, Buffer.from('x')], (value) => ({ generateRefreshToken: () => mistyped(value) })],
+  ['extendAuthenticate', 'login', ['x', 1, true, [], { x: 1n }, { get x () { throw new Error(confession) } }, { toJSON () { throw new Error(confession) }, x: { toJSON () { throw new Error(confession) } } }], (value) => ({ responsesClass: class extends Responses { override extendAuthenticate () { return mistyped<object>(value) } } })],
+  ['a user whose properties fail', 'login', [{ get user_id () { throw new Error(confession) } }, new (class { get user_id () { throw new Error(confession) } toDict () { return {} } })(), new (class { user_id = 1; get toDict () { throw new Error(confession) } })()], (value) => ({ authenticate: () => mistyped(value) })],
+  ['retrieveRefreshToken', 'refresh', [1, true, {}, [], ['refresh'], Buffer.from('refresh')], (value) => ({ retrieveRefreshToken: () => mistyped(value) })],
+  ['retrieveUser', 'refresh', ['x', 1, true, [], {}, { user_id: '' }, { user_id: 1.5 }], (value) => ({ retrieveUser: () => mistyped(value) })],
+  ['retrieveUser', 'me', ['x', 1, true, [], { user_id: 1, x: 1n }, { user_id: 1, get x () { throw new Error(confession) } }, { user_id: 1, toDict: () => 'x' }, { user_id: 1, toDict: () => [] }, { user_id: 1, toDict: () => ({ x: 1n }) }], (value) => ({ retrieveUser: () => mistyped(value) })],
+  ['retrieveUser', 'injected', ['x', 1, true, [], () => {}], (value) => ({ retrieveUser: () => mistyped(value) })],
+  ['a getter of the secret', 'guarded', [undefined, null, '', ' ', 1, {}, [], true, '-----BEGIN PUBLIC KEY-----'], (value) => ({ secret, getSecret: () => mistyped(value) })],
+  ['a getter of a promised secret', 'guarded', [undefined, null, '', 1, {}], (value) => ({ secret, getSecret: async () => mistyped(value) })],
+  ['a getter of the leeway', 'guarded', [undefined, null, '180', -1, 1.5, Number.NaN, Promise.resolve(180)], (value) => ({ getLeeway: () => mistyped(value) })]
+]
+
+t.test('a handler that gives the wrong type is a 500; no token is issued, nothing is stored, no cookie set, no route reached', async (t) => {
+  const reasons = unhandled(t)
+  for (const [name, request, values, optionsOf] of wrongTypes) {
+    for (const [index, value] of values.entries()) {
+      const label = `${name} gives wrong value ${index}`
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(value) })
+      const { status, body, headers } = await ask(app, request)
+      t.equal(status, 500, label)
+      t.notMatch(body, /hunter2|eyJ|"access_token"/, label)
+      t.equal(headers['set-cookie'], undefined, label)
+      t.same([...stored], [[1, 'refresh']], label)
+      t.same(reached, [], label)
+    }
+  }
+  await turn()
+  t.same(reasons, [])
+})
+
+t.test('of custom claims, extra verifications and scope overrides only true passes, whatever else they give or throw', async (t) => {
+  const reasons = unhandled(t)
+  const answers: (() => unknown)[] = [
+    () => false, () => undefined, () => null, () => 1, () => 'true', () => ({}), () => Object(true), async () => true, async () => { throw new Error(confession) },
+    () => { throw new Error(confession) }, () => { throw nothing }
+  ]
+  for (const [index, answer] of answers.entries()) {
+    const scoped = forge(claims({ scopes: ['a'], tenant: 1 }))
+    for (const options of [
+      { customClaims: [{ key: 'tenant', setup: () => 1, verify: mistyped<() => boolean>(answer) }] },
+      { extraVerifications: [mistyped<() => boolean>(answer)] }
+    ]) {
+      const { app, reached } = await service(t, options)
+      for (const request of ['guarded', 'scoped', 'injected', 'me', 'refresh'] as const) {
+        const { status, body } = await ask(app, request, scoped)
+        t.equal(status, 401, `${index} ${request}`)
+        t.notMatch(body, /hunter2/)
+      }
+      t.equal((await ask(app, 'verify', scoped)).status, 400)
+      t.same(reached, [])
+    }
+    const { app, reached } = await service(t, { overrideScopeValidator: mistyped(answer) })
+    const { status, body } = await ask(app, 'scoped', scoped)
+    t.equal(status, index < 9 ? 403 : 500, `scope override ${index}`)
+    t.notMatch(body, /hunter2/)
+    t.same(reached, [])
+  }
+  await turn()
+  t.same(reasons, [])
+})
+
+t.test('a handler that hangs is ended by the handlerTimeout of the host; what comes late is neither stored nor sent', async (t) => {
+  const reasons = unhandled(t)
+  const endings: Record<string, (finish: { resolve: (value: unknown) => void, reject: (error: Error) => void }) => void> = {
+    'gives its answer late': ({ resolve }) => resolve({ user_id: 1 }),
+    'fails late': ({ reject }) => reject(new Error(confession)),
+    'never ends': () => {}
+  }
+  for (const [ending, end] of Object.entries(endings)) {
+    for (const [name, request] of [['authenticate', 'login'], ['extendPayload', 'login'], ['retrieveRefreshToken', 'refresh'], ['retrieveUser', 'me'], ['retrieveUser', 'injected']] as const) {
+      const finishing: Parameters<typeof end>[0][] = []
+      const hang = async () => await new Promise((resolve, reject) => { finishing.push({ resolve, reject }) })
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, [name]: hang }, { handlerTimeout: 20 })
+      const [late, other] = await Promise.all([ask(app, request), app.inject('/open')])
+      t.equal(late.status, 503, `${name} ${ending}`)
+      t.equal(late.headers['set-cookie'], undefined)
+      t.equal(other.payload, 'fine', 'other requests go on')
+      t.equal(finishing.length, 1)
+      for (const finish of finishing) end(finish)
+      for (let turns = 0; turns < 10; turns++) await turn()
+      t.same([...stored], [[1, 'refresh']], `${name} ${ending}: nothing is stored`)
+      t.same(reached, [])
+    }
+  }
+  t.same(reasons, [])
+})
+
+t.test('the store comes first, the answer last: nothing is sent before it has stored, and nothing is set when it fails', async (t) => {
+  const order: string[] = []
+  let isUp = true
+  const kept = new Map<unknown, string>()
+  const check = async () => { await turn(); if (!isUp) throw new Error(confession) }
+  const { app } = await service(t, {
+    cookieSet: true,
+    cookieStrict: false,
+    storeRefreshToken: async (id, refreshToken) => { order.push('asked to store'); await check(); kept.set(id, refreshToken); order.push('stored') },
+    retrieveRefreshToken: async (id) => { await check(); return kept.get(id) }
+  })
+  const first = await ask(app, 'login')
+  order.push('answered')
+  t.equal(first.status, 200)
+  t.same(order, ['asked to store', 'stored', 'answered'])
+  const before = new Map(kept)
+
+  isUp = false
+  for (const request of ['login', 'refresh'] as const) {
+    const { status, body, headers } = await ask(app, request)
+    t.equal(status, 500, `${request} fails closed`)
+    t.notMatch(body, /hunter2|eyJ/)
+    t.equal(headers['set-cookie'], undefined)
+  }
+  t.same(kept, before, 'the token of before is still the one')
+  t.equal((await ask(app, 'guarded')).status, 200, 'protected routes go on')
+  t.equal((await ask(app, 'verify')).status, 200)
+
+  isUp = true
+  const { refresh_token: refreshToken } = JSON.parse(first.body)
+  const refreshed = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })
+  t.equal(refreshed.statusCode, 200, 'it recovers without a restart')
+  t.equal((await login(app)).statusCode, 200)
+})
+
+t.test('a store that is slow or stale delays or refuses its own requests only', async (t) => {
+  const waiting: (() => void)[] = []
+  const { app } = await service(t, { retrieveRefreshToken: async () => { await new Promise<void>((resolve) => { waiting.push(resolve) }); return 'stale' } })
+  const slow = ask(app, 'refresh')
+  for (let turns = 0; turns < 5; turns++) await turn()
+  t.equal((await ask(app, 'guarded')).status, 200, 'meanwhile others pass')
+  for (const resolve of waiting) resolve()
+  t.match(await slow, { status: 401, body: /AuthenticationFailed/ }, 'a stale token is refused')
+})
+
+t.test('an exceptionResponse that throws or rejects, with nothing even, opens no route', async (t) => {
+  const reasons = unhandled(t)
+  for (const thrown of [undefined, null, 0, '', false, 'text', new Error('own'), {}]) {
+    for (const isAsync of [false, true]) {
+      class Failing extends Responses {
+        override exceptionResponse () {
+          if (isAsync) return Promise.reject(thrown)
+          throw thrown
+        }
+      }
+      const { app, reached } = await service(t, { responsesClass: Failing })
+      app.get('/early', { onRequest: app.tokenAuth.protect() }, async () => { reached.push('early') })
+      for (const url of ['/early', '/guarded', '/scoped', '/auth/me']) {
+        const response = await app.inject({ url, headers: bearer('bad') })
+        t.ok(response.statusCode >= 400, `${String(thrown)} ${url}: ${response.statusCode}`)
+        t.notMatch(response.payload, /"me"|reached/)
+      }
+      t.same(reached, [])
+    }
+  }
+  t.same(reasons, [])
+})
+
+t.test('an exceptionResponse whose body cannot be written opens no route', async (t) => {
+  class Unwritable extends Responses {
+    override exceptionResponse (_request: FastifyRequest, _exception: TokenAuthError, _reply: FastifyReply) { return { x: 1n } }
+  }
+  const { app, reached } = await service(t, { responsesClass: Unwritable })
+  for (const request of ['guarded', 'scoped', 'me'] as const) {
+    const { status, body } = await ask(app, request, 'bad')
+    t.ok(status >= 400, request)
+    t.notMatch(body, /reached|"me"/)
+  }
+  t.same(reached, [])
+})
+
+t.test('a getter that fails is 500 for its own requests and nobody else, and is asked again by the next', async (t) => {
+  let calls = 0
+  const { app, reached } = await service(t, {
+    getLeeway: (request) => {
+      calls++
+      if (request.headers['x-fail'] !== undefined) throw new Error(confession)
+      return 0
+    }
+  })
+  const get = async (fail: boolean) => await app.inject({ url: '/guarded', headers: { ...bearer(token), ...(fail && { 'x-fail': '1' }) } })
+  const answers = await Promise.all([true, false, true, false].map(get))
+  t.same(answers.map(({ statusCode }) => statusCode), [500, 200, 500, 200])
+  t.ok(answers.every(({ payload }) => !payload.includes('hunter2')))
+  t.same([reached.length, calls], [2, 4])
+})
