@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyInstance } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import { AuthenticationFailed, HandlerFailed, injectUser, type InjectedRouteHandler, type TokenAuthOptions, type UserRouteHandler } from '../lib/index.ts'
 import { bearer, build, claims, forge, mistyped, now, otherSecret, secret } from './helper.ts'
@@ -181,6 +181,22 @@ t.test('a retrieveUser that fails, or gives something that is no user, closes th
       t.same(given, [])
       t.same((await app.inject('/')).json(), { user: null }, 'others are not affected')
     }
+  }
+})
+
+t.test('a route that was answered while retrieveUser was at work does not run', async (t) => {
+  for (const [form, inject] of Object.entries(injections)) {
+    const replies: FastifyReply[] = []
+    const { app, given } = await injected(t, inject, {
+      retrieveUser: async () => {
+        // As the host's handlerTimeout would.
+        replies.pop()?.code(503).send('too late')
+        return { user_id: 1 }
+      }
+    })
+    app.addHook('onRequest', async (_request, reply) => { replies.push(reply) })
+    const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
+    t.same([response.statusCode, response.body, given], [503, 'too late', []], form)
   }
 })
 
