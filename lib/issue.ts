@@ -53,17 +53,19 @@ export async function issueAccessToken (user: unknown, handler: string, issuing:
   if (settings.scopesEnabled && addScopesToPayload !== undefined) {
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
+  payload = asJson(payload)
   checkFinished(payload, userId, settings, required)
-  const token = sign(payload, issuing.signer)
+  const token = issuing.signer(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
   }
   return token
 }
 
-function sign (payload: Payload, signer: Signer): string {
+/** The payload as the token will carry it: JSON leaves out a function and calls a `toJSON`, so what was there before says nothing. */
+function asJson (payload: Payload): Payload {
   try {
-    return signer(payload)
+    return { ...JSON.parse(JSON.stringify(payload)) }
   } catch (cause) {
     // A BigInt or a cycle: what a handler put there has no JSON form.
     throw new HandlerFailed('extendPayload', { cause })

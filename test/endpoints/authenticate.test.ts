@@ -1,0 +1,326 @@
+import t from 'tap'
+import tokenAuth, { AuthenticationFailed, InsufficientScope, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, headerOf, host, login, mistyped, now, payloadOf, refreshStore, secret, setClock, users } from '../helper.ts'
+
+const issueTime = 1_700_000_000
+const credentials = { username: 'ada', password: 'lovelace' }
+
+t.test('an accepted login is answered with 200 and an access token that the guards accept', async (t) => {
+  const app = await build(t)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.userId)
+  const response = await login(app)
+  t.equal(response.statusCode, 200)
+  t.match(response.headers, { 'content-type': /^application\/json/, 'cache-control': 'no-store', 'set-cookie': undefined })
+  t.same(Object.keys(response.json()), ['access_token'])
+  const token: string = response.json().access_token
+  t.same(headerOf(token), { alg: 'HS256', typ: 'JWT' })
+  t.same(Object.keys(payloadOf(token)), ['user_id', 'exp'])
+  t.equal((await app.inject({ url: '/', headers: bearer(token) })).body, '1')
+})
+
+t.test('with refresh enabled a login also answers a refresh token, which was stored for that user before', async (t) => {
+  const { stored, ...refreshing } = refreshStore()
+  const app = await build(t, refreshing)
+  const first = (await login(app)).json()
+  t.same(Object.keys(first), ['access_token', 'refresh_token'])
+  t.equal(stored.get(1), first.refresh_token)
+  t.match(first.refresh_token, /^[\w-]{43}$/)
+  const second = (await login(app)).json()
+  t.not(second.refresh_token, first.refresh_token)
+})
+
+t.test('the fields, the path and the user id claim bear the names that the settings give them', async (t) => {
+  const { stored, ...refreshing } = refreshStore()
+  const app = await build(t, {
+    ...refreshing,
+    accessTokenName: 'token',
+    refreshTokenName: 'renewal',
+    userId: 'sub',
+    urlPrefix: '/api/session',
+    pathToAuthenticate: '/login',
+    authenticate: () => ({ sub: 'ada' })
+  })
+  const body = (await login(app, { url: '/api/session/login' })).json()
+  t.same(Object.keys(body), ['token', 'renewal'])
+  t.equal(payloadOf(body.token).sub, 'ada')
+  t.equal(stored.get('ada'), body.renewal)
+  t.equal((await login(app)).statusCode, 404)
+})
+
+t.test('a refused login is answered with 401 as text, with the message of the handler', async (t) => {
+  const app = await build(t)
+  const response = await login(app, { password: 'wrong' })
+  t.equal(response.statusCode, 401)
+  t.equal(response.headers['content-type'], 'text/plain; charset=utf-8')
+  t.equal(response.headers['cache-control'], 'no-store')
+  t.equal(response.headers['www-authenticate'], 'Bearer realm="token-auth"')
+  t.equal(response.body, '{"reasons":"User not found.","exception":"AuthenticationFailed"}')
+})
+
+t.test('every refused login has the same status, bytes and headers, whatever was wrong', async (t) => {
+  const { stored, ...refreshing } = refreshStore()
+  for (const options of [{}, { debug: true }, { cookieSet: true }, refreshing]) {
+    const app = await build(t, options)
+    const answers = []
+    for (const payload of [{ username: 'ada', password: 'x' }, { username: 'nobody', password: 'lovelace' }, {}, { username: ['ada'], password: {} }]) {
+      const { statusCode, body, headers: { date, ...headers } } = await app.inject({ method: 'POST', url: '/auth', payload })
+      answers.push({ statusCode, body, headers })
+    }
+    for (const answer of answers) t.same(answer, answers[0])
+    t.equal(answers[0]?.statusCode, 401)
+    t.notMatch(answers[0]?.body, 'detail')
+    t.equal(answers[0]?.headers['set-cookie'], undefined)
+  }
+  t.equal(stored.size, 0)
+})
+
+t.test('another refusal by the handler keeps its own status and is JSON', async (t) => {
+  const app = await build(t, { authenticate: () => { throw new InsufficientScope('Locked.') } })
+  const response = await login(app)
+  t.equal(response.statusCode, 403)
+  t.match(response.headers['content-type'], 'application/json')
+  t.same(response.json(), { reasons: 'Locked.', exception: 'InsufficientScope' })
+})
+
+t.test('with onRefusal "throw" a refused login goes to the error handler of the host', async (t) => {
+  const app = host(t)
+  app.setErrorHandler((error, _request, reply) => {
+    if (!(error instanceof AuthenticationFailed)) throw error
+    return reply.code(error.statusCode).headers(error.headers).send({ mine: error.message })
+  })
+  await app.register(tokenAuth, { secret, authenticate, onRefusal: 'throw' })
+  const response = await login(app, { password: 'wrong' })
+  t.equal(response.statusCode, 401)
+  t.same(response.json(), { mine: 'User not found.' })
+  t.equal(response.headers['cache-control'], 'no-store')
+  t.equal(response.headers['www-authenticate'], 'Bearer realm="token-auth"')
+})
+
+class Account {
+  readonly #id: unknown
+  constructor (id: unknown) { this.#id = id }
+  get user_id () { return this.#id }
+  toDict () { return { name: 'ada' } }
+}
+class JsonAccount {
+  user_id = 'json'
+  toJSON () { return {} }
+}
+class Plain { user_id = 1 }
+
+t.test('a user is a mapping with the user id, or an object with toDict() or toJSON()', async (t) => {
+  const accepted: [object, unknown][] = [
+    [{ user_id: 7 }, 7], [{ user_id: 'seven' }, 'seven'], [{ user_id: true }, true], [{ user_id: false }, false], [{ user_id: 0 }, 0],
+    [Object.assign(Object.create(null), { user_id: 8 }), 8], [new Account('class'), 'class'], [new JsonAccount(), 'json']
+  ]
+  for (const [user, id] of accepted) {
+    const app = await build(t, { authenticate: () => user })
+    const response = await login(app)
+    t.equal(payloadOf(response.json().access_token).user_id, id)
+  }
+})
+
+t.test('what is no user is answered with 500 InvalidUserObject, without a token and with nothing stored', async (t) => {
+  const wrong: unknown[] = [
+    undefined, null, 0, 1, '', 'ada', true, false, [], [{ user_id: 1 }], () => ({ user_id: 1 }), {}, { user_id: undefined },
+    { user_id: null }, { user_id: '' }, { user_id: 1.5 }, { user_id: NaN }, { user_id: 2 ** 53 }, { user_id: 1n }, { user_id: {} },
+    { user_id: [1] }, { user_id: Symbol('id') }, Object.create({ user_id: 1 }), new Plain(), new Account(''), new Account(undefined),
+    new Map([['user_id', 1]]), new Date(), Promise.resolve(undefined)
+  ]
+  for (const user of wrong) {
+    const { stored, ...refreshing } = refreshStore()
+    const app = await build(t, { ...refreshing, cookieSet: true, authenticate: () => mistyped(user) })
+    const response = await login(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'InvalidUserObject')
+    t.same(Object.keys(response.json()), ['reasons', 'exception'])
+    t.equal(response.headers['set-cookie'], undefined)
+    t.equal(response.headers['cache-control'], 'no-store')
+    t.equal(stored.size, 0)
+  }
+})
+
+const added: TokenAuthOptions = {
+  claimNbf: true,
+  claimIat: true,
+  claimIss: 'issuer',
+  claimAud: 'audience',
+  scopesEnabled: true,
+  addScopesToPayload: async () => ['a', 'b:c'],
+  customClaims: [
+    { key: 'first', setup: (payload, user) => ({ saw: Object.keys(payload), user }), verify: () => true },
+    class { key = 'second'; setup (payload: object) { return Object.keys(payload).length }; verify () { return true } }
+  ]
+}
+
+t.test('a payload is built in order: user id, registered claims, custom claims, extendPayload, scopes', async (t) => {
+  setClock(t, issueTime)
+  let seen: string[] = []
+  const app = await build(t, {
+    ...added,
+    extendPayload: async (payload, user) => {
+      seen = Object.keys(payload)
+      return { ...payload, extended: user }
+    }
+  })
+  const payload = payloadOf((await login(app)).json().access_token)
+  const registered = ['user_id', 'exp', 'nbf', 'iat', 'iss', 'aud']
+  t.same([...Object.keys(payload)], [...registered, 'first', 'second', 'extended', 'scopes'])
+  t.same(seen, [...registered, 'first', 'second'])
+  t.same(payload, {
+    user_id: 1,
+    exp: issueTime + 1800,
+    nbf: issueTime + 180,
+    iat: issueTime,
+    iss: 'issuer',
+    aud: 'audience',
+    first: { saw: registered, user: users[0] },
+    second: 7,
+    extended: users[0],
+    scopes: ['a', 'b:c']
+  })
+})
+
+t.test('times are whole seconds, also where the clock is between two', async (t) => {
+  setClock(t, issueTime + 0.75)
+  const app = await build(t, { claimNbf: true, claimIat: true, claimNbfDelta: 5, expirationDelta: 60 })
+  t.same(payloadOf((await login(app)).json().access_token), { user_id: 1, exp: issueTime + 60, nbf: issueTime + 5, iat: issueTime })
+})
+
+t.test('without their settings there is no exp, no iat and no scopes claim', async (t) => {
+  const app = await build(t, { verifyExp: false, addScopesToPayload: () => 'unused' })
+  t.same(payloadOf((await login(app)).json().access_token), { user_id: 1 })
+})
+
+t.test('scopes are a list, also where the handler gives a string; without a handler there are none', async (t) => {
+  const cases: [TokenAuthOptions, unknown][] = [
+    [{ addScopesToPayload: () => 'user:read' }, ['user:read']],
+    [{ addScopesToPayload: () => [] }, []],
+    [{}, undefined],
+    [{ scopesName: 'scope', addScopesToPayload: () => 'x' }, undefined]
+  ]
+  for (const [options, expected] of cases) {
+    const app = await build(t, { scopesEnabled: true, ...options })
+    const payload = payloadOf((await login(app)).json().access_token)
+    t.same(payload.scopes, expected)
+    if (options.scopesName !== undefined) t.same(payload[options.scopesName], ['x'])
+  }
+})
+
+t.test('extendPayload may change claims, or return nothing to keep what it was given', async (t) => {
+  const exp = now() + 5
+  const cases: [TokenAuthOptions['extendPayload'], object][] = [
+    [() => {}, { user_id: 1 }],
+    [mistyped(() => null), { user_id: 1 }],
+    [(payload) => { payload.role = 'admin' }, { user_id: 1, role: 'admin' }],
+    [(payload) => ({ ...payload, exp }), { user_id: 1, exp }],
+    [async (payload) => ({ ...payload, aud: ['a', 'b'], nbf: exp, iss: 'me' }), { aud: ['a', 'b'], nbf: exp, iss: 'me' }]
+  ]
+  for (const [extendPayload, expected] of cases) {
+    const app = await build(t, { extendPayload })
+    t.match(payloadOf((await login(app)).json().access_token), expected)
+  }
+})
+
+t.test('a payload that lost or spoiled a claim is answered with 500 MissingRegisteredClaim, and there is no token', async (t) => {
+  const required: TokenAuthOptions = {
+    claimNbf: true, claimIat: true, claimIss: 'issuer', claimAud: 'audience', customClaims: [{ key: 'custom', setup: () => 1, verify: () => true }]
+  }
+  const changes: Record<string, unknown>[] = [
+    ...['user_id', 'exp', 'nbf', 'iat', 'iss', 'aud', 'custom'].map((claim) => ({ [claim]: undefined })),
+    { user_id: 2 }, { user_id: '1' }, { exp: 'soon' }, { exp: NaN }, { exp: 1e300 }, { exp: Infinity }, { exp: 1.5 }, { exp: new Date() },
+    { nbf: null }, { nbf: '1' }, { iat: -1 }, { iat: {} }, { iss: 1 }, { iss: 'another' }, { aud: 'another' }, { aud: [1] }, { aud: [] }
+  ]
+  for (const change of changes) {
+    const { stored, ...refreshing } = refreshStore()
+    const app = await build(t, { ...refreshing, ...required, cookieSet: true, extendPayload: (payload) => ({ ...payload, ...change }) })
+    const response = await login(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'MissingRegisteredClaim', Object.keys(change).join())
+    t.equal(response.headers['set-cookie'], undefined)
+    t.equal(stored.size, 0)
+  }
+})
+
+t.test('a custom claim without a value, or one that takes claims away, makes no token', async (t) => {
+  const broken: TokenAuthOptions['customClaims'] = [
+    { key: 'custom', setup: () => undefined, verify: () => true },
+    { key: 'custom', setup: (payload) => { delete payload.user_id; return 1 }, verify: () => true },
+    { key: 'custom', setup: (payload) => { payload.user_id = 2; return 1 }, verify: () => true }
+  ]
+  for (const claim of broken) {
+    const app = await build(t, { customClaims: [claim] })
+    const response = await login(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'MissingRegisteredClaim')
+  }
+})
+
+t.test('a payload that JSON cannot hold, or that would be another one as JSON, makes no token', async (t) => {
+  const cycle: Record<string, unknown> = {}
+  cycle.self = cycle
+  const cases: [extra: object, answer: object][] = [
+    [{ big: 1n }, { code: 'TOKEN_AUTH_HANDLER_FAILED' }],
+    [{ cycle }, { code: 'TOKEN_AUTH_HANDLER_FAILED' }],
+    [{ toJSON: () => undefined }, { code: 'TOKEN_AUTH_HANDLER_FAILED' }],
+    [{ toJSON: () => ({ user_id: 2 }) }, { exception: 'MissingRegisteredClaim' }],
+    [{ toJSON: () => null }, { exception: 'MissingRegisteredClaim' }],
+    [{ custom: () => 'dropped by JSON' }, { exception: 'MissingRegisteredClaim' }]
+  ]
+  for (const [extra, answer] of cases) {
+    const app = await build(t, {
+      customClaims: [{ key: 'custom', setup: () => 1, verify: () => true }],
+      extendPayload: (payload) => ({ ...payload, ...extra })
+    })
+    const response = await login(app)
+    t.equal(response.statusCode, 500, Object.keys(extra).join())
+    t.match(response.json(), answer)
+    t.notOk('access_token' in response.json())
+  }
+})
+
+t.test('a token that would be refused for its length is not made: 500 TokenTooLarge', async (t) => {
+  const lengthOf = async (padding: number) => {
+    const { stored, ...refreshing } = refreshStore()
+    const app = await build(t, { ...refreshing, extendPayload: (payload) => ({ ...payload, padding: 'x'.repeat(padding) }) })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'open')
+    const response = await login(app)
+    if (response.statusCode === 200) {
+      t.equal((await app.inject({ url: '/', headers: bearer(response.json().access_token) })).body, 'open')
+      return String(response.json().access_token).length
+    }
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'TokenTooLarge')
+    t.equal(stored.size, 0)
+    return 0
+  }
+  const empty = await lengthOf(0)
+  const fitting = Math.floor((8192 - empty) * 3 / 4)
+  t.ok(await lengthOf(fitting - 3) > 8180)
+  t.equal(await lengthOf(fitting + 3), 0)
+})
+
+t.test('with no-one to sign for, a body that is not a JSON object is 400 and the handler is not asked', async (t) => {
+  let asked = 0
+  const app = await build(t, { authenticate: () => { asked++; return { user_id: 1 } } })
+  const bodies = ['null', '[]', '"x"', '1', 'true', '[{"username":"ada"}]', '', '{', '{"a":1', '{"__proto__":{"user_id":1}}', '{"constructor":{"prototype":{}}}']
+  for (const payload of bodies) {
+    const response = await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'application/json' }, payload })
+    t.equal(response.statusCode, 400, payload)
+    t.equal(response.headers['cache-control'], 'no-store')
+    t.same(Object.keys(response.json()), ['statusCode', 'code', 'error', 'message'])
+    t.notMatch(response.body, 'at ')
+  }
+  t.equal((await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'text/plain' }, payload: JSON.stringify(credentials) })).statusCode, 400)
+  t.equal((await app.inject({ method: 'POST', url: '/auth' })).statusCode, 400)
+  t.equal(asked, 0)
+  t.equal((await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'application/json; charset=utf-8' }, payload: '{}' })).statusCode, 200)
+})
+
+t.test('a body reaches the handler as it was sent: nothing is coerced, stripped or added', async (t) => {
+  let seen: unknown
+  const app = await build(t, { authenticate: ({ body }) => { seen = body; return { user_id: 1 } } })
+  const payload = { username: 1, password: null, nested: { deep: ['1', true] } }
+  t.equal((await app.inject({ method: 'POST', url: '/auth', payload })).statusCode, 200)
+  t.same(seen, payload)
+})
