@@ -1,6 +1,13 @@
 import neostandard from 'neostandard'
 
-export default neostandard({
-  ts: true,
-  ignores: ['dist/**', '.tap/**', 'coverage/**']
-})
+export default [
+  ...neostandard({
+    ts: true,
+    ignores: ['dist/**', '.tap/**', 'coverage/**']
+  }),
+  {
+    // These run in browsers.
+    files: ['examples/web/public/**'],
+    languageOptions: { globals: { customElements: 'readonly', HTMLElement: 'readonly', location: 'readonly' } }
+  }
+]

@@ -7,7 +7,7 @@ interface Service {
 }
 
 /** The example uses the built package, as users do. */
-const example = new URL('../examples/server.js', import.meta.url).href
+const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService, instructions }: Service = await import(example)
 
 interface Answer { status: number, body: string }
@@ -62,9 +62,8 @@ t.test('the example greets whom it knows by name, and strangers too', async (t) 
   t.teardown(() => app.close())
   const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
   const headers = { authorization: `Bearer ${login.json().access_token}` }
-  t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada' })
-  t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger' })
-  t.same((await app.inject({ url: '/' })).json(), { hello: 'world' })
+  t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada', isLoggedIn: true })
+  t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger', isLoggedIn: false })
 })
 
 t.test('the example answers an unknown name as it answers a wrong password', async (t) => {
@@ -74,4 +73,63 @@ t.test('the example answers an unknown name as it answers a wrong password', asy
     .map((payload) => app.inject({ method: 'POST', url: '/auth', payload })))
   t.equal(unknown?.statusCode, 401)
   t.equal(unknown?.payload, wrong?.payload)
+})
+
+t.test('the example takes requests that may change something from its own pages, and from clients that are no browsers', async (t) => {
+  const app = await createService()
+  t.teardown(() => app.close())
+  const host = 'example.test:8080'
+  const cases: Array<[headers: Record<string, string>, status: number]> = [
+    [{ 'sec-fetch-site': 'same-origin' }, 204],
+    [{ 'sec-fetch-site': 'none' }, 204],
+    [{ 'sec-fetch-site': 'same-site' }, 403],
+    [{ 'sec-fetch-site': 'cross-site' }, 403],
+    [{ 'sec-fetch-site': '' }, 403],
+    [{ 'sec-fetch-site': 'cross-site', origin: `http://${host}` }, 403],
+    [{ origin: `http://${host}` }, 204],
+    // Behind a proxy that speaks TLS.
+    [{ origin: `https://${host}` }, 204],
+    [{ origin: 'http://example.test' }, 403],
+    [{ origin: 'http://example.test:8080.example.com' }, 403],
+    [{ origin: `http://${host}@example.com` }, 403],
+    [{ origin: 'null' }, 403],
+    [{ origin: '' }, 403],
+    [{}, 204],
+    [{ cookie: 'access_token=x' }, 403]
+  ]
+  for (const [headers, status] of cases) {
+    const response = await app.inject({ method: 'POST', url: '/auth/logout', headers: { host, ...headers } })
+    t.equal(response.statusCode, status, JSON.stringify(headers))
+  }
+  for (const method of ['GET', 'HEAD'] as const) {
+    const response = await app.inject({ method, url: '/hello', headers: { 'sec-fetch-site': 'cross-site' } })
+    t.equal(response.statusCode, 200, `${method} changes nothing`)
+  }
+})
+
+t.test('no page of the example that has a guard is to be had around it', async (t) => {
+  const app = await createService()
+  t.teardown(() => app.close())
+  for (const url of ['/private/profile.html', '/profile.html/', '//profile.html', '/../private/profile.html', '/%2e%2e/private/profile.html', '/.%2fprofile.html', '/server.js', '/../server.js']) {
+    const response = await app.inject({ url })
+    t.ok([302, 400, 403, 404].includes(response.statusCode), `${url}: ${response.statusCode}`)
+    t.notMatch(response.payload, 'Your profile', url)
+  }
+  // The pages take the token from the cookie alone.
+  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
+  const { access_token: token } = login.json()
+  t.equal((await app.inject({ url: '/profile.html', headers: { authorization: `Bearer ${token}` } })).statusCode, 302)
+  t.equal((await app.inject({ url: '/profile.html', headers: { cookie: `access_token=${token}` } })).statusCode, 200)
+})
+
+t.test('the example serves a few logins a minute to each address, with and without a slash at the end', async (t) => {
+  const app = await createService()
+  t.teardown(() => app.close())
+  const statuses: number[] = []
+  for (let count = 0; count < 22; count++) {
+    const response = await app.inject({ method: 'POST', url: count % 2 === 0 ? '/auth' : '/auth/', payload: { username: 'ada', password: 'x' } })
+    statuses.push(response.statusCode)
+  }
+  t.same([...new Set(statuses.slice(0, 20))], [401])
+  t.same(statuses.slice(20), [429, 429])
 })

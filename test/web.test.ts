@@ -1,0 +1,324 @@
+/** The example of `npm start` as a visitor sees it: in headless Chromium. */
+import { existsSync } from 'node:fs'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+
+interface Service {
+  createService: (options?: { fastify?: object, secret?: string, settings?: object }) => Promise<FastifyInstance>
+}
+const example = new URL('../examples/web/server.js', import.meta.url).href
+const { createService }: Service = await import(example)
+
+const secret = 'a secret for tests only, of more than thirty-two bytes'
+const people = { ada: 'lovelace', grace: 'hopper' }
+
+const executablePath = process.env.CHROMIUM_PATH ??
+  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+const isMissing = executablePath === undefined
+if (isMissing && process.env.CI === 'true') throw new Error('Chromium is missing: install it, or name it in CHROMIUM_PATH.')
+const skip = isMissing && 'Chromium is missing: install it, or name it in CHROMIUM_PATH, to test the example in a browser.'
+
+let browser: Browser
+t.before(async () => {
+  if (executablePath === undefined) return
+  const args = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+  // Its profile is an empty folder, made anew and removed at the end.
+  browser = await chromium.launch({ executablePath, args, chromiumSandbox: false })
+})
+t.teardown(() => browser?.close())
+
+interface Visit {
+  app: FastifyInstance
+  address: string
+  context: BrowserContext
+  page: Page
+}
+
+/** Closes the connections that a browser keeps open, too. */
+function stop (app: FastifyInstance): Promise<undefined> {
+  app.server.closeAllConnections()
+  return app.close()
+}
+
+/** A service of its own and a browser that was never there. */
+async function visit (t: Test): Promise<Visit> {
+  const app = await createService({ secret })
+  t.teardown(() => stop(app))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const context = await browser.newContext({ baseURL: address })
+  t.teardown(() => context.close())
+  context.setDefaultTimeout(15_000)
+  const page = await context.newPage()
+  page.on('pageerror', (error) => t.fail('no script of a page fails', { error }))
+  page.on('console', (message) => { if (message.text().includes('Content Security Policy')) t.fail(message.text()) })
+  return { app, address, context, page }
+}
+
+/** Fills in the form of the login page. */
+async function logIn (page: Page, name: keyof typeof people = 'ada', password = people[name]): Promise<void> {
+  await page.getByLabel('Name').fill(name)
+  await page.getByLabel('Password').fill(password)
+  await page.getByRole('button', { name: 'Log in' }).click()
+}
+
+const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name }).waitFor()
+
+/** Logs in and waits for a page. */
+async function logInTo (page: Page, path: string, title: string, name?: keyof typeof people): Promise<void> {
+  await page.goto(path)
+  await logIn(page, name)
+  await heading(page, title)
+}
+
+const cookie = async (context: BrowserContext, name: string) => (await context.cookies()).find((candidate) => candidate.name === name)
+
+/** Puts another access token in the place of the one that the browser has. */
+async function replaceToken (context: BrowserContext, value: string): Promise<void> {
+  const current = await cookie(context, 'access_token')
+  if (current === undefined) throw new Error('there is no access token')
+  await context.addCookies([{ ...current, value }])
+}
+
+/** As if time had passed: a token of ada that expired an hour ago, beyond any leeway. */
+async function expire ({ app, context }: Visit): Promise<void> {
+  await replaceToken(context, await app.tokenAuth.generateAccessToken({ user_id: 1, scopes: ['reports'] }, {
+    extendPayload: (payload) => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 })
+  }))
+}
+
+/** Notes what a page requests from now on. */
+function requestsOf (page: Page): string[] {
+  const urls: string[] = []
+  page.on('request', (request) => { urls.push(`${request.method()} ${new URL(request.url()).pathname}`) })
+  return urls
+}
+
+t.test('a visitor who logs in is known on every page, by cookies that no script can read', { skip }, async (t) => {
+  const { address, context, page } = await visit(t)
+  await page.goto('/')
+  await page.getByRole('link', { name: 'Log in' }).click()
+  await logIn(page)
+  await page.getByText('ada', { exact: true }).last().waitFor()
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
+  t.equal(page.url(), `${address}/`)
+  const flags = { domain: '127.0.0.1', path: '/', httpOnly: true, secure: true, sameSite: 'Lax', expires: -1 }
+  t.match(await cookie(context, 'access_token'), flags)
+  t.match(await cookie(context, 'refresh_token'), flags)
+  t.equal((await context.cookies()).length, 2)
+  t.equal(await page.evaluate('document.cookie'), '')
+  t.equal(await page.evaluate('localStorage.length + sessionStorage.length'), 0, 'no token is stored elsewhere')
+})
+
+t.test('a wrong password is refused with a message, and the visitor can try again at once', { skip }, async (t) => {
+  const { context, page } = await visit(t)
+  await page.goto('/login.html')
+  await logIn(page, 'ada', 'wrong')
+  await page.getByRole('alert').getByText('Wrong name or password.').waitFor()
+  t.same(await context.cookies(), [])
+  // Only the keyboard from here: the password is selected, typing replaces it.
+  await page.keyboard.type(people.ada)
+  await page.keyboard.press('Enter')
+  await heading(page, 'fastify-token-auth')
+})
+
+t.test('a visitor can log in and out with the keyboard alone', { skip }, async (t) => {
+  const { context, page } = await visit(t)
+  await page.goto('/')
+  await page.getByRole('link', { name: 'Log in' }).waitFor()
+  await page.keyboard.press('Tab')
+  t.equal(await page.locator(':focus').textContent(), 'Skip to the content')
+  await page.getByRole('link', { name: 'Log in' }).press('Enter')
+  await page.waitForURL('**/login.html')
+  await page.locator('#username:focus').waitFor()
+  await page.keyboard.type('ada')
+  await page.keyboard.press('Tab')
+  await page.keyboard.type(people.ada)
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'Log out' }).press('Enter')
+  await heading(page, 'Log in')
+  t.same(await context.cookies(), [])
+})
+
+t.test('who asks for a page that needs login gets to the login page, and back to that page afterwards', { skip }, async (t) => {
+  const { address, page } = await visit(t)
+  const response = await page.goto('/reports.html?month=2&year=2026')
+  t.equal(response?.request().redirectedFrom()?.url(), `${address}/reports.html?month=2&year=2026`)
+  t.equal(new URL(page.url()).pathname, '/login.html')
+  await logIn(page)
+  await heading(page, 'Reports')
+  t.equal(page.url(), `${address}/reports.html?month=2&year=2026`)
+  t.same(await page.getByRole('listitem').allTextContents(), ['January', 'February', 'March'])
+})
+
+t.test('a login never leads to another site, whatever the address of the login page says', { skip }, async (t) => {
+  const { address, context, page } = await visit(t)
+  const elsewhere: string[] = []
+  await context.route((url) => url.origin !== address, (route) => { elsewhere.push(route.request().url()); return route.abort() })
+  const { port } = new URL(address)
+  await page.goto('/login.html?next=//example.com')
+  await logIn(page)
+  await page.waitForURL(`${address}/`)
+  // With a session, the login page goes on by itself.
+  for (const next of [
+    'https://example.com/', '//example.com', '/\\example.com', '\\\\example.com', '/.//example.com', '/%2e//example.com', 'https:example.com', '\t//example.com',
+    'javascript:alert(1)', 'data:text/html,x', `http://127.0.0.1:${port}@example.com/`, `http://127.0.0.1.example.com:${port}/`, 'http://[', ''
+  ]) {
+    await page.goto(`/login.html?next=${encodeURIComponent(next)}`)
+    await page.waitForURL((url) => url.pathname !== '/login.html')
+    t.equal(new URL(page.url()).origin, address, JSON.stringify(next))
+  }
+  t.same(elsewhere, [])
+})
+
+t.test('the profile page shows what the current-user endpoint says', { skip }, async (t) => {
+  const { page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile', 'grace')
+  await page.getByText('reports:read').waitFor()
+  t.same(await page.locator('dd').allTextContents(), ['grace', '2', 'reports:read'])
+})
+
+t.test('an access token that has expired is renewed without a word when a page is opened', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { address, context, page } = visited
+  await logInTo(page, '/reports.html', 'Reports')
+  await expire(visited)
+  const before = await cookie(context, 'access_token')
+  await page.goto('/profile.html?tab=1')
+  await heading(page, 'Your profile')
+  await page.getByText('reports', { exact: true }).waitFor()
+  t.equal(page.url(), `${address}/profile.html?tab=1`)
+  t.not((await cookie(context, 'access_token'))?.value, before?.value)
+  t.match(await cookie(context, 'access_token'), { httpOnly: true, secure: true, sameSite: 'Lax' })
+})
+
+t.test('an access token that expires while a page is open is renewed without a word, once for all requests', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { page } = visited
+  await logInTo(page, '/reports.html', 'Reports')
+  await page.getByText('January').waitFor()
+  await expire(visited)
+  const requests = requestsOf(page)
+  const statuses = await page.evaluate(`import('/session.js').then(({ api }) =>
+    Promise.all(['/reports', '/auth/me', '/private'].map(async (path) => (await api(path)).status)))`)
+  t.same(statuses, [200, 200, 200])
+  t.equal(requests.filter((request) => request === 'POST /auth/refresh').length, 1)
+  await expire(visited)
+  await page.getByRole('button', { name: 'Load again' }).click()
+  await page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok())
+  t.equal(await page.getByRole('alert').textContent(), '')
+})
+
+t.test('a session that cannot be renewed ends on the login page, and goes on where it ended', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { address, context, page } = visited
+  await logInTo(page, '/reports.html?month=2', 'Reports')
+  await page.getByText('January').waitFor()
+  await expire(visited)
+  await context.clearCookies({ name: 'refresh_token' })
+  await page.getByRole('button', { name: 'Load again' }).click()
+  await heading(page, 'Log in')
+  await logIn(page)
+  await heading(page, 'Reports')
+  t.equal(page.url(), `${address}/reports.html?month=2`)
+})
+
+t.test('a user who lacks the scope of a page is told so, and can go elsewhere', { skip }, async (t) => {
+  const { address, page } = await visit(t)
+  await logInTo(page, '/reports.html', 'Reports', 'grace')
+  const response = await page.goto('/new-report.html')
+  t.equal(response?.status(), 403)
+  t.match(response?.headers()['www-authenticate'], /error="insufficient_scope"/)
+  await heading(page, 'Not allowed')
+  t.equal(page.url(), `${address}/new-report.html`)
+  await page.getByRole('link', { name: 'log in as another user' }).click()
+  await logIn(page, 'ada')
+  await heading(page, 'Write a report')
+})
+
+t.test('who logs out leaves no cookies, no page in the history, and no refresh token that works', { skip }, async (t) => {
+  const { app, context, page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile')
+  const stolen = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
+  const headers = { cookie: stolen, 'sec-fetch-site': 'same-origin' }
+  t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers })).statusCode, 200)
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await heading(page, 'Log in')
+  t.same(await context.cookies(), [])
+  t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers })).statusCode, 401)
+  await page.goBack()
+  await heading(page, 'Log in')
+})
+
+t.test('a logout ends one session, not those of other devices', { skip }, async (t) => {
+  const { app, page } = await visit(t)
+  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada } })
+  await logInTo(page, '/profile.html', 'Your profile')
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await heading(page, 'Log in')
+  const headers = { authorization: `Bearer ${login.json().access_token}` }
+  const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: login.json().refresh_token } })
+  t.equal(refresh.statusCode, 200)
+})
+
+t.test('a forged cookie opens nothing: the visitor gets to the login page', { skip }, async (t) => {
+  const { context, page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile', 'grace')
+  const genuine = (await cookie(context, 'access_token'))?.value ?? ''
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const payload = encode({ user_id: 1, exp: 4102444800, scopes: ['reports'] })
+  for (const [title, forged] of Object.entries({
+    'another payload': genuine.replace(/\.[^.]+\./, `.${payload}.`),
+    'no signature': `${encode({ alg: 'none', typ: 'JWT' })}.${payload}.`,
+    'another signature': genuine.replace(/[^.]+$/, (signature) => [...signature].reverse().join('')),
+    nonsense: 'x'
+  })) {
+    await replaceToken(context, forged)
+    await page.goto('/new-report.html')
+    await page.getByLabel('Password').waitFor()
+    t.equal(new URL(page.url()).pathname, '/login.html', title)
+    await page.goto('/')
+    await page.getByRole('link', { name: 'Log in' }).waitFor()
+    t.equal((await cookie(context, 'access_token'))?.value, forged, `${title}: no new token was given for it`)
+  }
+  await replaceToken(context, genuine)
+  await page.goto('/profile.html')
+  await heading(page, 'Your profile')
+})
+
+t.test('pages of other sites can make a browser send requests, which change nothing', { skip }, async (t) => {
+  const { address, context, page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile')
+  const foreign = Fastify()
+  t.teardown(() => stop(foreign))
+  foreign.get('/', (_request, reply) => reply.type('text/html').send(`<form method="post" action="${address}/auth/logout"><button>Win</button></form>`))
+  const { port } = new URL(await foreign.listen({ port: 0, host: 'localhost' }))
+  // The first is another origin of the same site, to which Lax cookies are sent too.
+  for (const origin of [`http://127.0.0.1:${port}`, `http://localhost:${port}`]) {
+    const other = await context.newPage()
+    await other.goto(`${origin}/`)
+    const [login] = await Promise.all([
+      other.waitForResponse(`${address}/auth`),
+      other.evaluate(`fetch('${address}/auth', { method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}' })`)
+    ])
+    t.equal(login.status(), 403, `${origin}: a login as somebody else`)
+    const [logout] = await Promise.all([other.waitForResponse(`${address}/auth/logout`), other.getByRole('button').click()])
+    t.equal(logout.status(), 403, `${origin}: a logout`)
+  }
+  await page.reload()
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
+  t.equal(await page.locator('dd').first().textContent(), 'ada')
+})
+
+t.test('the documentation of the API lists the endpoints and calls them', { skip }, async (t) => {
+  const { page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile')
+  await page.goto('/docs')
+  for (const path of ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout', '/reports']) {
+    await page.locator(`[data-path="${path}"]`).first().waitFor()
+  }
+  await page.locator('[data-path="/auth/me"]').click()
+  await page.getByRole('button', { name: 'Try it out' }).click()
+  await page.getByRole('button', { name: 'Execute' }).click()
+  t.match(await page.locator('.live-responses-table .microlight').first().textContent(), /"name": "ada"/)
+})
