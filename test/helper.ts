@@ -170,3 +170,13 @@ export async function exchange (port: number, bytes: string): Promise<string> {
 
 /** A value that TypeScript would refuse, for those who write JavaScript. */
 export const mistyped = <T>(value: unknown): T => value as T
+
+/** The error with which a registration with these options, right or wrong, is refused; undefined where it is not. */
+export async function refusal (t: Test, options: object, app: FastifyInstance = host(t)): Promise<Error | undefined> {
+  try {
+    await app.register(tokenAuth, { secret, authenticate, ...options })
+    return undefined
+  } catch (error) {
+    return error as Error
+  }
+}

@@ -57,11 +57,9 @@ function accessed (name: string, prefix: 'set' | 'get'): SettingName | undefined
   return settingNames.find((candidate) => prefix + capitalized(candidate) === name)
 }
 
-/** Every name that may stand in a configuration class or among the options for a setting. */
+/** Every name that speaks of a setting in a configuration class or among the options, getters that are refused included. */
 export function settingOptionNames (): string[] {
-  return settingNames.flatMap((name) => isRouteSetting(name)
-    ? [name, `set${capitalized(name)}`]
-    : [name, `set${capitalized(name)}`, `get${capitalized(name)}`])
+  return settingNames.flatMap((name) => [name, `set${capitalized(name)}`, `get${capitalized(name)}`])
 }
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
@@ -158,7 +156,7 @@ function readClass (configurationClass: unknown): Accessors {
   for (const name of names) {
     // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
     const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
-    if (!helper && !valid.includes(name) && accessed(name, 'get') === undefined) {
+    if (!helper && !valid.includes(name)) {
       throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, valid)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`)
     }
   }

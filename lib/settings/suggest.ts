@@ -15,8 +15,8 @@ function distance (a: string, b: string): number {
 /** The valid name nearest to a wrong one as ` Did you mean "...?"`, or nothing where none is near. Only for errors at registration. */
 export function suggest (name: string, valid: Iterable<string>): string {
   let best = ''
-  let least = Math.max(3, Math.ceil(name.length / 3))
   const wanted = name.slice(0, 64).toLowerCase()
+  let least = Math.max(3, Math.ceil(wanted.length / 3))
   for (const candidate of valid) {
     const edits = distance(wanted, candidate.toLowerCase())
     if (edits < least) [least, best] = [edits, candidate]

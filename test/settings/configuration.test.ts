@@ -1,0 +1,386 @@
+/** Every setting: its default, what it accepts, what it refuses and how it says so. Written from the documents, not from the schema. */
+import { createSecretKey } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { inspect } from 'node:util'
+import t, { type Test } from 'tap'
+import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
+import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret } from '../helper.ts'
+
+interface Row {
+  default: unknown
+  accepts: readonly unknown[]
+  refuses: readonly unknown[]
+  /** What the message says is allowed. */
+  allowed: string
+}
+
+const row = (preset: unknown, allowed: string, accepts: readonly unknown[], refuses: readonly unknown[]): Row =>
+  ({ default: preset, accepts, refuses, allowed })
+
+const wrongTypes = [null, true, 1, NaN, 1n, Symbol('x'), {}, ['x'], () => 'x']
+const flag = (preset: boolean) => row(preset, 'true or false', [true, false], [null, 'true', 'yes', '', 1, 0, {}, [], () => true])
+const century = 3_153_600_000
+const seconds = (preset: number, minimum: number) => row(preset, `a whole number from ${minimum} to ${century}`,
+  [minimum, 60, century], [minimum - 1, -60, 1.5, NaN, Infinity, century + 1, '60', 60n, null, true, {}, [60]])
+const headerName = (preset: string) => row(preset, 'a header name (RFC 9110 section 5.6.2)',
+  ['x-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
+const cookieName = (preset: string) => row(preset, 'a cookie name (RFC 6265 section 4.1.1)',
+  ['__Host-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a=b', 'a;b', 'a,b', '"a"', 'tökn', 'line\n', ...wrongTypes])
+const queryName = (preset: string) => row(preset, 'a query parameter name of letters, digits and ". _ ~ -"',
+  ['token', 'A.b_c~d-0'], ['', 'two words', 'a=b', 'a&b', 'a[]', 'a%20b', 'a#', 'tökn', ...wrongTypes])
+const fieldName = (preset: string) => row(preset, 'a non-empty name of one line, other than "__proto__"',
+  ['sub', 'two words', 'schlüssel', 'https://example.org/claim', 'constructor'], ['', '__proto__', 'two\nlines', ...wrongTypes])
+const path = (preset: string) => row(preset, 'a path that starts with "/", without parameters or wildcards',
+  ['/x', '/x/', "/x/y.z~!$&'+,;=@-_"], ['', 'x', '//', '/x//y', '/:id', '/x*', '/x?y', '/x#y', '/a b', '/ä', '/%61', '/x\\y', ...wrongTypes])
+const word = (preset: string) => row(preset, 'one word of visible ASCII characters, or an empty string',
+  ['', 'JWT', 'Token:'], ['two words', ' ', 'tökn', 'line\n', ...wrongTypes])
+const noneOrText = row(null, 'a non-empty string or null', [null, 'api', 'https://example.org', 'two words'],
+  ['', ' ', '\n', true, 1, {}, ['api'], /api/, () => 'api'])
+const key = row(undefined, 'a string, a Buffer, a KeyObject, a file: URL or { path }', [], [null, true, 1, {}, [], { path: 1 }, () => secret])
+const quoted = (values: readonly string[]) => values.map((value) => `"${value}"`).join(' or ')
+
+const table: Readonly<Record<string, Row>> = {
+  accessTokenName: fieldName('access_token'),
+  algorithm: row('HS256', quoted(algorithms), algorithms, ['', 'none', 'hs256', 'HS1', 'EdDSA', 'ES256K', ...wrongTypes]),
+  authMode: flag(true),
+  authorizationHeader: headerName('authorization'),
+  authorizationHeaderPrefix: word('Bearer'),
+  authorizationHeaderRefreshPrefix: word('Refresh'),
+  claimAud: noneOrText,
+  claimIat: flag(false),
+  claimIss: noneOrText,
+  claimNbf: flag(false),
+  claimNbfDelta: seconds(180, 0),
+  cookieAccessTokenName: cookieName('access_token'),
+  cookieDomain: row('', 'a domain name, or an empty string', ['', 'example.org', '.example.org'],
+    ['a b', 'a;b', 'a/b', 'https://a', 'a\n', ...wrongTypes]),
+  cookieHttponly: flag(true),
+  cookieMaxAge: row(null, `a whole number from 1 to ${century} or null`, [null, 1, 3600, century],
+    [0, -1, 1.5, NaN, Infinity, century + 1, '60', '', true, {}, [60]]),
+  cookiePath: row('/', 'a path that starts with "/"', ['/', '/x', '/x/y-z'], ['', 'x', '/a;b', '/a b', '/ä', '/a\n', ...wrongTypes]),
+  cookieRefreshTokenName: cookieName('refresh_token'),
+  cookieSamesite: row('lax', '"strict" or "lax" or "none"', ['strict', 'lax', 'none'], ['', 'Lax', 'NONE', ...wrongTypes]),
+  cookieSecure: flag(true),
+  cookieSet: flag(false),
+  cookieSplit: flag(false),
+  cookieSplitSignatureName: cookieName('access_token_signature'),
+  cookieStrict: flag(true),
+  debug: flag(false),
+  doProtection: flag(true),
+  expirationDelta: seconds(1800, 1),
+  generateRefreshToken: row(undefined, 'a function (request, user) that returns a non-empty string', [], [null, true, 1, 'x', {}, []]),
+  instanceName: row('tokenAuth', 'a JavaScript identifier', ['staffAuth', '$a', '_b0'], ['', '1a', 'a-b', 'a b', 'a\n', ...wrongTypes]),
+  leeway: seconds(180, 0),
+  loginRedirectUrl: row('/index.html', 'a path that starts with one "/", or an absolute http(s) URL',
+    ['/', '/login?next=/x#y', 'https://example.org', 'http://[::1]:80/x', 'https://user@example.org/x'],
+    ['', 'login', '//host', '/\\host', '\\\\host', '/\thost', 'javascript:alert(1)', 'ftp://host', 'https:', 'https://', 'https:///host',
+      'https://?x', 'https://a b', '/a\n', ...wrongTypes]),
+  onRefusal: row('reply', '"reply" or "throw"', ['reply', 'throw'], ['', 'Reply', 'send', ...wrongTypes]),
+  pathToAuthenticate: path('/'),
+  pathToRefresh: path('/refresh'),
+  pathToRetrieveUser: path('/me'),
+  pathToVerify: path('/verify'),
+  privateKey: key,
+  publicKey: key,
+  queryStringAccessTokenName: queryName('access_token'),
+  queryStringRefreshTokenName: queryName('refresh_token'),
+  queryStringSet: flag(false),
+  queryStringStrict: flag(true),
+  refreshTokenEnabled: flag(false),
+  refreshTokenName: fieldName('refresh_token'),
+  scopesEnabled: flag(false),
+  scopesName: fieldName('scopes'),
+  secret: key,
+  strictSlashes: flag(false),
+  tokenCacheSize: row(1000, 'a whole number from 0 to 1000000', [0, 1, 1_000_000], [-1, 1.5, NaN, 1_000_001, '10', null, true, {}, [1]]),
+  urlPrefix: row('/auth', 'a path with a leading "/" and no trailing "/", or an empty string for none',
+    ['', '/x', '/x/y.z'], ['/', '/x/', 'x', '//', '/:id', '/*', '/x?y', '/a b', '/ä', ...wrongTypes]),
+  userId: fieldName('user_id'),
+  verifyExp: flag(true)
+}
+
+const keys = ['secret', 'publicKey', 'privateKey']
+const apart = [...keys, 'generateRefreshToken']
+
+/** What a message says of a value: never more than its type where it may be key material. */
+function shown (setting: string, value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value === 'object') return 'an object'
+  if (!apart.includes(setting) && typeof value === 'string') return JSON.stringify(value)
+  if (!apart.includes(setting) && (typeof value === 'number' || typeof value === 'boolean')) return String(value)
+  return `a ${typeof value}`
+}
+
+/** What must be given along with a setting for it to make sense. */
+function companions (setting: string, value: unknown): object {
+  if (setting === 'algorithm') return keysFor(algorithms.find((name) => name === value) ?? 'HS256')
+  if (setting !== 'refreshTokenEnabled') return {}
+  const { stored, ...handlers } = refreshStore()
+  return handlers
+}
+
+/** A configuration class with a member that its types would not allow. */
+const withMember = (name: string, value: unknown) => class extends Configuration {
+  constructor () {
+    super()
+    Reflect.set(this, name, value)
+  }
+}
+
+t.test('without options, every setting has the default of the specification, and none is missing', async (t) => {
+  const app = await build(t)
+  const defaults = Object.fromEntries(Object.entries(table).filter(([name]) => !apart.includes(name)).map(([name, { default: preset }]) => [name, preset]))
+  t.strictSame({ ...app.tokenAuth.settings }, defaults)
+  t.ok(Object.isFrozen(app.tokenAuth.settings), 'they are frozen')
+})
+
+for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
+  t.test(`the setting ${name} accepts what is allowed, refuses the rest and says why`, async (t) => {
+    for (const value of accepts) {
+      const app = host(t)
+      t.equal(await refusal(t, { ...companions(name, value), [name]: value }, app), undefined, `accepts ${inspect(value)}`)
+      const instance = app[name === 'instanceName' ? value as 'tokenAuth' : 'tokenAuth']
+      t.equal(Reflect.get(instance.settings, name), value)
+    }
+    for (const value of refuses) {
+      const error = await refusal(t, { [name]: value })
+      t.ok(error instanceof InvalidConfiguration, `refuses ${inspect(value)}`)
+      t.equal(error?.message, `Option "${name}" must be ${allowed}; given: ${shown(name, value)}.`)
+    }
+    t.equal(await refusal(t, { [name]: undefined }), undefined, 'undefined is the same as not given')
+  })
+}
+
+t.test('a long value is cut in the message', async (t) => {
+  const error = await refusal(t, { algorithm: 'x'.repeat(100_000) })
+  t.ok(error?.message.endsWith(`given: "${'x'.repeat(57)}...".`))
+})
+
+t.test('a secret may be text, bytes, a key object or a file, and all of them sign the same', async (t) => {
+  const file = join(t.testdir({ secret }), 'secret')
+  const bytes = Buffer.from(secret)
+  for (const given of [secret, bytes, createSecretKey(bytes), pathToFileURL(file), { path: file }]) {
+    for (const name of ['secret', 'publicKey']) {
+      const app = host(t)
+      t.equal(await refusal(t, { secret: undefined, [name]: given }, app), undefined, `${name} as ${inspect(given)}`)
+      t.match(app.tokenAuth.verifyToken(forge(claims())), { user_id: 1 })
+    }
+  }
+  const copied = Buffer.from(secret)
+  const app = await build(t, { secret: copied })
+  copied.fill(0)
+  writeFileSync(file, 'changed')
+  t.match(app.tokenAuth.verifyToken(forge(claims())), { user_id: 1 }, 'read once: what becomes of the buffer or the file later is of no matter')
+})
+
+t.test('an unknown option is refused, and the nearest name is suggested', async (t) => {
+  const suggestions: Record<string, string> = {
+    expiration_delta: 'expirationDelta',
+    expirationdelta: 'expirationDelta',
+    ExpirationDelta: 'expirationDelta',
+    leway: 'leeway',
+    secrets: 'secret',
+    publickeys: 'publicKey',
+    setLeway: 'setLeeway',
+    getLeway: 'getLeeway',
+    authentcate: 'authenticate',
+    retrieve_user: 'retrieveUser',
+    customClaim: 'customClaims',
+    class_views: 'classViews',
+    responseClass: 'responsesClass',
+    cookieHttpOnly: 'cookieHttponly'
+  }
+  for (const [wrong, right] of Object.entries(suggestions)) {
+    const error = await refusal(t, { [wrong]: 1 })
+    t.ok(error instanceof InvalidConfiguration, wrong)
+    t.match(error?.message, `Unknown option "${wrong}". Did you mean "${right}"? Options are`)
+  }
+  for (const far of ['zzzzzzzzzzzzzzzz', 'constructor', 'toString', 'x'.repeat(500)]) {
+    const error = await refusal(t, { [far]: undefined })
+    t.ok(error instanceof InvalidConfiguration, far)
+    t.ok(error?.message.startsWith(`Unknown option "${far}". Options are the settings`), 'nothing is suggested where nothing is near')
+  }
+  t.match(await refusal(t, JSON.parse('{ "__proto__": 1 }')), { message: /^Unknown option "__proto__"/ })
+})
+
+t.test('a setting that is given twice is refused, as an option and in a configuration class', async (t) => {
+  const message = 'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them.'
+  t.equal((await refusal(t, { leeway: 1, setLeeway: 1 }))?.message, message)
+  t.match(await refusal(t, { setLeeway: () => 1, leeway: 1 }), { name: 'InvalidConfiguration', message: /as "setLeeway" and as "leeway"/ })
+  class Twice extends Configuration { override leeway = 1; setLeeway = 2 }
+  t.equal((await refusal(t, { configurationClass: Twice }))?.message, message.replace('Option', 'Configuration class:'))
+  t.equal(await refusal(t, { leeway: 1, setLeeway: undefined }), undefined)
+  t.equal(await refusal(t, { leeway: 1, getLeeway: () => 2 }), undefined, 'a getter goes with a value')
+})
+
+t.test('the value of a set function is checked like a value', async (t) => {
+  t.match(await refusal(t, { setLeeway: '1' }), { message: 'Option "setLeeway" must be a whole number from 0 to 3153600000; given: "1".' })
+  t.match(await refusal(t, { setLeeway: () => '1' }),
+    { message: 'Option "setLeeway": what the function returns must be a whole number from 0 to 3153600000; given: "1".' })
+  t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /given: a promise\.$/ })
+  t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /given: a number\.$/ })
+  t.match(await refusal(t, { setLeeway: () => { throw new RangeError('no') } }), { name: 'RangeError' }, 'its own error is the caller\'s')
+})
+
+t.test('a getter must be a function, and settings that shape routes take none', async (t) => {
+  t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
+  t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\.$/ })
+  const routeSettings = [
+    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
+  ]
+  for (const name of Object.keys(table)) {
+    const getter = `get${name[0]?.toUpperCase()}${name.slice(1)}`
+    for (const options of [{ [getter]: () => undefined }, { configurationClass: withMember(getter, () => undefined) }]) {
+      const error = await refusal(t, options)
+      if (!routeSettings.includes(name)) {
+        t.equal(error, undefined, getter)
+        continue
+      }
+      t.ok(error instanceof InvalidConfiguration, getter)
+      t.match(error?.message, `"${getter}": "${name}" shapes the routes`)
+    }
+    if (routeSettings.includes(name)) {
+      const app = await build(t)
+      t.throws(() => app.tokenAuth.protect({ [name]: table[name]?.default }), { name: 'InvalidConfiguration', message: new RegExp(`^"${name}" shapes the routes`) })
+    }
+  }
+})
+
+t.test('settings that contradict each other are refused', async (t) => {
+  const contradictions: [object, RegExp][] = [
+    [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names\.$/],
+    [{ cookieAccessTokenName: 'refresh_token' }, /^"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need/],
+    [{ cookieSplitSignatureName: 'access_token' }, /^"cookieSplitSignatureName" and "cookieAccessTokenName" are both/],
+    [{ cookieSplitSignatureName: 'refresh_token' }, /^"cookieSplitSignatureName" and "cookieRefreshTokenName" are both/],
+    [{ queryStringRefreshTokenName: 'access_token' }, /: query parameters need different names\.$/],
+    [{ userId: 'scopes' }, /: claims need different names\.$/],
+    ...['exp', 'nbf', 'iat', 'iss', 'aud'].flatMap((claim): [object, RegExp][] => [
+      [{ userId: claim }, new RegExp(`^"userId" must not be "${claim}", which is a registered claim`)],
+      [{ scopesName: claim }, new RegExp(`^"scopesName" must not be "${claim}"`)]
+    ]),
+    [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need/],
+    [{ pathToAuthenticate: '/refresh/' }, /the POST endpoints need/],
+    [{ pathToVerify: '/me' }, /"pathToRetrieveUser" and "pathToVerify" are both "\/me": the GET endpoints need/],
+    [{ pathToVerify: '/me/' }, /the GET endpoints need/],
+    [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false }, /^"cookieSamesite" "none" needs "cookieSecure": true/]
+  ]
+  for (const [options, message] of contradictions) {
+    const error = await refusal(t, options)
+    t.ok(error instanceof InvalidConfiguration, inspect(options))
+    t.match(error?.message, message)
+  }
+  const harmless = [
+    { userId: 'sub' }, { strictSlashes: true, pathToVerify: '/me/' }, { pathToVerify: '/' }, { pathToVerify: '/refresh' },
+    { cookieSamesite: 'none', cookieSecure: false }, { cookieAccessTokenName: 'token', queryStringAccessTokenName: 'token', accessTokenName: 'token' }
+  ]
+  for (const options of harmless) t.equal(await refusal(t, options), undefined, inspect(options))
+})
+
+t.test('overrides of a guard are checked like options, when the guard is made', async (t) => {
+  const app = await build(t)
+  const cases: [object, RegExp][] = [
+    [{ leeway: '1' }, /^Override "leeway" must be a whole number from 0 to 3153600000; given: "1"\.$/],
+    [{ leway: 1 }, /^Unknown override "leway"\. Did you mean "leeway"\?/],
+    [{ setLeeway: 1 }, /^Unknown override "setLeeway"\./],
+    [{ getLeeway: () => 1 }, /^Unknown override "getLeeway"\./],
+    [{ secret: null }, /^Override "secret" must be .*; given: null\.$/],
+    [{ userId: 'scopes' }, /are both "scopes"/]
+  ]
+  for (const [overrides, message] of cases) {
+    t.throws(() => app.tokenAuth.protect(overrides), { name: 'InvalidConfiguration', message })
+    t.throws(() => app.tokenAuth.scoped('x', overrides), { name: 'InvalidConfiguration', message })
+    t.throws(() => app.tokenAuth.injectUser(() => null, overrides), { name: 'InvalidConfiguration', message })
+  }
+})
+
+t.test('a configuration class may have settings, set, get and helpers, and nothing that could be a misspelt setting', async (t) => {
+  class Base extends Configuration {
+    #hours = 2
+    override userId = 'sub'
+    hours () { return this.#hours }
+    setExpirationDelta () { return this.hours() * 3600 }
+  }
+  class Derived extends Base {
+    override get leeway () { return this.hours() }
+    override claimIss = 'us'
+  }
+  const app = await build(t, { configurationClass: Derived })
+  t.match(app.tokenAuth.settings, { userId: 'sub', expirationDelta: 7200, leeway: 2, claimIss: 'us' })
+  const plain = await build(t, { configurationClass: Configuration })
+  t.equal(plain.tokenAuth.settings.leeway, 180)
+
+  const wrong: [unknown, RegExp][] = [
+    [class extends Configuration { leway = 1 }, /^Configuration class: unknown setting "leway"\. Did you mean "leeway"\?/],
+    [class extends Configuration { setLeway () { return 1 } }, /unknown setting "setLeway"\. Did you mean "setLeeway"\?/],
+    [class extends Configuration { getLeway () { return 1 } }, /unknown setting "getLeway"\. Did you mean "getLeeway"\?/],
+    [withMember('leeway', '1'), /^Configuration class: "leeway" must be a whole number/],
+    [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\.$/],
+    [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function\.$/],
+    [new Configuration(), /given: an object\.$/],
+    ['Configuration', /given: a string\.$/],
+    [null, /given: null\.$/]
+  ]
+  for (const [configurationClass, message] of wrong) {
+    const error = await refusal(t, { configurationClass })
+    t.ok(error instanceof InvalidConfiguration, String(message))
+    t.match(error?.message, message)
+  }
+})
+
+t.test('no error and nothing that an instance shows of itself contains key material', async (t) => {
+  const canary = 'canary-0123456789-0123456789-0123456789'
+  const pem = `-----BEGIN PRIVATE KEY-----\n${canary}\n-----END PRIVATE KEY-----`
+  const mistakes: object[] = [
+    { secret: [canary] },
+    { secret: { key: canary } },
+    { secret: () => canary },
+    { setSecret: () => ({ canary }) },
+    { secret: canary, publicKey: 5 },
+    { secret: canary, setSecret: canary },
+    { secret: canary, leeway: -1 },
+    { secret: canary, algorithm: 'RS256' },
+    { algorithm: 'RS256', publicKey: pem, privateKey: pem },
+    { algorithm: 'ES256', publicKey: keysFor('RS256'), privateKey: pem },
+    { secret: pem },
+    { secrett: canary },
+    { generateRefreshToken: canary },
+    { configurationClass: class extends Configuration { override secret = canary; secretKey = canary } }
+  ]
+  for (const options of mistakes) {
+    const error = await refusal(t, options)
+    t.ok(error, 'it is a mistake')
+    t.notMatch(inspect(error, { depth: null, showHidden: true }), canary)
+  }
+  const app = await build(t, { secret: canary, getSecret: () => canary })
+  app.get('/', { preHandler: app.tokenAuth.protect({ secret: canary }) }, async ({ tokenAuth: known }) => ({
+    json: JSON.stringify(known), text: inspect(known, { depth: null }), settings: JSON.stringify(known.settings)
+  }))
+  const response = await app.inject({ url: '/', headers: bearer(forge(claims(), { key: canary })) })
+  t.equal(response.statusCode, 200)
+  t.notMatch(response.body, canary)
+  t.notMatch(JSON.stringify(app.tokenAuth), canary)
+  t.notMatch(inspect(app.tokenAuth, { depth: null }), canary)
+  for (const name of apart) t.notOk(name in app.tokenAuth.settings, `settings do not have ${name}`)
+})
+
+/** What a guard with these overrides says of a token that is signed with a key. */
+async function isAccepted (t: Test, options: object, overrides: object, key: string): Promise<boolean> {
+  const app = host(t)
+  await app.register(tokenAuth, { authenticate, ...options })
+  app.get('/', { onRequest: app.tokenAuth.protect(overrides) }, async () => 'in')
+  return (await app.inject({ url: '/', headers: bearer(forge(claims(), { key })) })).statusCode === 200
+}
+
+t.test('publicKey is an alias of secret: an override under one name wins over the other', async (t) => {
+  const [own, other] = ['own'.repeat(20), 'other'.repeat(20)]
+  for (const given of ['secret', 'publicKey', 'getSecret', 'getPublicKey']) {
+    for (const override of ['secret', 'publicKey']) {
+      const options = { [given]: given.startsWith('get') ? () => own : own }
+      t.ok(await isAccepted(t, options, { [override]: other }, other), `${given} overridden by ${override}`)
+      t.notOk(await isAccepted(t, options, { [override]: other }, own), `${given} does not hold where ${override} overrides it`)
+    }
+  }
+})
