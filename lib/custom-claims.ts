@@ -8,11 +8,12 @@ const reserved = ['exp', 'nbf', 'iat', 'iss', 'aud', '__proto__']
 
 /**
  * Reads and checks custom claims.
+ * @param registered those of the registration, where these are added to them
  * @throws {InvalidCustomClaim} for one without `key`, `setup` or `verify`, or whose key is taken
  */
-export function readCustomClaims (sources: unknown, settings: Settings): CustomClaim[] {
+export function readCustomClaims (sources: unknown, settings: Settings, registered: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`)
-  const taken = new Set([...reserved, settings.userId, settings.scopesName])
+  const taken = new Set([...reserved, settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
     const claim: unknown = typeof source === 'function' ? Reflect.construct(source, []) : source
     if (typeof claim !== 'object' || claim === null) {

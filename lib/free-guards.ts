@@ -6,7 +6,7 @@ import type {
 import { InitializationFailure, InvalidConfiguration } from './errors.ts'
 import { checkFlag, checkRouteHandler, readRequirements } from './guards.ts'
 import { describeGuard, descriptionOf } from './openapi.ts'
-import { prepareRedirect } from './policy.ts'
+import { prepareRedirect, readOptions } from './policy.ts'
 import { Responses, sendError } from './responses.ts'
 import { checkOverrides } from './settings/configuration.ts'
 import { TokenAuth } from './token-auth.ts'
@@ -18,7 +18,8 @@ function findInstance (context: FastifyInstance, { on = context, instanceName = 
   throw new InitializationFailure(`No token authentication named "${instanceName}" is registered for this route. Register the plugin on its context or above, or name the context with "on".`)
 }
 
-function splitChoice<Options extends GuardOptions & InstanceChoice> ({ on, instanceName, ...options }: Options) {
+function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {
+  const { on, instanceName, ...options } = readOptions(overrides)
   if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration('"on" of a free-standing guard must be a Fastify instance.')
   const choice: InstanceChoice = { on, instanceName }
   return { choice, options }

@@ -3,7 +3,7 @@
  * is decided here. What depends on a request is prepared so far that only the getters that are needed run.
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
-import { fits } from './settings/check.ts'
+import { fits, typeName } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
 import { redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
@@ -101,6 +101,12 @@ export function preparePolicy (resolved: Resolved, issues: Issuing, computed: Co
     redirectUrl: prepareRedirect(redirect),
     isSecretShort: verifying?.short ?? false
   }
+}
+
+/** The options of a guard are an object, or left out. @throws {InvalidConfiguration} */
+export function readOptions<Options extends object> (options: Options): Options {
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
+  throw new InvalidConfiguration(`The options of a guard must be an object of overrides; given: ${typeName(options)}.`)
 }
 
 const redirectPattern = new RegExp(redirectTarget.pattern!)

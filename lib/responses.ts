@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../types/handlers.ts'
 import { callHost, readHost, wrongResult } from './authentication.ts'
-import type { TokenAuthError } from './errors.ts'
+import { TokenAuthError } from './errors.ts'
 
 /** The fields that a hook adds to a response. */
 export type Extension = MaybePromise<object | undefined | void>
@@ -61,7 +61,11 @@ export function sendError (responses: Responses, request: FastifyRequest, reply:
   reply.code(error.statusCode).headers(error.headers)
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
   // To Fastify, what is falsy is no error: a guard that passed it on would open its route.
-  const fail = (thrown: unknown) => { throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown) }
+  const fail = (thrown: unknown) => {
+    // The refusal is not what is answered now: an error of the host's own has the status of one.
+    if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')
+    throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown)
+  }
   let body: unknown
   try {
     body = responses.exceptionResponse(request, error, reply)

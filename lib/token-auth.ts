@@ -10,12 +10,12 @@ import { readCustomClaims } from './custom-claims.ts'
 import { HandlerFailed, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
 import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
 import { issueAccessToken } from './issue.ts'
-import { preparePolicy, type Policy, type RedirectOptions } from './policy.ts'
+import { preparePolicy, readOptions, type Policy, type RedirectOptions } from './policy.ts'
 import { RequestAuth, secondsNow } from './request-auth.ts'
 import { sendError, type Responses } from './responses.ts'
 import { overrideSettings, type Resolved } from './settings/configuration.ts'
 import { GetterResults } from './settings/per-request.ts'
-import type { Settings } from './settings/schema.ts'
+import { tokenSettings, type Settings } from './settings/schema.ts'
 import { checkClaims, checkCustom, copyPayload } from './token/claims.ts'
 import { ComputedKeys } from './token/keyring.ts'
 import { makeRefreshToken } from './token/refresh.ts'
@@ -46,6 +46,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
   readonly policy: Policy
   readonly #computedKeys = new ComputedKeys()
   readonly #generateRefreshToken: GenerateRefreshToken
+  /** Whether how tokens are made or checked is computed from requests. */
+  readonly #needsRequest: boolean
 
   constructor (parts: Parts) {
     const { resolved } = parts
@@ -55,13 +57,14 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
     this.policy = preparePolicy(resolved, resolved.settings.authMode ? 'must' : 'may', this.#computedKeys)
+    this.#needsRequest = tokenSettings.some((name) => resolved.getters.has(name))
     // Checked to be a function with the other settings.
     this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
   }
 
   /** Prepares the policy of one guard. Without overrides it is that of the registration. */
   policyOf (options: GuardOptions): Policy {
-    const { redirectOnFail, redirectUrl, ...overrides } = options
+    const { redirectOnFail, redirectUrl, ...overrides } = readOptions(options)
     const redirect: RedirectOptions = { redirectOnFail, redirectUrl }
     const overridden = Object.values(overrides).some((value) => value !== undefined)
     if (!overridden && redirectOnFail === undefined && redirectUrl === undefined) return this.policy
@@ -112,19 +115,20 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeGuard(this, this.policyOf(overrides))
   }
 
-  scoped (scopes: RequiredScopes, { requireAll, requireAllActions, ...overrides }: ScopedOptions = {}): Guard {
+  scoped (scopes: RequiredScopes, options: ScopedOptions = {}): Guard {
+    const { requireAll, requireAllActions, ...overrides } = readOptions(options)
     return makeScopedGuard(this, this.policyOf(overrides), scopes, { requireAll, requireAllActions })
   }
 
   injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides: GuardOptions = {}): InjectedRouteHandler<Route> {
-    const overridden = Object.values(overrides).some((value) => value !== undefined)
+    const overridden = Object.values(readOptions(overrides)).some((value) => value !== undefined)
     return makeInjection(this, overridden ? this.policyOf(overrides) : undefined, handler)
   }
 
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
     const { request } = additions
     const auth = request === undefined ? undefined : this.#registered(request)
-    if (auth === undefined && this.policy.resolved.getters.size > 0) {
+    if (auth === undefined && this.#needsRequest) {
       throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".')
     }
     return await this.issue(user, 'The caller of generateAccessToken', auth, additions)
@@ -135,7 +139,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const settings = auth?.settings ?? this.settings
     const { extendPayload, addScopesToPayload } = this.handlers
     const signer = await this.policy.signer(settings, auth?.results ?? new GetterResults({}))
-    const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, this.settings)
+    const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, this.settings, this.customClaims)
     return await issueAccessToken(user, from, {
       settings,
       signer,
@@ -169,8 +173,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   verifyToken (token: string): Payload {
-    const { resolved, verifier } = this.policy
-    const made = resolved.getters.size === 0 && verifier(this.settings, new GetterResults({}))
+    const made = !this.#needsRequest && this.policy.verifier(this.settings, new GetterResults({}))
     if (made === false || made instanceof Promise) {
       throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request.')
     }

@@ -147,6 +147,12 @@ export const routeSettings = [
   'refreshTokenEnabled', 'instanceName'
 ] as const
 
+/** The settings that decide how a token is made or what is asked of it, wherever it comes from. */
+export const tokenSettings = [
+  'algorithm', 'claimAud', 'claimIat', 'claimIss', 'claimNbf', 'claimNbfDelta', 'expirationDelta', 'leeway', 'privateKey', 'publicKey',
+  'scopesEnabled', 'scopesName', 'secret', 'tokenCacheSize', 'userId', 'verifyExp'
+] as const satisfies readonly SettingName[]
+
 export type KeySetting = typeof keySettings[number]
 export type RouteSetting = typeof routeSettings[number]
 export type SettingName = keyof typeof settingsSchema.properties

@@ -43,14 +43,20 @@ function checkTimes (payload: Claims, settings: Settings, now: number, checkExpi
 
 const isText = (value: unknown) => typeof value === 'string'
 
-function checkParties (payload: Claims, settings: Settings): InvalidToken | undefined {
+const listOf = (aud: unknown): unknown[] => Array.isArray(aud) ? aud : [aud]
+
+function checkPartyTypes (payload: Claims): InvalidClaim | undefined {
   const iss = own(payload, 'iss')
   if (iss !== undefined && typeof iss !== 'string') return refuse('iss', 'is not a string')
-  if (settings.claimIss !== null && iss !== settings.claimIss) return refuse('iss', 'is missing or of another issuer')
   const aud = own(payload, 'aud')
-  const audiences = Array.isArray(aud) ? aud : [aud]
-  if (aud !== undefined && !audiences.every(isText)) return refuse('aud', 'is not a string or a list of strings')
-  if (settings.claimAud !== null && !audiences.includes(settings.claimAud)) return refuse('aud', 'is missing or of another audience')
+  return aud === undefined || listOf(aud).every(isText) ? undefined : refuse('aud', 'is not a string or a list of strings')
+}
+
+function checkParties (payload: Claims, { claimIss, claimAud }: Settings): InvalidClaim | undefined {
+  const mistyped = checkPartyTypes(payload)
+  if (mistyped !== undefined) return mistyped
+  if (claimIss !== null && own(payload, 'iss') !== claimIss) return refuse('iss', 'is missing or of another issuer')
+  if (claimAud !== null && !listOf(own(payload, 'aud')).includes(claimAud)) return refuse('aud', 'is missing or of another audience')
   return undefined
 }
 
@@ -128,8 +134,8 @@ export function registeredClaims (userId: UserId, settings: Settings, now: numbe
 const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate(value) && value > 0
 
 /**
- * Checks a finished payload: whatever the host's handlers did to it, no token is made that its own instance would
- * refuse for a claim that is lost or spoiled, or that names another user.
+ * Checks a finished payload: whatever the host's handlers did to it, no token is made that lacks a claim, has one of the
+ * wrong type, or names another user. Other values of registered claims are the host's choice.
  * @throws {MissingRegisteredClaim}
  */
 export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[]): void {
@@ -143,6 +149,6 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   for (const claim of ['exp', 'nbf', 'iat']) {
     if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
   }
-  const invalid = checkParties(payload, settings)
-  if (invalid !== undefined) fail('claim' in invalid ? String(invalid.claim) : 'iss', 'has a wrong')
+  const mistyped = checkPartyTypes(payload)
+  if (mistyped !== undefined) fail(String(mistyped.claim), 'has a wrong type of')
 }
