@@ -1,0 +1,109 @@
+import t from 'tap'
+import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, forge, mistyped } from '../helper.ts'
+
+const headers = bearer(forge(claims()))
+
+class Account {
+  user_id = 1
+  readonly #shown: unknown
+  constructor (shown: unknown) { this.#shown = shown }
+  toDict () { return mistyped<object>(this.#shown) }
+}
+
+t.test('the current user is what retrieveUser gives, as it shows itself', async (t) => {
+  const shown = { name: 'ada' }
+  const cases: [name: string, retrieveUser: TokenAuthOptions['retrieveUser'], me: unknown][] = [
+    ['no handler: the user id alone', undefined, { user_id: 1 }],
+    ['a mapping', () => ({ user_id: 1, name: 'ada' }), { user_id: 1, name: 'ada' }],
+    ['a mapping without a user id', () => shown, shown],
+    ['a promised mapping', async () => shown, shown],
+    ['toDict', () => new Account(shown), shown],
+    ['a promise from toDict', () => new Account(Promise.resolve(shown)), shown],
+    ['toDict of a mapping', () => ({ password: 'x', toDict: () => shown }), shown],
+    ['toJSON', () => ({ password: 'x', toJSON: () => shown }), shown],
+    ['toDict before toJSON', () => ({ toJSON: () => ({}), toDict: () => shown }), shown],
+    ['a mapping without a prototype', () => Object.assign(Object.create(null), shown), shown],
+    ['null', () => null, null],
+    ['undefined', async () => undefined, null]
+  ]
+  for (const [name, retrieveUser, me] of cases) {
+    const app = await build(t, { retrieveUser })
+    const response = await app.inject({ url: '/auth/me', headers })
+    t.equal(response.statusCode, 200, name)
+    t.same(response.json(), { me }, name)
+    t.equal(response.headers['cache-control'], 'no-store')
+  }
+})
+
+t.test('without a handler the user id stands under the name that the setting userId gives it', async (t) => {
+  const app = await build(t, { userId: 'sub' })
+  t.same((await app.inject({ url: '/auth/me', headers: bearer(forge(claims({ sub: 'ada' }))) })).json(), { me: { sub: 'ada' } })
+})
+
+t.test('retrieveUser gets the request and the payload, once', async (t) => {
+  const seen: unknown[] = []
+  const app = await build(t, { retrieveUser: (request, payload) => { seen.push([request.url, payload.role]); return {} } })
+  await app.inject({ url: '/auth/me', headers: bearer(forge(claims({ role: 'admin' }))) })
+  t.same(seen, [['/auth/me', 'admin']])
+})
+
+t.test('without a valid token the answer is 401, as on a protected route', async (t) => {
+  const app = await build(t)
+  const cases: [Record<string, string>, string][] = [
+    [{}, 'MissingAuthorizationHeader'], [bearer('x'), 'InvalidToken'], [bearer(forge(claims({ exp: 1 }))), 'TokenExpired']
+  ]
+  for (const [sent, exception] of cases) {
+    const response = await app.inject({ url: '/auth/me', headers: sent })
+    t.equal(response.statusCode, 401)
+    t.equal(response.json().exception, exception)
+    t.match(response.headers, { 'cache-control': 'no-store', 'www-authenticate': /^Bearer realm=/, 'content-type': /^application\/json/ })
+    const head = await app.inject({ method: 'HEAD', url: '/auth/me', headers: sent })
+    t.equal(head.statusCode, 401)
+    t.equal(head.body, '')
+  }
+})
+
+t.test('with doProtection false and no token, or a bad one, there is nobody', async (t) => {
+  const app = await build(t, { doProtection: false, retrieveUser: () => ({ name: 'ada' }) })
+  for (const sent of [{}, bearer('rubbish')]) {
+    const response = await app.inject({ url: '/auth/me', headers: sent })
+    t.equal(response.statusCode, 200)
+    t.same(response.json(), { me: null })
+  }
+  t.same((await app.inject({ url: '/auth/me', headers })).json(), { me: { name: 'ada' } })
+})
+
+t.test('what is no user, or shows itself as none, is answered with 500 and nothing of it', async (t) => {
+  class Plain { password = 'hidden' }
+  const wrong: unknown[] = [
+    'hidden', 1, true, ['hidden'], () => 'hidden', new Plain(), new Map([['password', 'hidden']]), new Account('hidden'), new Account(null),
+    new Account(undefined), new Account(['hidden']), new Account(Promise.resolve(7))
+  ]
+  for (const user of wrong) {
+    const app = await build(t, { retrieveUser: () => mistyped(user) })
+    const response = await app.inject({ url: '/auth/me', headers })
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'InvalidUserObject')
+    t.notMatch(response.body, 'hidden')
+    t.equal(response.headers['cache-control'], 'no-store')
+  }
+})
+
+t.test('a user that fails to show itself is a handler that failed', async (t) => {
+  for (const name of ['toDict', 'toJSON']) {
+    const app = await build(t, { retrieveUser: () => ({ [name]: () => { throw new Error('original') } }) })
+    const response = await app.inject({ url: '/auth/me', headers })
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().message, `The ${name} handler failed.`)
+    t.notMatch(response.body, 'original')
+  }
+})
+
+t.test('a refusal by retrieveUser is rendered as one, in JSON', async (t) => {
+  const app = await build(t, { retrieveUser: async () => { throw new AuthenticationFailed('Locked.') } })
+  const response = await app.inject({ url: '/auth/me', headers })
+  t.equal(response.statusCode, 401)
+  t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': 'Bearer realm="token-auth"' })
+  t.same(response.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' })
+})

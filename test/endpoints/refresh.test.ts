@@ -1,0 +1,217 @@
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, forge, login, mistyped, now, otherSecret, payloadOf, refreshStore, setClock } from '../helper.ts'
+
+const start = 1_700_000_000
+const stored = 'the stored refresh token'
+const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: async () => stored }
+
+interface Sent { token?: string, body?: object, url?: string }
+
+async function refresh (app: FastifyInstance, { token = forge(claims()), body = { refresh_token: stored }, url = '/auth/refresh' }: Sent = {}) {
+  return await app.inject({ method: 'POST', url, headers: bearer(token), payload: body })
+}
+
+t.test('a refresh token is exchanged for a new access token of the same user', async (t) => {
+  const tick = setClock(t, start)
+  const { stored, ...handlers } = refreshStore()
+  const app = await build(t, handlers)
+  const { access_token: token, refresh_token: refreshToken } = (await login(app, { username: 'grace', password: 'hopper' })).json()
+  tick(start + 10)
+  const response = await refresh(app, { token, body: { refresh_token: refreshToken } })
+  t.equal(response.statusCode, 200)
+  t.same(Object.keys(response.json()), ['access_token'])
+  t.same(payloadOf(response.json().access_token), { user_id: 2, exp: start + 10 + 1800 })
+  t.match(response.headers, { 'content-type': /^application\/json/, 'cache-control': 'no-store', 'set-cookie': undefined })
+  t.equal(stored.get(2), refreshToken, 'the refresh token stays as it is')
+})
+
+t.test('the access token may have expired, however long ago, and is valid nowhere else', async (t) => {
+  const tick = setClock(t, start)
+  const app = await build(t, refreshing)
+  const { access_token: token } = (await login(app)).json()
+  for (const seconds of [0, 1979, 1980, 3600, 30 * 365 * 86400]) {
+    tick(start + seconds)
+    t.equal((await refresh(app, { token })).statusCode, 200, `after ${seconds} seconds`)
+    t.equal((await app.inject({ url: '/auth/me', headers: bearer(token) })).statusCode, seconds < 1980 ? 200 : 401)
+  }
+})
+
+t.test('everything else about the access token must hold, or the answer is 401', async (t) => {
+  const strict: TokenAuthOptions = {
+    claimIss: 'us', claimAud: 'here', customClaims: [{ key: 'custom', setup: () => 1, verify: (value) => value === 1 }], extraVerifications: [({ banned }) => banned !== true]
+  }
+  const app = await build(t, { ...refreshing, ...strict })
+  const good = claims({ iss: 'us', aud: 'here', custom: 1, exp: 1 })
+  t.equal((await refresh(app, { token: forge(good) })).statusCode, 200)
+  const cases: [name: string, token: string, exception: string][] = [
+    ['unsigned', forge(good).replace(/[^.]*$/, ''), 'InvalidToken'],
+    ['foreign', forge(good, { key: otherSecret }), 'InvalidToken'],
+    ['none', `${Buffer.from('{"alg":"none"}').toString('base64url')}.${forge(good).split('.')[1]}.`, 'InvalidToken'],
+    ['rubbish', 'rubbish', 'InvalidToken'],
+    ['the refresh token', stored, 'InvalidToken'],
+    ['future nbf', forge({ ...good, nbf: now() + 3600 }), 'TokenNotActive'],
+    ['exp missing', forge({ ...good, exp: undefined }), 'InvalidClaim'],
+    ['exp no number', forge({ ...good, exp: '1' }), 'InvalidClaim'],
+    ['user id missing', forge({ ...good, user_id: undefined }), 'InvalidClaim'],
+    ['user id no scalar', forge({ ...good, user_id: { $ne: null } }), 'InvalidClaim'],
+    ['issuer', forge({ ...good, iss: 'them' }), 'InvalidClaim'],
+    ['audience', forge({ ...good, aud: 'there' }), 'InvalidClaim'],
+    ['custom claim', forge({ ...good, custom: 2 }), 'InvalidClaim'],
+    ['extra verification', forge({ ...good, banned: true }), 'InvalidClaim']
+  ]
+  for (const [name, token, exception] of cases) {
+    const response = await refresh(app, { token })
+    t.equal(response.statusCode, 401, name)
+    t.equal(response.json().exception, exception, name)
+    t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': /error="invalid_token"/ })
+  }
+  const missing = await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: stored } })
+  t.equal(missing.statusCode, 401)
+  t.equal(missing.json().exception, 'MissingAuthorizationHeader')
+  t.equal(missing.headers['www-authenticate'], 'Bearer realm="token-auth"')
+})
+
+t.test('debug says of a refused access token which check failed, of a refused refresh token nothing', async (t) => {
+  const app = await build(t, { ...refreshing, debug: true })
+  t.equal((await refresh(app, { token: forge(claims({ exp: '1' })) })).json().detail, 'the claim "exp" is missing or no date (token found in the header)')
+  t.same((await refresh(app, { body: { refresh_token: 'wrong' } })).json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+})
+
+t.test('a refresh token that is missing or no string is 400 MissingRefreshToken', async (t) => {
+  const app = await build(t, refreshing)
+  const bodies: object[] = [
+    {}, { refresh_token: '' }, { refresh_token: null }, { refresh_token: 1 }, { refresh_token: true }, { refresh_token: [stored] },
+    { refresh_token: { toString: stored } }, { refreshToken: stored }, { access_token: stored }
+  ]
+  for (const body of bodies) {
+    const response = await refresh(app, { body })
+    t.equal(response.statusCode, 400, JSON.stringify(body))
+    t.same(response.json(), { reasons: 'Refresh token not present.', exception: 'MissingRefreshToken' })
+    t.equal(response.headers['cache-control'], 'no-store')
+  }
+  const empty = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())) })
+  t.equal(empty.json().exception, 'MissingRefreshToken', 'no body')
+})
+
+t.test('a body that is no JSON object is 400, never a crash', async (t) => {
+  const app = await build(t, refreshing)
+  const headers = { ...bearer(forge(claims())), 'content-type': 'application/json' }
+  for (const payload of ['null', '[]', '"x"', '1', 'false', '{', '', '{"__proto__":{"refresh_token":"x"}}']) {
+    const response = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload })
+    t.equal(response.statusCode, 400, payload)
+    t.equal(response.headers['cache-control'], 'no-store')
+  }
+  const text = await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...headers, 'content-type': 'text/plain' }, payload: stored })
+  t.equal(text.statusCode, 400)
+})
+
+t.test("a refresh token that is wrong, another user's, or not stored is 401 AuthenticationFailed, in JSON", async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  const app = await build(t, handlers)
+  const ada = (await login(app)).json()
+  const grace = (await login(app, { username: 'grace', password: 'hopper' })).json()
+  const cases: [name: string, token: string, refreshToken: string][] = [
+    ['wrong', ada.access_token, 'x'],
+    ["another user's", ada.access_token, grace.refresh_token],
+    ['none stored', forge(claims({ user_id: 3 })), ada.refresh_token],
+    ['the user id as text', forge(claims({ user_id: '1' })), ada.refresh_token],
+    ['the access token itself', ada.access_token, ada.access_token],
+    ['its beginning', ada.access_token, ada.refresh_token.slice(0, -1)],
+    ['more than it', ada.access_token, `${ada.refresh_token}x`],
+    ['in capitals', ada.access_token, ada.refresh_token.toUpperCase()]
+  ]
+  for (const [name, token, refreshToken] of cases) {
+    const response = await refresh(app, { token, body: { refresh_token: refreshToken } })
+    t.equal(response.statusCode, 401, name)
+    t.equal(response.body, '{"reasons":"Authentication failed.","exception":"AuthenticationFailed"}', name)
+    t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': /^Bearer realm="token-auth"/ })
+  }
+  t.equal(stored.size, 2)
+})
+
+t.test('nothing that is stored as nothing equals anything that is sent', async (t) => {
+  for (const nothing of [undefined, null, '']) {
+    const app = await build(t, { ...refreshing, retrieveRefreshToken: () => nothing })
+    for (const value of ['undefined', 'null', ' ', '""']) t.equal((await refresh(app, { body: { refresh_token: value } })).statusCode, 401)
+    t.equal((await refresh(app, { body: { refresh_token: '' } })).statusCode, 400)
+  }
+})
+
+t.test('a store that gives something else than a string fails closed', async (t) => {
+  for (const value of [1, true, {}, [stored], Buffer.from(stored)]) {
+    const app = await build(t, { ...refreshing, retrieveRefreshToken: () => mistyped(value) })
+    const response = await refresh(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().message, 'The retrieveRefreshToken handler failed.')
+    t.notOk('access_token' in response.json())
+  }
+})
+
+t.test('with retrieveUser the new token is made from the user it gives', async (t) => {
+  const calls: unknown[] = []
+  const app = await build(t, {
+    ...refreshing,
+    retrieveUser: async (request, payload) => { calls.push([request.url, payload.user_id]); return { user_id: 1, role: 'admin' } },
+    scopesEnabled: true,
+    addScopesToPayload: (user) => `role:${user.role}`,
+    extendPayload: (payload, user) => ({ ...payload, role: user.role })
+  })
+  const response = await refresh(app, { token: forge(claims({ scopes: ['old'], role: 'old', other: 1 })) })
+  t.match(payloadOf(response.json().access_token), { user_id: 1, role: 'admin', scopes: ['role:admin'], other: undefined })
+  t.same(calls, [['/auth/refresh', 1]])
+})
+
+t.test('without retrieveUser the user is the user id alone', async (t) => {
+  const seen: unknown[] = []
+  const app = await build(t, { ...refreshing, extendPayload: (_payload, user) => { seen.push(user) } })
+  await refresh(app, { token: forge(claims({ role: 'admin' })) })
+  t.same(seen, [{ user_id: 1 }])
+})
+
+t.test('no user, or another one than the token is of, is 401', async (t) => {
+  for (const user of [null, undefined, { user_id: 2 }, { user_id: '1' }]) {
+    const app = await build(t, { ...refreshing, retrieveUser: () => user })
+    const response = await refresh(app)
+    t.equal(response.statusCode, 401)
+    t.same(response.json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+  }
+})
+
+t.test('what retrieveUser gives must be a user: 500 InvalidUserObject otherwise', async (t) => {
+  class Plain { user_id = 1 }
+  for (const user of [{}, { user_id: null }, 'ada', [1], new Plain()]) {
+    const app = await build(t, { ...refreshing, retrieveUser: () => mistyped(user) })
+    const response = await refresh(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'InvalidUserObject')
+  }
+})
+
+t.test('a refusal by a handler is JSON here: text belongs to the authenticate endpoint', async (t) => {
+  const refuse = () => { throw new AuthenticationFailed('Locked.') }
+  for (const options of [{ retrieveUser: refuse }, { retrieveRefreshToken: refuse }]) {
+    const app = await build(t, { ...refreshing, ...options })
+    const response = await refresh(app)
+    t.equal(response.statusCode, 401)
+    t.match(response.headers['content-type'], 'application/json')
+    t.same(response.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' })
+  }
+})
+
+t.test('fields and paths bear the names that the settings give them', async (t) => {
+  const app = await build(t, { ...refreshing, accessTokenName: 'token', refreshTokenName: 'renewal', pathToRefresh: '/renew' })
+  const response = await refresh(app, { url: '/auth/renew', body: { renewal: stored } })
+  t.same(Object.keys(response.json()), ['token'])
+})
+
+t.test('where refresh is not enabled, or the endpoints are off, there is nothing: 404', async (t) => {
+  for (const options of [{}, { authMode: false }, { ...refreshing, authMode: false }]) {
+    t.equal((await refresh(await build(t, options))).statusCode, 404)
+  }
+  const app = await build(t, { authMode: false })
+  for (const url of ['/auth', '/auth/', '/auth/verify', '/auth/me']) {
+    for (const method of ['GET', 'POST', 'HEAD'] as const) t.equal((await app.inject({ method, url })).statusCode, 404)
+  }
+})
