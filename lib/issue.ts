@@ -16,6 +16,7 @@ export interface Issuing {
   readonly signer: Signer
   readonly customClaims: readonly CustomClaim[]
   readonly extendPayload: readonly ExtendPayload[]
+  /** Gives the scopes; undefined for a token without. */
   readonly addScopesToPayload: HostHandlers['addScopesToPayload'] | undefined
 }
 
@@ -50,10 +51,11 @@ export async function issueAccessToken (user: unknown, handler: string, issuing:
   }
   for (const extendPayload of issuing.extendPayload) payload = await extend(payload, known, extendPayload)
   const required = customClaims.map((claim) => claim.key)
-  if (settings.scopesEnabled && addScopesToPayload !== undefined) {
+  if (addScopesToPayload !== undefined) {
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
-  payload = asJson(payload)
+  // Where no handler had a hand in it, the payload is JSON as it is.
+  if (customClaims.length > 0 || issuing.extendPayload.length > 0) payload = asJson(payload)
   checkFinished(payload, userId, settings, required)
   const token = issuing.signer(payload)
   if (token.length > maximumTokenLength) {

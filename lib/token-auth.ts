@@ -138,6 +138,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   async issue (user: unknown, from: string, auth: RequestAuth | undefined, additions: TokenAdditions<object> = {}): Promise<string> {
     const settings = auth?.settings ?? this.settings
     const { extendPayload, addScopesToPayload } = this.handlers
+    const { scopes } = additions
     const signer = await this.policy.signer(settings, auth?.results ?? new GetterResults({}))
     const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, this.settings, this.customClaims)
     return await issueAccessToken(user, from, {
@@ -145,7 +146,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
       signer,
       customClaims: [...this.customClaims, ...added],
       extendPayload: [extendPayload, additions.extendPayload].filter((handler) => handler !== undefined),
-      addScopesToPayload
+      addScopesToPayload: scopes !== undefined ? () => scopes : settings.scopesEnabled ? addScopesToPayload : undefined
     })
   }
 

@@ -14,6 +14,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   warnings: [],
   'request-serializer': [],
   openapi: [],
+  testing: ['node:*'],
   'settings/*': ['errors', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
@@ -22,7 +23,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   authentication: ['errors', 'settings/*'],
   'custom-claims': ['errors', 'settings/*'],
   users: ['errors', 'settings/*', 'token/*', 'authentication'],
-  responses: ['authentication'],
+  responses: ['errors', 'authentication'],
   view: ['errors', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
   policy: ['errors', 'settings/*', 'token/*'],

@@ -572,3 +572,26 @@ t.test('with debug a refusal says which check failed and where the token was fou
     t.match(response.json().detail, detail)
   }
 })
+
+t.test('options of a guard that are no object are refused when it is made', async (t) => {
+  const app = await build(t)
+  for (const wrong of [null, 'cookieSet', [], 1]) {
+    const options = mistyped(wrong)
+    const made = [
+      () => app.tokenAuth.protect(options), () => app.tokenAuth.scoped('a', options), () => app.tokenAuth.injectUser(async () => 1, options),
+      () => protect(options), () => scoped('a', options), () => injectUser(async () => 1, options)
+    ]
+    for (const make of made) t.throws(make, { name: 'InvalidConfiguration', message: /must be an object/ })
+  }
+})
+
+t.test('an error of its own that exceptionResponse throws is answered as one, not with the status of the refusal', async (t) => {
+  class Broken extends Responses {
+    override exceptionResponse (): never { throw new Error('broken') }
+  }
+  const app = await build(t, { responsesClass: Broken })
+  app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+  const response = await app.inject({ url: '/' })
+  t.equal(response.statusCode, 500)
+  t.equal(response.headers['www-authenticate'], undefined)
+})

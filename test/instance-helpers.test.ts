@@ -118,6 +118,26 @@ t.test('where settings are computed from requests, generateAccessToken needs one
   }
 })
 
+t.test('getters that do not concern tokens keep nobody from making and verifying one without a request', async (t) => {
+  const app = await build(t, { getDebug: () => true, getCookieSet: () => false })
+  const token = await app.tokenAuth.generateAccessToken(user)
+  t.match(app.tokenAuth.verifyToken(token), { user_id: 1 })
+})
+
+t.test('extendPayload may give registered claims other values of their type, for another issuer or audience say', async (t) => {
+  const app = await build(t, { claimIss: 'here', claimAud: 'us' })
+  const token = await app.tokenAuth.generateAccessToken(user, { extendPayload: (payload) => ({ ...payload, iss: 'there', aud: ['them', 'us'] }) })
+  t.match(payloadOf(token), { iss: 'there', aud: ['them', 'us'] })
+  for (const spoiled of [{ iss: 1 }, { aud: [1] }, { aud: {} }]) {
+    await t.rejects(app.tokenAuth.generateAccessToken(user, { extendPayload: (payload) => ({ ...payload, ...spoiled }) }), MissingRegisteredClaim)
+  }
+})
+
+t.test('a custom claim of one call must not have the name of one of the registration', async (t) => {
+  const app = await build(t, { customClaims: [claim('level', 1)] })
+  await t.rejects(app.tokenAuth.generateAccessToken(user, { customClaims: [claim('level', 2)] }), InvalidCustomClaim)
+})
+
 t.test('an instance without the key to sign says so', async (t) => {
   const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   const app = await build(t, { algorithm: 'ES256', publicKey, secret: undefined, authMode: false })

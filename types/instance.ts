@@ -56,6 +56,8 @@ export interface TokenAdditions<User extends object> {
   customClaims?: readonly CustomClaimSource<User>[] | undefined
   /** Called after the handler `extendPayload`, with the same rules. */
   extendPayload?: Handlers<User, Record<string, unknown>>['extendPayload'] | undefined
+  /** The scopes of the token, instead of those that `addScopesToPayload` gives; also where `scopesEnabled` is false. */
+  scopes?: string | readonly string[] | undefined
   /** The request from which `get<Setting>` functions compute settings, keys among them. */
   request?: FastifyRequest | undefined
 }

@@ -1,0 +1,49 @@
+/** For the tests of hosts: access tokens for an instance, in any state. Exported as `fastify-token-auth/testing`. */
+import { randomBytes } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import type { GivenUser, Payload } from '../types/handlers.ts'
+import type { TokenAuthInstance } from '../types/instance.ts'
+
+/** What is wrong with a token; `valid`: nothing. */
+export type TokenState = 'valid' | 'expired' | 'notYetActive' | 'wrongSignature' | 'otherIssuer' | 'otherAudience'
+
+export interface TestTokenOptions {
+  /** What is wrong with the token; default: `valid`, nothing. */
+  state?: TokenState
+  /** The scopes of the token, instead of those that `addScopesToPayload` gives. */
+  scopes?: string | readonly string[]
+  /** More claims; they win over those that the instance writes, the user id excepted. */
+  claims?: Record<string, unknown>
+  /** The request from which settings are computed, where `get<Setting>` functions concern tokens. */
+  request?: FastifyRequest
+}
+
+/** Farther from now than any clock difference that an instance tolerates. */
+const hour = 3600
+
+function claimsOf (state: TokenState, leeway: number): Payload {
+  const now = Math.floor(Date.now() / 1000)
+  if (state === 'expired') return { exp: now - leeway - hour }
+  if (state === 'notYetActive') return { nbf: now + leeway + hour }
+  if (state === 'otherIssuer') return { iss: 'https://other-issuer.invalid' }
+  return state === 'otherAudience' ? { aud: 'https://other-audience.invalid' } : {}
+}
+
+/**
+ * Makes an access token for a user of an instance, for the header, cookie or query string of a test's request.
+ * `otherIssuer` and `otherAudience` are refused by instances that have a `claimIss` or `claimAud`.
+ * @throws what `generateAccessToken` throws
+ */
+export async function createTestToken<User extends object, Claims extends object> (
+  instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
+): Promise<string> {
+  const { state = 'valid', scopes, claims, request } = options
+  const token = await instance.generateAccessToken(user, {
+    scopes,
+    request,
+    extendPayload: (payload) => ({ ...payload, ...claimsOf(state, instance.settings.leeway), ...claims })
+  })
+  if (state !== 'wrongSignature') return token
+  const start = token.lastIndexOf('.') + 1
+  return token.slice(0, start) + randomBytes(Buffer.from(token.slice(start), 'base64url').length).toString('base64url')
+}
