@@ -4,11 +4,11 @@
  *   node examples/password.js
  */
 import { randomBytes, scrypt as scryptCallback, timingSafeEqual } from 'node:crypto'
-import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import rateLimit from '@fastify/rate-limit'
 import Fastify from 'fastify'
 import tokenAuth, { AuthenticationFailed } from 'fastify-token-auth'
+import { loginLine, start, tokenLine } from './shared.js'
 
 const scrypt = promisify(scryptCallback)
 /** What OWASP's Password Storage Cheat Sheet asks of scrypt with little memory. */
@@ -58,7 +58,5 @@ export async function createService (options = {}) {
   return app
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const app = await createService()
-  console.log(`curl ${await app.listen({ port: Number(process.env.PORT ?? 3000) })}/auth -H 'content-type: application/json' -d '{"username":"ada","password":"lovelace"}'`)
-}
+await start(import.meta.filename, createService, (address) => `${loginLine(`${address}/auth`, { username: 'ada', password: 'lovelace' })}
+${tokenLine(`${address}/private`)}`)

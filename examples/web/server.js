@@ -7,7 +7,7 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import fastifyCookie from '@fastify/cookie'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
@@ -15,6 +15,7 @@ import swaggerUi from '@fastify/swagger-ui'
 import Fastify from 'fastify'
 import tokenAuth, { InsufficientScope, Responses, View } from 'fastify-token-auth'
 import { hashPassword, limitLogins, logIn } from '../password.js'
+import { start } from '../shared.js'
 import { refuseForeignRequests } from './cross-site.js'
 
 const folder = (name) => fileURLToPath(new URL(name, import.meta.url))
@@ -186,13 +187,11 @@ export async function instructions (app, address) {
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const app = await createService({ settings: { cookieSecure: process.env.COOKIE_SECURE !== 'false' } })
-  const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: '127.0.0.1' })
-  console.log(`Open ${address} in a browser; ${address}/docs documents the API. Stop with Ctrl-C.
+const startService = () => createService({ settings: { cookieSecure: process.env.COOKIE_SECURE !== 'false' } })
+
+await start(import.meta.filename, startService, async (address, app) => `Open ${address} in a browser; ${address}/docs documents the API. Stop with Ctrl-C.
 ada (password lovelace) may read and write reports, grace (password hopper) may read them.
 
 Or try it with curl:
 
 ${await instructions(app, address)}`)
-}

@@ -1,0 +1,44 @@
+/**
+ * Scopes: what a token allows, and what a route asks for.
+ *
+ *   node examples/scopes.js
+ */
+import { randomBytes } from 'node:crypto'
+import Fastify from 'fastify'
+import tokenAuth from 'fastify-token-auth'
+import { loginLine, passwordLogin, start, tokenLine } from './shared.js'
+
+const users = [
+  { user_id: 1, name: 'ada', password: 'lovelace', scopes: ['project'] },
+  { user_id: 2, name: 'grace', password: 'hopper', scopes: ['project:read', 'project-7:read:write'] },
+  { user_id: 3, name: 'joan', password: 'clarke', scopes: ['audit'] }
+]
+
+export async function createService ({ fastify } = {}) {
+  const app = Fastify(fastify)
+  await app.register(tokenAuth, {
+    secret: randomBytes(32),
+    scopesEnabled: true,
+    authenticate: passwordLogin(users),
+    addScopesToPayload: (user) => user.scopes
+  })
+  const { tokenAuth: auth } = app
+  const answer = async (request) => ({ userId: request.tokenAuth.userId, scopes: request.tokenAuth.scopes })
+
+  // `project` without actions includes them all.
+  app.get('/projects', { onRequest: auth.scoped('project:read') }, answer)
+  app.delete('/projects', { onRequest: auth.scoped('project:read:delete') }, answer)
+  // Any one of several scopes.
+  app.get('/log', { onRequest: auth.scoped(['project:read', 'audit'], { requireAll: false }) }, answer)
+  // A scope that depends on the request. As `preHandler`: by then the schema has made sure that the number is one.
+  app.put('/projects/:number', {
+    schema: { params: { type: 'object', properties: { number: { type: 'integer' } } } },
+    preHandler: auth.scoped((request) => ['project:write', `project-${request.params.number}:write`], { requireAll: false })
+  }, answer)
+  return app
+}
+
+await start(import.meta.filename, createService, (address) => `${loginLine(`${address}/auth`, { username: 'grace', password: 'hopper' })}
+${tokenLine(`${address}/projects`)}
+${tokenLine(`${address}/projects/7`, ' -X PUT')}
+${tokenLine(`${address}/projects/8`, ' -X PUT')}`)

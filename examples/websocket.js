@@ -1,0 +1,40 @@
+/**
+ * A WebSocket that only opens with a token, and closes when the token expires.
+ *
+ *   node examples/websocket.js
+ */
+import { randomBytes } from 'node:crypto'
+import websocket from '@fastify/websocket'
+import Fastify from 'fastify'
+import tokenAuth, { requestSerializer } from 'fastify-token-auth'
+import { loginLine, passwordLogin, start } from './shared.js'
+
+const users = [{ user_id: 1, name: 'ada', password: 'lovelace' }]
+const longestTimeout = 2 ** 31 - 1
+
+export async function createService ({ fastify } = {}) {
+  // The token may be a part of the URL here, so the log must not show it.
+  const app = Fastify({ logger: { level: 'warn', serializers: { req: requestSerializer() } }, ...fastify })
+  await app.register(websocket)
+  await app.register(tokenAuth, {
+    secret: randomBytes(32),
+    authenticate: passwordLogin(users)
+  })
+  // Scripts in browsers cannot set headers of a WebSocket: this route alone takes the token from the query string too.
+  // With cookies instead, check the Origin header: browsers send cookies along with a WebSocket of another site.
+  const onRequest = app.tokenAuth.protect({ queryStringSet: true, queryStringStrict: false })
+  app.get('/echo', { websocket: true, onRequest }, (socket, request) => {
+    const { userId, payload, settings } = request.tokenAuth
+    // The guard ran once, when the connection began. From here it is ours to end what the token allowed.
+    const end = (payload.exp + settings.leeway) * 1000 - Date.now()
+    const timer = setTimeout(() => socket.close(4401, 'The token has expired.'), Math.min(end, longestTimeout))
+    socket.on('close', () => clearTimeout(timer))
+    socket.on('message', (message) => socket.send(`${userId}: ${message}`))
+  })
+  return app
+}
+
+await start(import.meta.filename, createService, (address) => `${loginLine(`${address}/auth`, { username: 'ada', password: 'lovelace' })}
+# In the console of a browser:
+# socket = new WebSocket('${address.replace('http', 'ws')}/echo?access_token=' + token); socket.onmessage = ({ data }) => console.log(data)
+# socket.send('hello')`)

@@ -1,0 +1,188 @@
+/** The small examples: each starts when it is called, and keeps what its index says of it. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { FastifyInstance, InjectOptions } from 'fastify'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { bearer, payloadOf, setClock } from './helper.ts'
+
+const folder = new URL('../examples/', import.meta.url)
+const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
+
+interface Example { createService: (options?: object) => Promise<FastifyInstance> }
+
+async function create (t: Test, name: string, options: object = {}): Promise<FastifyInstance> {
+  const { createService }: Example = await import(new URL(name, folder).href)
+  const app = await createService(options)
+  t.teardown(() => app.close())
+  return app
+}
+
+const ada = { username: 'ada', password: 'lovelace' }
+
+/** Logs in and gives the access token. */
+async function logIn (app: FastifyInstance, payload: object = ada, request: InjectOptions = {}): Promise<string> {
+  const response = await app.inject({ method: 'POST', url: '/auth', payload, ...request })
+  return response.json().access_token
+}
+
+const statusOf = async (app: FastifyInstance, request: InjectOptions) => (await app.inject(request)).statusCode
+
+/** Starts an example as a user does and gives its address. */
+async function run (t: Test, name: string, environment: Record<string, string> = {}): Promise<string> {
+  const program = spawn(process.execPath, [fileURLToPath(new URL(name, folder))], {
+    // Without what the test runner puts there for programs of its own.
+    env: { PATH: process.env.PATH, PORT: '0', ...environment }, stdio: ['ignore', 'pipe', 'inherit']
+  })
+  t.teardown(async () => {
+    program.kill()
+    if (program.exitCode === null && program.signalCode === null) await once(program, 'exit')
+  })
+  for await (const line of createInterface({ input: program.stdout })) {
+    // The issuer also names the address where the verifier will be.
+    const [, address] = /(http:\/\/127\.0\.0\.1:(?!3001)\d+)/.exec(line) ?? []
+    if (address !== undefined) return address
+  }
+  throw new Error(`${name} printed no address`)
+}
+
+t.test('the issuer and the verifier are two processes: the verifier needs nothing but the public key', async (t) => {
+  const issuer = await run(t, 'issuer.js')
+  const verifier = await run(t, 'verifier.js', { ISSUER: issuer })
+  const login = async (password: string) => await fetch(`${issuer}/auth`, {
+    method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ ...ada, password })
+  })
+  t.equal((await login('wrong')).status, 401)
+  const tokens = await (await login('lovelace')).json() as { access_token: string }
+  const report = await fetch(`${verifier}/reports`, { headers: bearer(tokens.access_token) })
+  t.same(await report.json(), { userId: 1, department: 'research', reports: ['January', 'February'] })
+  t.equal((await fetch(`${verifier}/reports`)).status, 401)
+  t.equal((await fetch(`${verifier}/auth`, { method: 'POST' })).status, 404, 'the verifier has no login')
+})
+
+t.test('every other example starts when it is called, and prints what to try', async (t) => {
+  // TypeScript is run by Node.js 22.18 and later only; its test is further down.
+  const names = programs.filter((name) => name.endsWith('.js') && !['issuer.js', 'verifier.js'].includes(name))
+  await Promise.all([...names, 'web/server.js'].map(async (name) => {
+    const address = await run(t, name)
+    t.ok((await fetch(address)).status < 500, name)
+  }))
+})
+
+t.test('the verifier does not start without its issuer', async (t) => {
+  const app = await create(t, 'tenants.js')
+  const issuer = await app.listen({ port: 0, host: '127.0.0.1' })
+  await t.rejects(create(t, 'verifier.js', { issuer }), { message: 'The issuer answered 404.' })
+})
+
+t.test('passwords: a few tries a minute, one answer for both mistakes', async (t) => {
+  const app = await create(t, 'password.js')
+  const answers: string[] = []
+  for (const payload of [{ ...ada, password: 'x' }, { ...ada, username: 'nobody' }, { ...ada, password: ['lovelace'] }, {}]) {
+    const response = await app.inject({ method: 'POST', url: '/auth', payload })
+    t.equal(response.statusCode, 401, JSON.stringify(payload))
+    answers.push(response.payload)
+  }
+  t.equal(new Set(answers).size, 1)
+  t.equal(await statusOf(app, { url: '/private', headers: bearer(await logIn(app)) }), 200)
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada }), 429)
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada, remoteAddress: '127.0.0.2' }), 200, 'others may log in')
+  t.equal(await statusOf(app, { url: '/private' }), 401, 'other routes have no such limit')
+})
+
+t.test('instances: staff and partners have tokens of their own', async (t) => {
+  const app = await create(t, 'instances.js')
+  const staff = await logIn(app, ada, { url: '/staff/auth' })
+  const partner = await logIn(app, { key: 'key of acme' }, { url: '/partners/auth' })
+  t.same((await app.inject({ url: '/staff/orders', headers: bearer(staff) })).json(), { staff: 1, orders: [1, 2, 3] })
+  t.same((await app.inject({ url: '/partners/orders', headers: { 'x-partner-token': partner } })).json(), { partner: 'acme', orders: [2] })
+  t.equal(await statusOf(app, { url: '/staff/orders', headers: bearer(partner) }), 401)
+  t.equal(await statusOf(app, { url: '/partners/orders', headers: { 'x-partner-token': staff } }), 401)
+  t.equal(await statusOf(app, { method: 'POST', url: '/partners/auth', payload: { key: 'x' } }), 401)
+})
+
+t.test('tenants: a token of one means nothing to another, and an unknown one is not found', async (t) => {
+  const app = await create(t, 'tenants.js')
+  const red = { host: 'red.localhost:3000' }
+  const blue = { host: 'blue.localhost:3000' }
+  const token = await logIn(app, ada, { headers: red })
+  t.same((await app.inject({ url: '/private', headers: { ...red, ...bearer(token) } })).json(), { tenant: 'red', userId: 1 })
+  t.equal(await statusOf(app, { url: '/private', headers: { ...blue, ...bearer(token) } }), 401)
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada, headers: blue }), 401, 'users are kept apart, too')
+  for (const headers of [{ host: 'green.localhost' }, { host: 'constructor' }]) t.equal(await statusOf(app, { url: '/private', headers: { ...headers, ...bearer(token) } }), 404)
+})
+
+t.test('scopes: each user may do what the scopes say', async (t) => {
+  const app = await create(t, 'scopes.js')
+  const routes = ['GET /projects', 'DELETE /projects', 'GET /log', 'PUT /projects/7', 'PUT /projects/8', 'PUT /projects/x']
+  const expected: Record<string, number[]> = {
+    'ada lovelace': [200, 200, 200, 200, 200, 400],
+    'grace hopper': [200, 403, 200, 200, 403, 400],
+    'joan clarke': [403, 403, 200, 403, 403, 400]
+  }
+  for (const [name, statuses] of Object.entries(expected)) {
+    const [username, password] = name.split(' ')
+    const headers = bearer(await logIn(app, { username, password }))
+    const found = await Promise.all(routes.map((route) => {
+      const [method, url] = route.split(' ') as ['GET', string]
+      return statusOf(app, { method, url, headers })
+    }))
+    t.same(found, statuses, name)
+  }
+})
+
+t.test('custom claims: a session that is ended takes its token along, and no other', async (t) => {
+  const app = await create(t, 'custom-claims.js')
+  const [first, second] = [bearer(await logIn(app)), bearer(await logIn(app))]
+  t.same((await app.inject({ url: '/private', headers: first })).json(), { plan: 'paid' })
+  t.equal(await statusOf(app, { method: 'DELETE', url: '/session', headers: first }), 204)
+  t.equal(await statusOf(app, { url: '/private', headers: first }), 401)
+  t.equal(await statusOf(app, { url: '/private', headers: second }), 200)
+  const free = await app.tokenAuth.generateAccessToken({ user_id: 2, plan: 'stolen' })
+  t.equal(await statusOf(app, { url: '/private', headers: bearer(free) }), 401, 'the extra verification refuses other plans')
+})
+
+t.test('WebSockets: opened with a token only, from the header or the query string, and closed when it expires', async (t) => {
+  const app = await create(t, 'websocket.js')
+  const address = (await app.listen({ port: 0, host: '127.0.0.1' })).replace('http', 'ws')
+  const token = await logIn(app)
+  for (const [url, options] of [['/echo', { headers: bearer(token) }], [`/echo?access_token=${token}`, {}]] as const) {
+    const socket = new WebSocket(address + url, options)
+    await once(socket, 'open')
+    socket.send('hello')
+    const [message] = await once(socket, 'message')
+    t.equal(String(message), '1: hello')
+    socket.close()
+    await once(socket, 'close')
+  }
+  for (const url of ['/echo', '/echo?access_token=x']) {
+    const [, response] = await once(new WebSocket(address + url), 'unexpected-response')
+    t.equal(response.statusCode, 401, url)
+  }
+  // The last millisecond in which the token is valid.
+  setClock(t, Number(payloadOf(token).exp) + app.tokenAuth.settings.leeway - 0.001)
+  const [code] = await once(new WebSocket(`${address}/echo?access_token=${token}`), 'close')
+  t.equal(code, 4401)
+})
+
+t.test('TypeScript: the users that were declared are those that routes see', async (t) => {
+  const app = await create(t, 'typed.ts')
+  const headers = bearer(await logIn(app))
+  t.same((await app.inject({ url: '/plan', headers })).json(), { plan: 'paid' })
+  t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada' })
+  t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger' })
+  t.match(payloadOf(headers.authorization.slice(7)), { user_id: 1, plan: 'paid' })
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: { username: 'ada' } }), 401)
+})
+
+t.test('every example is small, in the index and named there by its file', async (t) => {
+  const index = readFileSync(new URL('README.md', folder), 'utf8')
+  for (const name of programs) {
+    t.match(index, `[${name}](${name})`)
+    t.ok(readFileSync(new URL(name, folder), 'utf8').split('\n').length <= 80, `${name} has at most 80 lines`)
+  }
+  for (const [, target = ''] of index.matchAll(/\]\(([^)]+)\)/g)) t.doesNotThrow(() => readFileSync(new URL(target, folder)), target)
+})
