@@ -1,0 +1,283 @@
+import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, secret } from '../helper.ts'
+
+const stored = 'stored'
+const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }
+const plainAttributes = 'Path=/; HttpOnly; Secure; SameSite=Lax'
+
+/** The Set-Cookie header fields of an answer. */
+const fieldsOf = (response: LightMyRequestResponse): string[] => [response.headers['set-cookie'] ?? []].flat()
+/** Without its value. */
+const attributesOf = (field: string | undefined) => field?.replace(/^([^=]*)=[^;]*; /, '$1: ')
+/** What a browser sends back. */
+const sentBack = (response: LightMyRequestResponse) => ({ cookie: fieldsOf(response).map((field) => field.split(';', 1)[0]).join('; ') })
+
+const refresh = async (app: FastifyInstance, headers: Record<string, string>, more: object = {}) =>
+  await app.inject({ method: 'POST', url: '/auth/refresh', headers, ...more })
+
+async function guarded (t: Test, options: TokenAuthOptions): Promise<FastifyInstance> {
+  const app = await build(t, options)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
+  return app
+}
+
+t.test('in cookie mode a login sets the tokens as cookies too, and a browser that sends them back is known', async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  const app = await guarded(t, { ...handlers, cookieSet: true })
+  const response = await login(app)
+  const { access_token: token, refresh_token: refreshToken } = response.json()
+  t.same(fieldsOf(response), [`access_token=${token}; ${plainAttributes}`, `refresh_token=${refreshToken}; ${plainAttributes}`])
+  const headers = sentBack(response)
+  t.equal((await app.inject({ url: '/', headers })).body, 'cookie')
+  t.same((await app.inject({ url: '/auth/verify', headers })).json(), { valid: true })
+  t.same((await app.inject({ url: '/auth/me', headers })).json(), { me: { user_id: 1 } })
+
+  const refreshed = await refresh(app, headers)
+  t.equal(refreshed.statusCode, 200)
+  t.same(fieldsOf(refreshed), [`access_token=${refreshed.json().access_token}; ${plainAttributes}`])
+  t.equal(stored.size, 1)
+})
+
+t.test('without cookie mode nothing is set and a cookie is not looked at', async (t) => {
+  const app = await guarded(t, {})
+  const response = await login(app)
+  t.same(fieldsOf(response), [])
+  const answer = await app.inject({ url: '/', headers: { cookie: `access_token=${response.json().access_token}` } })
+  t.equal(answer.json().exception, 'MissingAuthorizationHeader')
+})
+
+t.test('without refresh tokens there is one cookie', async (t) => {
+  t.equal(fieldsOf(await login(await build(t, { cookieSet: true }))).length, 1)
+})
+
+t.test('each attribute of the cookies follows its setting, at login and at refresh', async (t) => {
+  const cases: [TokenAuthOptions, string][] = [
+    [{}, plainAttributes],
+    [{ cookieDomain: 'example.com' }, 'Domain=example.com; Path=/; HttpOnly; Secure; SameSite=Lax'],
+    [{ cookieHttponly: false }, 'Path=/; Secure; SameSite=Lax'],
+    [{ cookieMaxAge: 3600 }, 'Max-Age=3600; Path=/; HttpOnly; Secure; SameSite=Lax'],
+    [{ cookiePath: '/auth' }, 'Path=/auth; HttpOnly; Secure; SameSite=Lax'],
+    [{ cookieSamesite: 'strict' }, 'Path=/; HttpOnly; Secure; SameSite=Strict'],
+    [{ cookieSamesite: 'none' }, 'Path=/; HttpOnly; Secure; SameSite=None'],
+    [{ cookieSecure: false }, 'Path=/; HttpOnly; SameSite=Lax'],
+    [{ getCookieMaxAge: () => 60, getCookieSecure: () => false }, 'Max-Age=60; Path=/; HttpOnly; SameSite=Lax']
+  ]
+  for (const [options, attributes] of cases) {
+    const app = await build(t, { ...refreshing, cookieSet: true, ...options })
+    const response = await login(app)
+    t.same(fieldsOf(response).map(attributesOf), [`access_token: ${attributes}`, `refresh_token: ${attributes}`])
+    const refreshed = await refresh(app, { cookie: `access_token=${response.json().access_token}; refresh_token=${stored}` })
+    t.same(fieldsOf(refreshed).map(attributesOf), [`access_token: ${attributes}`])
+  }
+})
+
+t.test('the cookies bear the names that the settings give them', async (t) => {
+  const app = await guarded(t, { ...refreshing, cookieSet: true, cookieAccessTokenName: '__Host-a', cookieRefreshTokenName: 'r' })
+  const response = await login(app)
+  t.same(fieldsOf(response).map((field) => field.split('=', 1)[0]), ['__Host-a', 'r'])
+  const { access_token: token } = response.json()
+  t.equal((await app.inject({ url: '/', headers: { cookie: `__Host-a=${token}` } })).statusCode, 200)
+  t.equal((await app.inject({ url: '/', headers: { cookie: `access_token=${token}` } })).json().exception, 'MissingAuthorizationCookie')
+  t.equal((await refresh(app, { cookie: `__Host-a=${token}; r=${stored}` })).statusCode, 200)
+})
+
+t.test('cookie mode that is computed from the request sets cookies only where it is on', async (t) => {
+  const app = await build(t, { getCookieSet: (request) => request.headers['x-browser'] === '1' })
+  const payload = { username: 'ada', password: 'lovelace' }
+  t.equal(fieldsOf(await app.inject({ method: 'POST', url: '/auth', headers: { 'x-browser': '1' }, payload })).length, 1)
+  t.equal(fieldsOf(await app.inject({ method: 'POST', url: '/auth', payload })).length, 0)
+})
+
+t.test("with the host's @fastify/cookie, however it is set up, the same cookies are set and read", async (t) => {
+  const setups: Record<string, FastifyCookieOptions> = {
+    plain: {},
+    signed: { secret: 'the cookie secret of the host', parseOptions: { signed: true } },
+    'with parse options': { parseOptions: { domain: 'host.example', path: '/host', httpOnly: false, secure: false, sameSite: 'strict', maxAge: 1, expires: new Date(0), partitioned: true, priority: 'high' } },
+    'with another encoding': { parseOptions: { encode: (value) => `x${value}x` } },
+    'without its hook': { hook: false }
+  }
+  for (const [name, setup] of Object.entries(setups)) {
+    const app = host(t)
+    await app.register(fastifyCookie, setup)
+    await app.register(tokenAuth, { secret, authenticate, ...refreshing, cookieSet: true, generateRefreshToken: () => 'a b;c=é' })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
+    const response = await login(app)
+    const { access_token: token } = response.json()
+    t.same(fieldsOf(response), [`access_token=${token}; ${plainAttributes}`, `refresh_token=a%20b%3Bc%3D%C3%A9; ${plainAttributes}`], name)
+    t.equal((await app.inject({ url: '/', headers: sentBack(response) })).body, 'cookie', name)
+  }
+})
+
+t.test('the cookies stand beside those that the host sets, whichever way it sets them', async (t) => {
+  const app = host(t)
+  await app.register(fastifyCookie)
+  app.addHook('onRequest', async (_request, reply) => { reply.header('set-cookie', 'raw=1').setCookie('early', '1') })
+  app.addHook('onSend', async (_request, reply) => { reply.setCookie('late', '1', { path: '/late' }) })
+  await app.register(tokenAuth, { secret, authenticate, ...refreshing, cookieSet: true })
+  const names = fieldsOf(await login(app)).map((field) => field.split('=', 1)[0])
+  t.same(names.sort(), ['access_token', 'early', 'late', 'raw', 'refresh_token'])
+})
+
+t.test('two instances in cookie mode on one application need no cookie plugin of the host', async (t) => {
+  const app = await build(t, { cookieSet: true })
+  await app.register(tokenAuth, { secret, authenticate, cookieSet: true, instanceName: 'staff', urlPrefix: '/staff', cookieAccessTokenName: 'staff' })
+  t.match(fieldsOf(await login(app)), [/^access_token=/])
+  t.match(fieldsOf(await login(app, { url: '/staff' })), [/^staff=/])
+})
+
+t.test('a split token: scripts read header and payload, only the server gets the signature', async (t) => {
+  const app = await guarded(t, { ...refreshing, cookieSet: true, cookieSplit: true })
+  const response = await login(app)
+  const token: string = response.json().access_token
+  const [head, payload, signature] = token.split('.')
+  t.same(fieldsOf(response).slice(0, 2), [
+    `access_token=${head}.${payload}; Path=/; Secure; SameSite=Lax`,
+    `access_token_signature=${signature}; ${plainAttributes}`
+  ])
+  t.equal(attributesOf(fieldsOf(response)[2]), `refresh_token: ${plainAttributes}`)
+  t.equal((await app.inject({ url: '/', headers: sentBack(response) })).body, 'cookie')
+  t.equal((await refresh(app, { cookie: `${sentBack(response).cookie.replace(/refresh_token=.*/, '')}refresh_token=${stored}` })).statusCode, 200)
+  const cases: [cookie: string, exception: string][] = [
+    [`access_token=${head}.${payload}`, 'MissingAuthorizationCookie'],
+    [`access_token_signature=${signature}`, 'MissingAuthorizationCookie'],
+    [`access_token=${token}`, 'MissingAuthorizationCookie'],
+    [`access_token=${token}; access_token_signature=${signature}`, 'InvalidToken'],
+    [`access_token=${head}.${payload}; access_token_signature=x`, 'InvalidToken'],
+    [`access_token=${head}.${payload}; access_token_signature=${signature}; access_token_signature=${signature}`, 'InvalidToken']
+  ]
+  for (const [cookie, exception] of cases) {
+    const refused = await app.inject({ url: '/', headers: { cookie } })
+    t.equal(refused.statusCode, 401)
+    t.equal(refused.json().exception, exception, cookie.slice(0, 30))
+  }
+})
+
+t.test('a split token with cookieHttponly false still hides signature and refresh token', async (t) => {
+  const app = await build(t, { ...refreshing, cookieSet: true, cookieSplit: true, cookieHttponly: false, cookieSplitSignatureName: 'sig' })
+  t.same(fieldsOf(await login(app)).map((field) => [field.split('=', 1)[0], field.includes('HttpOnly')]), [['access_token', false], ['sig', true], ['refresh_token', true]])
+})
+
+t.test('a cookie that browsers would drop is refused with 500 TokenTooLarge; nothing is stored and nothing set', async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  for (const options of [
+    { extendPayload: (payload: object) => ({ ...payload, padding: 'x'.repeat(3000) }) },
+    { generateRefreshToken: () => 'x'.repeat(4083) },
+    { generateRefreshToken: () => 'é'.repeat(681) }
+  ]) {
+    const app = await build(t, { ...handlers, cookieSet: true, ...options })
+    const response = await login(app)
+    t.equal(response.statusCode, 500)
+    t.equal(response.json().exception, 'TokenTooLarge')
+    t.notMatch(response.body, 'xxxx')
+    t.same(fieldsOf(response), [])
+    t.equal(stored.size, 0)
+  }
+  // "refresh_token=" and 4,082 characters are 4,096 bytes.
+  const app = await build(t, { ...handlers, cookieSet: true, generateRefreshToken: () => 'x'.repeat(4082) })
+  t.equal((await login(app)).statusCode, 200)
+  t.equal(stored.size, 1)
+  const large = await build(t, { extendPayload: (payload) => ({ ...payload, padding: 'x'.repeat(3000) }) })
+  t.equal((await login(large)).statusCode, 200, 'in a header it may be longer')
+})
+
+t.test('at refresh too a cookie that browsers would drop is refused', async (t) => {
+  const app = await build(t, { ...refreshing, cookieSet: true, extendPayload: (payload) => ({ ...payload, padding: 'x'.repeat(3000) }) })
+  const response = await refresh(app, { cookie: `access_token=${forge(claims())}; refresh_token=${stored}` })
+  t.equal(response.statusCode, 500)
+  t.same(fieldsOf(response), [])
+})
+
+const token = forge(claims({ exp: 1 }))
+const bad = 'wrong'
+const access = `access_token=${token}`
+const bodyOf = (refreshToken: unknown) => ({ payload: { refresh_token: refreshToken } })
+
+interface Case {
+  name: string
+  options: TokenAuthOptions
+  cookie?: string
+  query?: Record<string, string | string[]>
+  header?: boolean
+  body?: unknown
+  expect: 200 | string
+}
+
+const cookieMode = { cookieSet: true }
+const laxCookie = { cookieSet: true, cookieStrict: false }
+const queryMode = { queryStringSet: true }
+const laxQuery = { queryStringSet: true, queryStringStrict: false }
+const refreshCases: Case[] = [
+  { name: 'header: from the body', options: {}, header: true, body: stored, expect: 200 },
+  { name: 'header: a cookie is not looked at', options: {}, header: true, cookie: `refresh_token=${stored}`, expect: 'MissingRefreshToken' },
+  { name: 'header: a parameter is not looked at', options: {}, header: true, query: { refresh_token: stored }, expect: 'MissingRefreshToken' },
+
+  { name: 'cookie: from the cookie', options: cookieMode, cookie: `${access}; refresh_token=${stored}`, expect: 200 },
+  { name: 'cookie: missing', options: cookieMode, cookie: access, expect: 'MissingAuthorizationCookie' },
+  { name: 'cookie: empty', options: cookieMode, cookie: `${access}; refresh_token=`, expect: 'MissingAuthorizationCookie' },
+  { name: 'cookie: the body does not help', options: cookieMode, cookie: access, body: stored, expect: 'MissingAuthorizationCookie' },
+  { name: 'cookie: the body does not matter', options: cookieMode, cookie: `${access}; refresh_token=${stored}`, body: bad, expect: 200 },
+  { name: 'cookie: twice', options: cookieMode, cookie: `${access}; refresh_token=${stored}; refresh_token=${stored}`, expect: 'InvalidToken' },
+  { name: 'cookie: wrong', options: cookieMode, cookie: `${access}; refresh_token=${bad}`, expect: 'AuthenticationFailed' },
+  { name: 'cookie: badly encoded', options: cookieMode, cookie: `${access}; refresh_token=%E0%A4%A`, expect: 'AuthenticationFailed' },
+  { name: 'cookie: no access token', options: cookieMode, cookie: `refresh_token=${stored}`, header: true, expect: 'MissingAuthorizationCookie' },
+
+  { name: 'lax cookie: from the cookie', options: laxCookie, cookie: `${access}; refresh_token=${stored}`, expect: 200 },
+  { name: 'lax cookie: then the body', options: laxCookie, header: true, body: stored, expect: 200 },
+  { name: 'lax cookie: access by cookie, refresh by body', options: laxCookie, cookie: access, body: stored, expect: 200 },
+  { name: 'lax cookie: an empty one counts as missing', options: laxCookie, cookie: `${access}; refresh_token=`, body: stored, expect: 200 },
+  { name: 'lax cookie: a wrong one ends the search', options: laxCookie, cookie: `${access}; refresh_token=${bad}`, body: stored, expect: 'AuthenticationFailed' },
+  { name: 'lax cookie: nowhere', options: laxCookie, header: true, expect: 'MissingRefreshToken' },
+
+  { name: 'query: from the parameter', options: queryMode, query: { access_token: token, refresh_token: stored }, expect: 200 },
+  { name: 'query: missing', options: queryMode, query: { access_token: token }, body: stored, expect: 'MissingAuthorizationQueryArg' },
+  { name: 'query: empty', options: queryMode, query: { access_token: token, refresh_token: '' }, expect: 'MissingAuthorizationQueryArg' },
+  { name: 'query: twice', options: queryMode, query: { access_token: token, refresh_token: [stored, stored] }, expect: 'InvalidToken' },
+  { name: 'query: wrong', options: queryMode, query: { access_token: token, refresh_token: bad }, expect: 'AuthenticationFailed' },
+  { name: 'query: no access token', options: queryMode, header: true, query: { refresh_token: stored }, expect: 'MissingAuthorizationQueryArg' },
+  { name: 'query: other names', options: { ...queryMode, queryStringAccessTokenName: 'a', queryStringRefreshTokenName: 'r' }, query: { a: token, r: stored }, expect: 200 },
+
+  { name: 'lax query: then the body', options: laxQuery, header: true, body: stored, expect: 200 },
+  { name: 'lax query: nowhere', options: laxQuery, header: true, expect: 'MissingRefreshToken' },
+
+  { name: 'lax chain: the cookie first', options: { ...laxCookie, ...laxQuery }, cookie: `${access}; refresh_token=${stored}`, query: { refresh_token: bad }, body: bad, expect: 200 },
+  { name: 'lax chain: then the query', options: { ...laxCookie, ...laxQuery }, cookie: access, query: { refresh_token: stored }, body: bad, expect: 200 },
+  { name: 'lax chain: then the body', options: { ...laxCookie, ...laxQuery }, query: { access_token: token }, body: stored, expect: 200 },
+  { name: 'lax chain: a wrong parameter ends it', options: { ...laxCookie, ...laxQuery }, header: true, query: { refresh_token: bad }, body: stored, expect: 'AuthenticationFailed' },
+  { name: 'lax chain: nowhere', options: { ...laxCookie, ...laxQuery }, header: true, expect: 'MissingRefreshToken' },
+  { name: 'lax cookie, strict query', options: { ...laxCookie, ...queryMode }, header: true, cookie: access, body: stored, expect: 'MissingAuthorizationQueryArg' }
+]
+
+t.test('the refresh token is searched like the access token, and in the body where no strict source says otherwise', async (t) => {
+  for (const { name, options, cookie, query, header, body, expect } of refreshCases) {
+    const app = await build(t, { ...refreshing, ...options })
+    const headers = { ...(header === true && bearer(token)), ...(cookie !== undefined && { cookie }) }
+    const response = await refresh(app, headers, { ...(query !== undefined && { query }), ...(body !== undefined && bodyOf(body)) })
+    const status = expect === 200 ? 200 : expect === 'MissingRefreshToken' ? 400 : 401
+    t.equal(response.statusCode, status, name)
+    if (expect !== 200) t.equal(response.json().exception, expect, name)
+    t.equal(fieldsOf(response).length, status === 200 && options.cookieSet === true ? 1 : 0, name)
+  }
+})
+
+t.test('in cookie mode refresh needs no body, and still refuses one that is not an object', async (t) => {
+  const app = await build(t, { ...refreshing, cookieSet: true })
+  const cookie = `${access}; refresh_token=${stored}`
+  t.equal((await refresh(app, { cookie }, { payload: {} })).statusCode, 200)
+  t.equal((await refresh(app, { cookie }, { payload: [] })).statusCode, 400)
+  t.equal((await refresh(app, { cookie, 'content-type': 'text/plain' }, { payload: 'x' })).statusCode, 400)
+})
+
+t.test('in query mode a login sets no cookie, and what is read by query is not cached', async (t) => {
+  const app = await guarded(t, { queryStringSet: true })
+  const response = await login(app)
+  t.same(fieldsOf(response), [])
+  const { access_token: token } = response.json()
+  const answer = await app.inject({ url: '/', query: { access_token: token } })
+  t.equal(answer.body, 'query')
+  t.equal(answer.headers['cache-control'], 'no-store')
+  t.same((await app.inject({ url: '/auth/verify', query: { access_token: token } })).json(), { valid: true })
+  t.equal((await app.inject({ url: '/auth/me', query: { access_token: token } })).json().me.user_id, payloadOf(token).user_id)
+})
