@@ -36,7 +36,10 @@ export async function logIn (users, { username, password }) {
   return user
 }
 
-/** Lets each address try a few passwords a minute; to be called before the plugin is registered, whose routes it looks at. */
+/**
+ * Lets each address try a few passwords a minute; to be called before the plugin is registered, whose routes it looks at.
+ * Behind a proxy, set Fastify's `trustProxy`: without it, all clients have the address of the proxy.
+ */
 export async function limitLogins (app, max = 5) {
   await app.register(rateLimit, { global: false })
   // One limit for the endpoint with and without a slash at the end.

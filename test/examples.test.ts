@@ -127,7 +127,7 @@ t.test('the example serves a few logins a minute to each address, with and witho
   t.teardown(() => app.close())
   const statuses: number[] = []
   for (let count = 0; count < 22; count++) {
-    const response = await app.inject({ method: 'POST', url: count % 2 === 0 ? '/auth' : '/auth/', payload: { username: 'ada', password: 'x' } })
+    const response = await app.inject({ method: 'POST', url: count % 2 === 0 ? '/auth' : '/auth/', payload: {} })
     statuses.push(response.statusCode)
   }
   t.same([...new Set(statuses.slice(0, 20))], [401])

@@ -122,6 +122,14 @@ t.test('a wrong password is refused with a message, and the visitor can try agai
   await heading(page, 'fastify-token-auth')
 })
 
+t.test('who tries too many passwords is told to wait', { skip }, async (t) => {
+  const { app, page } = await visit(t)
+  await Promise.all(Array.from({ length: 20 }, () => app.inject({ method: 'POST', url: '/auth', payload: {} })))
+  await page.goto('/login.html')
+  await logIn(page)
+  await page.getByRole('alert').getByText('Too many tries. Please wait a minute.').waitFor()
+})
+
 t.test('a visitor can log in and out with the keyboard alone', { skip }, async (t) => {
   const { context, page } = await visit(t)
   await page.goto('/')

@@ -68,9 +68,9 @@ class RefreshTokens {
 const logoutOf = (refreshTokens) => class Logout extends View {
   post (request, reply) {
     refreshTokens.forget(request)
-    const { cookieAccessTokenName, cookieRefreshTokenName, cookiePath, cookieDomain } = this.config
-    // The browser only clears a cookie of the same name, path and domain.
-    for (const name of [cookieAccessTokenName, cookieRefreshTokenName]) reply.clearCookie(name, { path: cookiePath, domain: cookieDomain })
+    const { cookieAccessTokenName, cookieRefreshTokenName, cookiePath: path, cookieDomain: domain, cookieSecure: secure } = this.config
+    // The browser only clears a cookie of the same name, path and domain, and a Secure one only by another.
+    for (const name of [cookieAccessTokenName, cookieRefreshTokenName]) reply.clearCookie(name, { path, domain, secure })
   }
 }
 
