@@ -15,13 +15,15 @@ export function readCustomClaims (sources: unknown, settings: Settings, register
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`)
   const taken = new Set([...reserved, settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
-    const claim: unknown = typeof source === 'function' ? Reflect.construct(source, []) : source
+    const isClass = typeof source === 'function' && source.prototype !== undefined
+    const claim: unknown = isClass ? Reflect.construct(source, []) : source
     if (typeof claim !== 'object' || claim === null) {
-      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${typeName(source)}.`)
+      const given = typeof source === 'function' ? 'a function that is no class' : typeName(source)
+      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${given}.`)
     }
     const key: unknown = Reflect.get(claim, 'key')
     if (typeof key !== 'string' || key === '') {
-      throw new InvalidCustomClaim(`"customClaims[${index}]" needs a "key": the name of the claim, a non-empty string; given: ${typeName(key)}.`)
+      throw new InvalidCustomClaim(`"customClaims[${index}]" needs a "key": the name of the claim, a non-empty string; given: ${key === '' ? 'an empty string' : typeName(key)}.`)
     }
     for (const method of ['setup', 'verify']) {
       const given: unknown = Reflect.get(claim, method)
@@ -29,7 +31,7 @@ export function readCustomClaims (sources: unknown, settings: Settings, register
         throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(given)}.`)
       }
     }
-    if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim.`)
+    if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key".`)
     taken.add(key)
     // Its three parts were checked one by one.
     return claim as CustomClaim

@@ -59,7 +59,7 @@ const expected = 'must be a list of pairs [path, ViewClass]: a path that starts 
 /** What is wrong with an entry, in words; undefined for a pair of path and view class. */
 function faultOf (entry: unknown): string | undefined {
   if (!Array.isArray(entry)) return `is ${typeName(entry)}`
-  if (entry.length !== 2) return `has ${entry.length} elements`
+  if (entry.length !== 2) return `has ${entry.length} elements, not two`
   const [path, ViewClass]: unknown[] = entry
   if (typeof path !== 'string') return `has ${typeName(path)} as its path`
   if (!path.startsWith('/')) return `has the path ${JSON.stringify(path)}`
