@@ -1,18 +1,25 @@
 /** A serializer of requests for the host's logger, which writes the URL of every request: in query-string mode, with the token in it. */
 import type { FastifyRequest } from 'fastify'
 
-function nameOf (parameter: string): string {
-  // As URLSearchParams reads it, so that no spelling of a name slips past.
-  return new URLSearchParams(parameter).keys().next().value ?? ''
+/** Where a router may take a query string to begin, or one of its parameters to end. */
+const delimiters = /(?<=[?&;])/
+
+/** As URLSearchParams reads a name, so that no spelling of it slips past. */
+function decode (name: string): string {
+  const [[decoded = ''] = []] = new URLSearchParams(name)
+  return decoded
 }
 
 function redact (url: string, names: ReadonlySet<string>): string {
-  const start = url.indexOf('?')
-  if (start === -1) return url
-  const parameters = url.slice(start + 1).split('&').map((parameter) => {
-    return names.has(nameOf(parameter)) ? `${parameter.split('=', 1)[0]}=[redacted]` : parameter
-  })
-  return `${url.slice(0, start)}?${parameters.join('&')}`
+  let isHidden = false
+  return url.split(delimiters).map((part) => {
+    const [name = ''] = part.split('=', 1)
+    const isToken = name.length < part.length && names.has(decode(name))
+    const isShown = !isToken && !isHidden
+    // A value goes on to the next "&", whatever else is in it.
+    isHidden = !isShown && !part.endsWith('&')
+    return isShown ? part : `${isToken ? `${name}=[redacted]` : ''}${part.endsWith('&') ? '&' : ''}`
+  }).join('')
 }
 
 /**

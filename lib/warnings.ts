@@ -6,7 +6,7 @@ const texts = {
   W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false: every request passes every guard.',
   W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked.',
-  W05: '"queryStringSet" is true: tokens in URLs end up in logs, histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package.',
+  W05: '"queryStringSet" is true: tokens in URLs end up in logs, histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler: that of Fastify logs URLs too.',
   W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime.',
   W07: '"debug" is true in production: refusals tell clients which check failed.',
   W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token.',
