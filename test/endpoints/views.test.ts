@@ -1,0 +1,154 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import t from 'tap'
+import { AuthenticationFailed, InvalidClassViews, Responses, View, type ClassView, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, forge, mistyped } from '../helper.ts'
+
+const headers = bearer(forge(claims({ scopes: ['admin'] })))
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
+
+class Echo extends View {
+  async #answer (request: FastifyRequest) { return { method: request.method, body: request.body ?? null } }
+  override async get (request: FastifyRequest) { return await this.#answer(request) }
+  override async post (request: FastifyRequest) { return await this.#answer(request) }
+  override async put (request: FastifyRequest) { return await this.#answer(request) }
+  override async patch (request: FastifyRequest) { return await this.#answer(request) }
+  override async delete (request: FastifyRequest) { return await this.#answer(request) }
+  override async options (request: FastifyRequest) { return await this.#answer(request) }
+}
+
+t.test('the methods of a view become routes under the prefix, with the endpoints on or off', async (t) => {
+  for (const authMode of [true, false]) {
+    const app = await build(t, { authMode, classViews: [['/echo', Echo]] })
+    for (const method of methods) {
+      for (const url of ['/auth/echo', '/auth/echo/']) {
+        const response = await app.inject({ method, url, ...(method !== 'GET' && { payload: { a: 1 } }) })
+        t.equal(response.statusCode, 200)
+        t.same(response.json(), { method, body: method === 'GET' ? null : { a: 1 } })
+        t.equal(response.headers['cache-control'], 'no-store')
+      }
+    }
+    t.equal((await app.inject({ method: 'HEAD', url: '/auth/echo' })).statusCode, 200)
+    t.equal((await app.inject('/auth/me')).statusCode, authMode ? 401 : 404)
+  }
+})
+
+t.test('a view of one method has one route, and strictSlashes holds for it', async (t) => {
+  class Only extends View { override post () { return 'posted' } }
+  const app = await build(t, { strictSlashes: true, urlPrefix: '/x', classViews: [['/only/one', Only]] })
+  t.equal((await app.inject({ method: 'POST', url: '/x/only/one' })).body, 'posted')
+  t.equal((await app.inject({ method: 'POST', url: '/x/only/one/' })).statusCode, 404)
+  t.equal((await app.inject('/x/only/one')).statusCode, 404)
+})
+
+t.test('a view may have parameters in its path', async (t) => {
+  class User extends View { override get ({ params }: FastifyRequest) { return params } }
+  const app = await build(t, { classViews: [['/users/:id', User], ['/files/*', User]] })
+  t.same((await app.inject('/auth/users/7')).json(), { id: '7' })
+  t.same((await app.inject('/auth/users/7/')).json(), { id: '7' })
+  t.same((await app.inject('/auth/files/a/b')).json(), { '*': 'a/b' })
+})
+
+t.test('a view sees the instance, its settings and its responses', async (t) => {
+  class Mine extends Responses { mine = true }
+  class Seeing extends View {
+    override async get (request: FastifyRequest) {
+      const token = await this.instance.generateAccessToken({ user_id: 9 })
+      return { leeway: this.config.leeway, mine: Reflect.get(this.responses, 'mine'), user: this.instance.verifyToken(token).user_id, known: this.instance.extractUserId(request) }
+    }
+  }
+  const app = await build(t, { leeway: 7, responsesClass: Mine, classViews: [['/see', Seeing]] })
+  t.same((await app.inject({ url: '/auth/see', headers })).json(), { leeway: 7, mine: true, user: 9, known: 1 })
+})
+
+t.test('a method that returns nothing and sends nothing answers 204 with an empty body', async (t) => {
+  class Silent extends View {
+    override options (_request: FastifyRequest, reply: FastifyReply) { reply.header('access-control-allow-methods', 'GET') }
+    override async delete () {}
+    override get (_request: FastifyRequest, reply: FastifyReply) { reply.code(201).send('sent') }
+    override async put (_request: FastifyRequest, reply: FastifyReply) { return reply.code(202).send({ sent: true }) }
+    override post () { return null }
+  }
+  const app = await build(t, { classViews: [['/silent', Silent]] })
+  const answers: [typeof methods[number], number, string][] = [['OPTIONS', 204, ''], ['DELETE', 204, ''], ['GET', 201, 'sent'], ['PUT', 202, '{"sent":true}']]
+  for (const [method, status, body] of answers) {
+    const response = await app.inject({ method, url: '/auth/silent' })
+    t.equal(response.statusCode, status, method)
+    t.equal(response.body, body, method)
+    t.equal(response.headers['content-type'] === undefined, status === 204)
+  }
+  t.equal((await app.inject({ method: 'OPTIONS', url: '/auth/silent' })).headers['access-control-allow-methods'], 'GET')
+  t.equal((await app.inject({ method: 'POST', url: '/auth/silent' })).statusCode, 200, 'null is something')
+})
+
+t.test('guards of a view hold for their method only', async (t) => {
+  let reached = 0
+  class Guarded extends View {
+    override readonly guards = { get: this.instance.protect(), delete: [this.instance.scoped('admin'), this.instance.scoped('owner')] }
+    override get () { reached++; return 'seen' }
+    override delete () { reached++; return 'deleted' }
+    override put () { return 'open' }
+  }
+  const app = await build(t, { classViews: [['/guarded', Guarded]] })
+  for (const method of ['GET', 'HEAD', 'DELETE'] as const) t.equal((await app.inject({ method, url: '/auth/guarded' })).statusCode, 401)
+  t.equal((await app.inject({ method: 'DELETE', url: '/auth/guarded', headers })).statusCode, 403, 'every guard of a list is asked')
+  t.equal(reached, 0)
+  t.equal((await app.inject({ method: 'DELETE', url: '/auth/guarded', headers: bearer(forge(claims({ scopes: ['admin', 'owner'] }))) })).body, 'deleted')
+  t.equal((await app.inject({ url: '/auth/guarded', headers })).body, 'seen')
+  t.equal((await app.inject({ method: 'PUT', url: '/auth/guarded' })).body, 'open')
+})
+
+t.test('a refusal that a view throws is rendered as one; another error is the affair of the host', async (t) => {
+  class Throwing extends View {
+    override get (): never { throw new AuthenticationFailed('Not you.') }
+    override async post () { throw Object.assign(new Error('teapot'), { statusCode: 418 }) }
+    override async put (_request: FastifyRequest, reply: FastifyReply) { await reply.send('sent'); throw new Error('late') }
+  }
+  const app = await build(t, { classViews: [['/throwing', Throwing]] })
+  const refused = await app.inject('/auth/throwing')
+  t.equal(refused.statusCode, 401)
+  t.same(refused.json(), { reasons: 'Not you.', exception: 'AuthenticationFailed' })
+  t.equal((await app.inject({ method: 'POST', url: '/auth/throwing' })).statusCode, 418)
+  t.equal((await app.inject({ method: 'PUT', url: '/auth/throwing' })).body, 'sent', 'what was sent stays sent')
+})
+
+class Fine extends View { override get () { return 'fine' } }
+class Empty extends View {}
+class Unrelated { get () { return 'no' } }
+class Misguided extends View {
+  override readonly guards = { post: this.instance.protect() }
+  override get () { return 'fine' }
+}
+class Misspelt extends View {
+  override readonly guards = mistyped<object>({ gett: this.instance.protect() })
+  override get () { return 'fine' }
+}
+
+t.test('anything but a list of pairs of path and view is refused at registration', async (t) => {
+  const wrong: [name: string, classViews: unknown][] = [
+    ['null', null], ['text', '/x'], ['a number', 7], ['a view', Fine], ['an object', { '/x': Fine }], ['a pair outside of a list', ['/x', Fine]],
+    ['null in the list', [null]], ['text in the list', ['/x']], ['no view', [['/x']]], ['three', [['/x', Fine, {}]]], ['swapped', [[Fine, '/x']]],
+    ['no path', [[undefined, Fine]]], ['a relative path', [['x', Fine]]], ['an empty path', [['', Fine]]], ['an instance', [['/x', { get () {} }]]],
+    ['a function', [['/x', () => 'no']]], ['View itself', [['/x', View]]], ['an unrelated class', [['/x', Unrelated]]], ['no methods', [['/x', Empty]]],
+    ['a class without a name', [['/x', class {}]]], ['a guard of no method', [['/x', Misguided]]], ['a misspelt guard', [['/x', Misspelt]]],
+    ['the second', [['/x', Fine], ['/y', null]]]
+  ]
+  for (const [name, classViews] of wrong) {
+    for (const authMode of [true, false]) {
+      await t.rejects(build(t, { authMode, classViews: mistyped(classViews) }), InvalidClassViews, name)
+    }
+  }
+})
+
+t.test('a view on the path of a default endpoint is refused, and welcome where the endpoint is not', async (t) => {
+  const taken: [path: string, options?: TokenAuthOptions][] = [
+    ['/'], ['/verify'], ['/verify/'], ['/me'], ['/refresh'], ['/who', { pathToRetrieveUser: '/who' }], ['/in', { pathToAuthenticate: '/in/' }]
+  ]
+  for (const [path, options] of taken) {
+    const classViews: ClassView[] = [[path, Fine]]
+    await t.rejects(build(t, { ...options, classViews }), { name: 'InvalidClassViews', message: /default endpoint/ }, path)
+    const app = await build(t, { ...options, classViews, authMode: false })
+    t.equal((await app.inject(path === '/' ? '/auth' : `/auth${path}`)).body, 'fine')
+  }
+  const app = await build(t, { pathToRetrieveUser: '/who', classViews: [['/me', Fine]] })
+  t.equal((await app.inject('/auth/me')).body, 'fine')
+})

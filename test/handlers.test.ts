@@ -1,0 +1,188 @@
+import type { FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, {
+  AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
+} from '../lib/index.ts'
+import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from './helper.ts'
+
+const confession = 'password of the database'
+const headers = bearer(forge(claims({ scopes: ['user'] })))
+
+/** Each request says what the handlers do with it; every other request goes well. */
+const requests = {
+  login: (app: FastifyInstance) => login(app),
+  refresh: (app: FastifyInstance) => app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: 'stored' } }),
+  me: (app: FastifyInstance) => app.inject({ url: '/auth/me', headers }),
+  injected: (app: FastifyInstance) => app.inject({ url: '/injected', headers }),
+  scoped: (app: FastifyInstance) => app.inject({ url: '/scoped', headers }),
+  computed: (app: FastifyInstance) => app.inject({ url: '/computed', headers })
+}
+type Name = keyof typeof requests
+
+/** A handler under its name, and the requests that call it. */
+interface Subject {
+  name: string
+  calledBy: Name[]
+  options: (handler: () => never) => TokenAuthOptions
+  /** It must give its answer at once. */
+  isSync?: boolean
+}
+
+const subjects: Subject[] = [
+  { name: 'authenticate', calledBy: ['login'], options: (handler) => ({ authenticate: handler }) },
+  { name: 'storeRefreshToken', calledBy: ['login'], options: (handler) => ({ storeRefreshToken: handler }) },
+  { name: 'generateRefreshToken', calledBy: ['login'], options: (handler) => ({ generateRefreshToken: handler }) },
+  { name: 'retrieveRefreshToken', calledBy: ['refresh'], options: (handler) => ({ retrieveRefreshToken: handler }) },
+  { name: 'retrieveUser', calledBy: ['refresh', 'me', 'injected'], options: (handler) => ({ retrieveUser: handler }) },
+  { name: 'addScopesToPayload', calledBy: ['login', 'refresh'], options: (handler) => ({ addScopesToPayload: handler }) },
+  { name: 'extendPayload', calledBy: ['login', 'refresh'], options: (handler) => ({ extendPayload: handler }) },
+  { name: 'custom claim "own"', calledBy: ['login'], options: (handler) => ({ customClaims: [{ key: 'own', setup: handler, verify: () => true }] }) },
+  { name: 'destructureScopes', calledBy: ['scoped', 'computed'], options: (handler) => ({ destructureScopes: handler }) },
+  { name: 'overrideScopeValidator', calledBy: ['scoped', 'computed'], options: (handler) => ({ overrideScopeValidator: handler }), isSync: true }
+]
+
+interface Service { app: FastifyInstance, stored: Map<unknown, string>, seen: TokenAuthError[], reached: string[] }
+
+async function service (t: Test, options: TokenAuthOptions, scopes: () => string = () => 'user'): Promise<Service> {
+  const { stored, ...store } = refreshStore()
+  stored.set(1, 'stored')
+  const seen: TokenAuthError[] = []
+  const reached: string[] = []
+  const app = host(t)
+  app.addHook('onError', async (_request, _reply, error) => { seen.push(mistyped(error)) })
+  await app.register(tokenAuth, { secret, authenticate, scopesEnabled: true, cookieSet: true, cookieStrict: false, ...store, ...options })
+  const route = async ({ url }: { url: string }) => { reached.push(url); return 'reached' }
+  app.get('/injected', app.tokenAuth.injectUser(route))
+  app.get('/scoped', { preHandler: app.tokenAuth.scoped('user') }, route)
+  app.get('/computed', { onRequest: app.tokenAuth.scoped(scopes) }, route)
+  app.get('/open', async () => 'open')
+  return { app, stored, seen, reached }
+}
+
+/** That nothing came of a request that failed. */
+async function checkNothing (t: Test, { app, stored, reached }: Service, response: Awaited<ReturnType<typeof login>>): Promise<void> {
+  t.equal(response.headers['set-cookie'], undefined)
+  t.notMatch(response.body, /access_token|refresh_token"/)
+  t.same([...stored], [[1, 'stored']])
+  t.same(reached, [])
+  t.equal((await app.inject('/open')).body, 'open')
+}
+
+const ways: Record<string, (error: unknown) => () => never> = {
+  throws: (error) => () => { throw error },
+  rejects: (error) => mistyped(async () => { throw error })
+}
+
+for (const { name, calledBy, options, isSync = false } of subjects) {
+  for (const [way, make] of Object.entries(ways).slice(0, isSync ? 1 : 2)) {
+    t.test(`${name} ${way}: a refusal is rendered as one, a 4xx of the host's own passes, anything else is HandlerFailed`, async (t) => {
+      for (const request of calledBy) {
+        const refusal = new InsufficientScope('In these words.')
+        const refused = await service(t, options(make(refusal)))
+        const answer = await requests[request](refused.app)
+        t.equal(answer.statusCode, 403, request)
+        t.same(answer.json(), { reasons: 'In these words.', exception: 'InsufficientScope' })
+        t.match(answer.headers['www-authenticate'], 'error="insufficient_scope"')
+        t.same(refused.seen, [])
+        await checkNothing(t, refused, answer)
+
+        const own = Object.assign(new Error('Come back later.'), { statusCode: 429, code: 'OWN' })
+        const passed = await service(t, options(make(own)))
+        const late = await requests[request](passed.app)
+        t.equal(late.statusCode, 429, request)
+        t.match(late.json(), { message: 'Come back later.', code: 'OWN' })
+        t.equal(passed.seen[0], own, 'as it is')
+        await checkNothing(t, passed, late)
+
+        for (const error of [new Error(confession), confession, Object.assign(new Error(confession), { statusCode: 503, secret }), { statusCode: '429' }, null]) {
+          const failed = await service(t, options(make(error)))
+          const broken = await requests[request](failed.app)
+          t.equal(broken.statusCode, 500, request)
+          t.same(broken.json(), {
+            statusCode: 500, code: 'TOKEN_AUTH_HANDLER_FAILED', error: 'Internal Server Error', message: `The ${name} handler failed.`
+          })
+          t.ok(failed.seen[0] instanceof HandlerFailed)
+          t.equal(failed.seen[0]?.cause, error)
+          await checkNothing(t, failed, broken)
+        }
+      }
+    })
+  }
+}
+
+t.test('a function given to scoped() is such a handler too', async (t) => {
+  for (const make of Object.values(ways)) {
+    const failed = await service(t, {}, make(new Error(confession)))
+    const broken = await requests.computed(failed.app)
+    t.equal(broken.statusCode, 500)
+    t.equal(broken.json().message, 'The scopes handler failed.')
+    await checkNothing(t, failed, broken)
+    const refused = await service(t, {}, make(new AuthenticationFailed('No.')))
+    const answer = await requests.computed(refused.app)
+    t.equal(answer.statusCode, 401)
+    t.same(answer.json(), { reasons: 'No.', exception: 'AuthenticationFailed' })
+    await checkNothing(t, refused, answer)
+  }
+})
+
+t.test('a refusal keeps the status of its class, whichever it is', async (t) => {
+  for (const [error, status] of [[new MissingRefreshToken('Sent nothing.'), 400], [new AuthenticationFailed('Gone.'), 401], [new InvalidScopes('Wrong.'), 500]] as const) {
+    const { app } = await service(t, { retrieveUser: () => { throw error } })
+    const response = await requests.me(app)
+    t.equal(response.statusCode, status)
+    t.same(response.json(), { reasons: error.message, exception: error.name })
+  }
+})
+
+t.test('a handler of the wrong type of result is HandlerFailed, and nothing of the result is said', async (t) => {
+  const wrong: [subject: string, results: unknown[]][] = [
+    ['generateRefreshToken', [undefined, null, '', 0, 1, {}, [confession], Buffer.from(confession)]],
+    ['retrieveRefreshToken', [1, true, { confession }, [confession]]],
+    ['addScopesToPayload', [undefined, null, 1, { confession }, [1], [['user']], [confession, null]]],
+    ['extendPayload', [confession, 1, true, [confession], () => confession]]
+  ]
+  for (const [name, results] of wrong) {
+    const { calledBy, options } = subjects.find((subject) => subject.name === name)!
+    for (const result of results) {
+      const failed = await service(t, options(mistyped(async () => result)))
+      const response = await requests[calledBy[0]!](failed.app)
+      t.equal(response.statusCode, 500)
+      t.equal(response.json().message, `The ${name} handler failed.`)
+      t.match(failed.seen[0], { cause: { message: /must give/ } })
+      t.notMatch(String(mistyped<Error>(failed.seen[0]?.cause).message), confession)
+      await checkNothing(t, failed, response)
+    }
+  }
+})
+
+t.test('each handler may be synchronous or asynchronous', async (t) => {
+  const calls: string[] = []
+  const results: Record<string, unknown> = {
+    authenticate: { user_id: 1 },
+    storeRefreshToken: undefined,
+    retrieveRefreshToken: 'stored',
+    retrieveUser: { user_id: 1 },
+    addScopesToPayload: ['user'],
+    extendPayload: undefined,
+    destructureScopes: ['user']
+  }
+  for (const isAsync of [true, false]) {
+    const handlers: Record<string, () => unknown> = {}
+    for (const [name, result] of Object.entries(results)) {
+      handlers[name] = () => { calls.push(name); return isAsync ? Promise.resolve(result) : result }
+    }
+    const { app } = await service(t, handlers)
+    for (const [name, request] of Object.entries(requests)) t.equal((await request(app)).statusCode, 200, name)
+  }
+  t.same(new Set(calls), new Set(Object.keys(results)))
+})
+
+t.test('a handler that fails for one request fails for no other', async (t) => {
+  let turn = 0
+  const { app } = await service(t, { retrieveUser: async () => { if (turn++ % 2 === 0) throw new Error(confession); return { user_id: 1, turn } } })
+  const statuses = []
+  for (let index = 0; index < 6; index++) statuses.push((await requests.me(app)).statusCode)
+  t.same(statuses, [500, 200, 500, 200, 500, 200])
+  const together = await Promise.all(Array.from({ length: 20 }, () => requests.me(app)))
+  t.equal(together.filter(({ statusCode }) => statusCode === 200).length, 10)
+})
