@@ -37,7 +37,7 @@ const errors: Row[] = [
 
 type ErrorClass = new (message?: string, options?: object) => TokenAuthError
 const isErrorClass = (value: unknown): value is ErrorClass => typeof value === 'function' && value.prototype instanceof TokenAuthError
-const exported = new Map(Object.entries(library).filter((entry): entry is [string, ErrorClass] => isErrorClass(entry[1])))
+const exported = new Map<string, ErrorClass>(Object.entries<unknown>(library).flatMap(([name, value]) => isErrorClass(value) ? [[name, value]] : []))
 
 function classOf (name: string): ErrorClass {
   const found = exported.get(name)
