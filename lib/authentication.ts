@@ -2,7 +2,7 @@
 import { HandlerFailed, InvalidConfiguration, TokenAuthError } from './errors.ts'
 import type { Handlers } from '../types/handlers.ts'
 import type { ClaimsOf, UserOf } from '../types/registry.ts'
-import { typeName } from './settings/check.ts'
+import { checkSubclass, typeName } from './settings/check.ts'
 
 /** The handlers of a host as methods: of the instance `tokenAuth`, unless another user is named (`Authentication<Employee>`). */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> extends Handlers<User, Claims> {}
@@ -29,10 +29,8 @@ export const handlerNames = [
  */
 export function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {
   const { authenticationClass = Authentication } = options
-  if (typeof authenticationClass !== 'function' || !(authenticationClass === Authentication || authenticationClass.prototype instanceof Authentication)) {
-    throw new InvalidConfiguration(`Option "authenticationClass" must be a subclass of Authentication; given: ${typeName(authenticationClass)}.`)
-  }
-  const authentication: object = Reflect.construct(authenticationClass, [])
+  const Given = checkSubclass('authenticationClass', authenticationClass, Authentication)
+  const authentication = new Given()
   const handlers: Record<string, unknown> = {}
   for (const name of handlerNames) {
     const fromOption = options[name] !== undefined

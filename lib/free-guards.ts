@@ -8,6 +8,7 @@ import { checkFlag, checkRouteHandler, readRequirements } from './guards.ts'
 import { describeGuard, descriptionOf } from './openapi.ts'
 import { prepareRedirect, readOptions } from './policy.ts'
 import { Responses, sendError } from './responses.ts'
+import { typeName } from './settings/check.ts'
 import { checkOverrides } from './settings/configuration.ts'
 import { TokenAuth } from './token-auth.ts'
 
@@ -20,7 +21,7 @@ function findInstance (context: FastifyInstance, { on = context, instanceName = 
 
 function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {
   const { on, instanceName, ...options } = readOptions(overrides)
-  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration('"on" of a free-standing guard must be a Fastify instance.')
+  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`)
   const choice: InstanceChoice = { on, instanceName }
   return { choice, options }
 }

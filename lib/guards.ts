@@ -9,6 +9,7 @@ import {
 import { describeGuard } from './openapi.ts'
 import type { Policy } from './policy.ts'
 import type { Refusal, RequestAuth } from './request-auth.ts'
+import { typeName } from './settings/check.ts'
 import { areScopesEnough, parseRequirements, type Requirement } from './token/scopes.ts'
 import type { TokenAuth } from './token-auth.ts'
 
@@ -90,7 +91,7 @@ export interface ScopeOptions {
 export function checkFlag (name: keyof ScopeOptions, value: unknown): boolean {
   if (value === undefined) return true
   if (typeof value === 'boolean') return value
-  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false.`)
+  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`)
 }
 
 /**
@@ -174,7 +175,7 @@ function isWithoutToken (refusal: TokenAuthError): boolean {
 
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
-  if (typeof handler !== 'function') throw new InvalidConfiguration('injectUser() needs a route handler (request, reply, user).')
+  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() needs a route handler (request, reply, user); given: ${typeName(handler)}.`)
 }
 
 export function makeInjection<Route extends object> (

@@ -15,7 +15,7 @@ import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from './errors.ts'
 import { documentGuards } from './openapi.ts'
 import { Responses } from './responses.ts'
-import { typeName } from './settings/check.ts'
+import { checkSubclass, typeName } from './settings/check.ts'
 import { resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
@@ -40,10 +40,7 @@ function checkOptionNames (options: Options): void {
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {
-  if (typeof responsesClass !== 'function' || !(responsesClass === Responses || responsesClass.prototype instanceof Responses)) {
-    throw new InvalidConfiguration(`Option "responsesClass" must be a subclass of Responses; given: ${typeName(responsesClass)}.`)
-  }
-  return Reflect.construct(responsesClass, [])
+  return new (checkSubclass('responsesClass', responsesClass, Responses))()
 }
 
 function readExtraVerifications ({ extraVerifications = [] }: Options) {
@@ -68,8 +65,8 @@ function checkHandlers (handlers: Partial<HostHandlers>, settings: Settings): vo
   if (!settings.refreshTokenEnabled) return
   const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
   if (missing.length > 0) {
-    const names = missing.map((name) => `"${name}"`).join(' and ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host must supply ${names} too, as an option or as a method of the authentication class.`)
+    const names = missing.map((name) => `"${name}"`).join(' and no ')
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host gives no ${names}. Give both handlers as options or as methods of the authentication class.`)
   }
 }
 

@@ -113,7 +113,7 @@ const redirectPattern = new RegExp(redirectTarget.pattern!)
 
 /** Checks where a guard redirects to. @throws {InvalidConfiguration} */
 export function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Policy['redirectUrl'] {
-  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration('"redirectOnFail" must be true or false.')
+  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`)
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
     throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${JSON.stringify(redirectUrl)}.`)
   }

@@ -74,7 +74,7 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
   const view = new ViewClass(context)
   for (const method of Object.keys(view.guards)) {
     if (!viewMethods.some((name) => name === method && typeof view[name] === 'function')) {
-      throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have.`)
+      throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have. Add the method, or remove its guard.`)
     }
   }
   const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({

@@ -121,12 +121,12 @@ t.test('the handler authenticate must be there where the endpoints are', async (
 t.test('both refresh handlers must be there where refresh tokens are enabled', async (t) => {
   const { storeRefreshToken, retrieveRefreshToken } = refreshHandlers
   const cases: [object, string][] = [
-    [{}, '"storeRefreshToken" and "retrieveRefreshToken"'], [{ retrieveRefreshToken }, '"storeRefreshToken"'], [{ storeRefreshToken }, '"retrieveRefreshToken"']
+    [{}, '"storeRefreshToken" and no "retrieveRefreshToken"'], [{ retrieveRefreshToken }, '"storeRefreshToken"'], [{ storeRefreshToken }, '"retrieveRefreshToken"']
   ]
   for (const [handlers, missing] of cases) {
     const error = await refusal(t, { refreshTokenEnabled: true, ...handlers })
     t.equal(error?.name, 'RefreshTokenNotImplemented')
-    t.match(error?.message, `must supply ${missing} too`)
+    t.match(error?.message, `the host gives no ${missing}.`)
   }
   t.equal(await refusal(t, refreshHandlers), undefined)
   t.equal(await refusal(t, { storeRefreshToken }), undefined, 'none is needed where they are not enabled')
@@ -209,7 +209,7 @@ t.test('the classes must extend those of the library, and may be those', async (
     t.equal(await refusal(t, { [name]: class extends Base {} }), undefined)
     t.equal(await refusal(t, { [name]: undefined }), undefined)
     const wrong: [unknown, string][] = [
-      [null, 'null'], [new Base(), 'an object'], ['Base', 'a string'], [class {}, 'a function'], [() => {}, 'a function'], [[Base], 'an array']
+      [null, 'null'], [new Base(), 'an object'], ['Base', 'a string'], [class Other {}, 'Other, which does not extend it'], [() => {}, 'a function, which does not extend it'], [[Base], 'an array']
     ]
     for (const [value, shown] of wrong) {
       const error = await refusal(t, { [name]: value })
@@ -302,9 +302,9 @@ t.test('class views are pairs of a path and a view class', async (t) => {
     [[['/ping', () => {}]], /; entry 0 has a function as its view class, which does not extend View\.$/],
     [[['/ping', View]], /does not extend View\.$/],
     [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\.$/],
-    [[['/ping', Unguarded]], /^The view Unguarded guards "post", which it does not have\.$/],
-    [[['/ping', Guarded]], /^The view Guarded guards "post", which it does not have\.$/],
-    [[['/ping', Empty]], /^The view Empty guards "get", which it does not have\.$/],
+    [[['/ping', Unguarded]], /^The view Unguarded guards "post", which it does not have\. Add the method, or remove its guard\.$/],
+    [[['/ping', Guarded]], /^The view Guarded guards "post"/],
+    [[['/ping', Empty]], /^The view Empty guards "get"/],
     ...['/', '/verify', '/verify/', '/me', '/refresh'].map((path): [unknown, RegExp] => [[[path, Ping]], /stands on the path of a default endpoint/])
   ]
   for (const [classViews, message] of refused) {

@@ -20,10 +20,15 @@ export function fits (name: SettingName, value: unknown): boolean {
   return Value.Check(schema, value)
 }
 
+/** `a, b or c` */
+function alternatives (words: readonly string[]): string {
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}
+
 function allowed (schema: TSchema): string {
   if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a file: URL or { path }'
   if (schema.allowed !== undefined) return schema.allowed
-  if (schema.anyOf !== undefined) return schema.anyOf.map(allowed).join(' or ')
+  if (schema.anyOf !== undefined) return alternatives(schema.anyOf.map(allowed))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
   if (schema.type === 'boolean') return 'true or false'
   if (schema.type === 'integer') return `a whole number from ${schema.minimum} to ${schema.maximum}`
@@ -52,6 +57,16 @@ export function given (name: SettingName, value: unknown): string {
 }
 
 /**
+ * Checks an option that is a class of the host.
+ * @throws {InvalidConfiguration} for anything but the base class and its subclasses
+ */
+export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base): Base {
+  if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
+  const found = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
+  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${found}.`)
+}
+
+/**
  * Checks one value of one setting.
  * @param source where it was given, as the user would name it: `option "leeway"`
  * @throws {InvalidConfiguration} which names the source, what was given and what is allowed
@@ -70,7 +85,7 @@ function checkDistinct (names: Names, what: string): void {
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what} need different names.`, { finding: 'E10' })
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10' })
     }
     taken.set(name, setting)
   }
@@ -84,25 +99,25 @@ const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? p
  * @throws {InvalidConfiguration} where they contradict each other
  */
 export function checkTogether (settings: Settings): void {
-  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of one response')
+  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of one response need different names')
   checkDistinct({
     cookieAccessTokenName: settings.cookieAccessTokenName,
     cookieRefreshTokenName: settings.cookieRefreshTokenName,
     cookieSplitSignatureName: settings.cookieSplitSignatureName
-  }, 'cookies')
+  }, 'cookies need different names')
   checkDistinct({
     queryStringAccessTokenName: settings.queryStringAccessTokenName,
     queryStringRefreshTokenName: settings.queryStringRefreshTokenName
-  }, 'query parameters')
-  checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims')
+  }, 'query parameters need different names')
+  checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (claimsOfOurs.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim of its own meaning (RFC 7519 section 4.1).`, { finding: 'E10' })
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10' })
     }
   }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
-  checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints')
-  checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints')
+  checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints need different paths')
+  checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09' })
   }

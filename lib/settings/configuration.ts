@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkTogether, given, typeName } from './check.ts'
+import { checkSetting, checkSubclass, checkTogether, given, typeName } from './check.ts'
 import {
   keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
@@ -147,10 +147,8 @@ function namesOf (configuration: Configuration): Set<string> {
 
 function readClass (configurationClass: unknown): Accessors {
   if (configurationClass === undefined) return { values: {}, getters: new Map() }
-  if (typeof configurationClass !== 'function' || !(configurationClass.prototype instanceof Configuration || configurationClass === Configuration)) {
-    throw new InvalidConfiguration(`Option "configurationClass" must be a subclass of Configuration; given: ${typeName(configurationClass)}.`)
-  }
-  const configuration: Configuration = Reflect.construct(configurationClass, [])
+  const Given = checkSubclass('configurationClass', configurationClass, Configuration)
+  const configuration = new Given()
   const names = namesOf(configuration)
   const valid = settingOptionNames()
   for (const name of names) {

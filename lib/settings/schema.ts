@@ -14,12 +14,14 @@ export const algorithms = [
 const maximumSeconds = 3_153_600_000
 
 const flag = (value: boolean) => Type.Boolean({ default: value })
-const seconds = (value: number, minimum: number) => Type.Integer({ default: value, minimum, maximum: maximumSeconds })
+const seconds = (value: number, minimum: number) => Type.Integer({
+  default: value, minimum, maximum: maximumSeconds, allowed: `a whole number of seconds from ${minimum} to ${maximumSeconds}`
+})
 
 /** RFC 9110 section 5.6.2: what the name of a header may be; RFC 6265 section 4.1.1 asks the same of a cookie's name. */
 const tokenCharacters = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name (RFC 9110 section 5.6.2)' })
-const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name (RFC 6265 section 4.1.1)' })
+const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2)' })
+const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
 const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
 const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
 const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
@@ -60,13 +62,13 @@ export const settingsSchema = Type.Object({
   /** Name of the cookie that holds the access token. */
   cookieAccessTokenName: cookieName('access_token'),
   /** Domain attribute of the cookies. Empty: none, so that only the host that set them gets them back. */
-  cookieDomain: Type.String({ default: '', pattern: '^[A-Za-z0-9.-]*$', allowed: 'a domain name, or an empty string' }),
+  cookieDomain: Type.String({ default: '', pattern: '^[A-Za-z0-9.-]*$', allowed: 'a domain name such as "example.org", or an empty string for none' }),
   /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
   cookieHttponly: flag(true),
   /** Max-Age attribute of the cookies in seconds. None: they end with the browser's session. */
-  cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds })),
+  cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })),
   /** Path attribute of the cookies. */
-  cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/"' }),
+  cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/", without spaces and ";"' }),
   /** Name of the cookie that holds the refresh token. */
   cookieRefreshTokenName: cookieName('refresh_token'),
   /** SameSite attribute of the cookies. */
@@ -90,7 +92,7 @@ export const settingsSchema = Type.Object({
   /** Makes a refresh token from the request and the user. Default: 32 random bytes. */
   generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
   /** Name of the decorators `fastify.<name>` and `request.<name>`, so that several instances can live on one context. */
-  instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier' }),
+  instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
   /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. */

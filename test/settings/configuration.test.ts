@@ -22,11 +22,11 @@ const row = (preset: unknown, allowed: string, accepts: readonly unknown[], refu
 const wrongTypes = [null, true, 1, NaN, 1n, Symbol('x'), {}, ['x'], () => 'x']
 const flag = (preset: boolean) => row(preset, 'true or false', [true, false], [null, 'true', 'yes', '', 1, 0, {}, [], () => true])
 const century = 3_153_600_000
-const seconds = (preset: number, minimum: number) => row(preset, `a whole number from ${minimum} to ${century}`,
+const seconds = (preset: number, minimum: number) => row(preset, `a whole number of seconds from ${minimum} to ${century}`,
   [minimum, 60, century], [minimum - 1, -60, 1.5, NaN, Infinity, century + 1, '60', 60n, null, true, {}, [60]])
-const headerName = (preset: string) => row(preset, 'a header name (RFC 9110 section 5.6.2)',
+const headerName = (preset: string) => row(preset, 'a header name without spaces and separators (RFC 9110 section 5.6.2)',
   ['x-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
-const cookieName = (preset: string) => row(preset, 'a cookie name (RFC 6265 section 4.1.1)',
+const cookieName = (preset: string) => row(preset, 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)',
   ['__Host-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a=b', 'a;b', 'a,b', '"a"', 'tökn', 'line\n', ...wrongTypes])
 const queryName = (preset: string) => row(preset, 'a query parameter name of letters, digits and ". _ ~ -"',
   ['token', 'A.b_c~d-0'], ['', 'two words', 'a=b', 'a&b', 'a[]', 'a%20b', 'a#', 'tökn', ...wrongTypes])
@@ -39,7 +39,7 @@ const word = (preset: string) => row(preset, 'one word of visible ASCII characte
 const noneOrText = row(null, 'a non-empty string or null', [null, 'api', 'https://example.org', 'two words'],
   ['', ' ', '\n', true, 1, {}, ['api'], /api/, () => 'api'])
 const key = row(undefined, 'a string, a Buffer, a KeyObject, a file: URL or { path }', [], [null, true, 1, {}, [], { path: 1 }, () => secret])
-const quoted = (values: readonly string[]) => values.map((value) => `"${value}"`).join(' or ')
+const quoted = (values: readonly string[]) => values.map((value) => `"${value}"`).join(', ').replace(/, (?=[^,]*$)/, ' or ')
 
 const table: Readonly<Record<string, Row>> = {
   accessTokenName: fieldName('access_token'),
@@ -54,14 +54,14 @@ const table: Readonly<Record<string, Row>> = {
   claimNbf: flag(false),
   claimNbfDelta: seconds(180, 0),
   cookieAccessTokenName: cookieName('access_token'),
-  cookieDomain: row('', 'a domain name, or an empty string', ['', 'example.org', '.example.org'],
+  cookieDomain: row('', 'a domain name such as "example.org", or an empty string for none', ['', 'example.org', '.example.org'],
     ['a b', 'a;b', 'a/b', 'https://a', 'a\n', ...wrongTypes]),
   cookieHttponly: flag(true),
-  cookieMaxAge: row(null, `a whole number from 1 to ${century} or null`, [null, 1, 3600, century],
+  cookieMaxAge: row(null, `a whole number of seconds from 1 to ${century} or null`, [null, 1, 3600, century],
     [0, -1, 1.5, NaN, Infinity, century + 1, '60', '', true, {}, [60]]),
-  cookiePath: row('/', 'a path that starts with "/"', ['/', '/x', '/x/y-z'], ['', 'x', '/a;b', '/a b', '/ä', '/a\n', ...wrongTypes]),
+  cookiePath: row('/', 'a path that starts with "/", without spaces and ";"', ['/', '/x', '/x/y-z'], ['', 'x', '/a;b', '/a b', '/ä', '/a\n', ...wrongTypes]),
   cookieRefreshTokenName: cookieName('refresh_token'),
-  cookieSamesite: row('lax', '"strict" or "lax" or "none"', ['strict', 'lax', 'none'], ['', 'Lax', 'NONE', ...wrongTypes]),
+  cookieSamesite: row('lax', '"strict", "lax" or "none"', ['strict', 'lax', 'none'], ['', 'Lax', 'NONE', ...wrongTypes]),
   cookieSecure: flag(true),
   cookieSet: flag(false),
   cookieSplit: flag(false),
@@ -71,7 +71,7 @@ const table: Readonly<Record<string, Row>> = {
   doProtection: flag(true),
   expirationDelta: seconds(1800, 1),
   generateRefreshToken: row(undefined, 'a function (request, user) that returns a non-empty string', [], [null, true, 1, 'x', {}, []]),
-  instanceName: row('tokenAuth', 'a JavaScript identifier', ['staffAuth', '$a', '_b0'], ['', '1a', 'a-b', 'a b', 'a\n', ...wrongTypes]),
+  instanceName: row('tokenAuth', 'a JavaScript identifier of letters, digits, "_" and "$"', ['staffAuth', '$a', '_b0'], ['', '1a', 'a-b', 'a b', 'a\n', ...wrongTypes]),
   leeway: seconds(180, 0),
   loginRedirectUrl: row('/index.html', 'a path that starts with one "/", or an absolute http(s) URL',
     ['/', '/login?next=/x#y', 'https://example.org', 'http://[::1]:80/x', 'https://user@example.org/x'],
@@ -217,9 +217,9 @@ t.test('a setting that is given twice is refused, as an option and in a configur
 })
 
 t.test('the value of a set function is checked like a value', async (t) => {
-  t.match(await refusal(t, { setLeeway: '1' }), { message: 'Option "setLeeway" must be a whole number from 0 to 3153600000; given: "1".' })
+  t.match(await refusal(t, { setLeeway: '1' }), { message: 'Option "setLeeway" must be a whole number of seconds from 0 to 3153600000; given: "1".' })
   t.match(await refusal(t, { setLeeway: () => '1' }),
-    { message: 'Option "setLeeway": what the function returns must be a whole number from 0 to 3153600000; given: "1".' })
+    { message: 'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1".' })
   t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /given: a promise\.$/ })
   t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /given: a number\.$/ })
   t.match(await refusal(t, { setLeeway: () => { throw new RangeError('no') } }), { name: 'RangeError' }, 'its own error is the caller\'s')
@@ -261,7 +261,7 @@ t.test('settings that contradict each other are refused', async (t) => {
       [{ userId: claim }, new RegExp(`^"userId" must not be "${claim}", which is a registered claim`)],
       [{ scopesName: claim }, new RegExp(`^"scopesName" must not be "${claim}"`)]
     ]),
-    [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need/],
+    [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need different paths\.$/],
     [{ pathToAuthenticate: '/refresh/' }, /the POST endpoints need/],
     [{ pathToVerify: '/me' }, /"pathToRetrieveUser" and "pathToVerify" are both "\/me": the GET endpoints need/],
     [{ pathToVerify: '/me/' }, /the GET endpoints need/],
@@ -282,7 +282,7 @@ t.test('settings that contradict each other are refused', async (t) => {
 t.test('overrides of a guard are checked like options, when the guard is made', async (t) => {
   const app = await build(t)
   const cases: [object, RegExp][] = [
-    [{ leeway: '1' }, /^Override "leeway" must be a whole number from 0 to 3153600000; given: "1"\.$/],
+    [{ leeway: '1' }, /^Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1"\.$/],
     [{ leway: 1 }, /^Unknown override "leway"\. Did you mean "leeway"\?/],
     [{ setLeeway: 1 }, /^Unknown override "setLeeway"\./],
     [{ getLeeway: () => 1 }, /^Unknown override "getLeeway"\./],
@@ -318,7 +318,7 @@ t.test('a configuration class may have settings, set, get and helpers, and nothi
     [class extends Configuration { getLeway () { return 1 } }, /unknown setting "getLeway"\. Did you mean "getLeeway"\?/],
     [withMember('leeway', '1'), /^Configuration class: "leeway" must be a whole number/],
     [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\.$/],
-    [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function\.$/],
+    [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function, which does not extend it\.$/],
     [new Configuration(), /given: an object\.$/],
     ['Configuration', /given: a string\.$/],
     [null, /given: null\.$/]
