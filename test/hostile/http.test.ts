@@ -260,5 +260,5 @@ t.test('in query mode no token is in a log of requests that are written with req
       t.notMatch(lines.join(''), token.slice(-30), `${path}${query}`)
       t.notMatch(lines.join(''), token.slice(40, 70))
     }
-  }  t.ok(count > 90)
+  } t.ok(count > 90)
 })

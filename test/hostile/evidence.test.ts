@@ -1,0 +1,82 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import ts from 'typescript'
+
+const root = new URL('../../', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
+const document = read('docs/security.md')
+
+/** The titles of the tests of a file: what stands first in a call of `t.test`. */
+function titlesOf (file: string): Set<string> {
+  const titles = new Set<string>()
+  const visit = (node: ts.Node) => {
+    if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression) && node.expression.name.text === 'test') {
+      const [title] = node.arguments
+      if (title !== undefined && ts.isStringLiteralLike(title)) titles.add(title.text)
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(ts.createSourceFile(file, read(file), ts.ScriptTarget.Latest))
+  return titles
+}
+
+const known = new Map<string, Set<string>>()
+function has (file: string, title: string): boolean {
+  const titles = known.get(file) ?? titlesOf(file)
+  known.set(file, titles)
+  return titles.has(title)
+}
+
+/** The tests that a text names: [`file`](address): *title*. */
+const evidenceIn = (text: string) => [...text.matchAll(/\[`(test\/[^`]+)`\]\(\.\.\/([^)]+)\): \*([^*]+)\*/g)]
+  .map(([, file = '', address = '', title = '']) => ({ file, address, title }))
+
+/** The rows of the tables of a chapter, without their heads. */
+function rowsOf (chapter: string): string[] {
+  const [, text = ''] = document.split(new RegExp(`^## ${chapter}.*$`, 'm'))
+  const [body = ''] = text.split(/^## /m)
+  return body.split('\n').filter((line) => line.startsWith('|') && !line.startsWith('| ---')).slice(1)
+}
+
+t.test('every test that the document names exists under that title in that file', async (t) => {
+  const evidence = evidenceIn(document)
+  t.ok(evidence.length > 80)
+  t.equal(evidence.length, document.split('](../test/').length - 1, 'none is written in another form')
+  for (const { file, address, title } of evidence) {
+    t.equal(address, file)
+    t.ok(has(file, title), `${file}: ${title}`)
+  }
+})
+
+t.test('every row of the tables of threats and standards names a test', async (t) => {
+  const chapters: Record<string, number> = { Threats: 20, 'RFC 8725': 12, 'OWASP ASVS 5': 7, Advisories: 15 }
+  for (const [chapter, least] of Object.entries(chapters)) {
+    const rows = rowsOf(chapter)
+    t.ok(rows.length >= least, chapter)
+    for (const row of rows) t.ok(evidenceIn(row).length > 0 || (chapter === 'Advisories' && row.includes('the same test')), row.slice(0, 80))
+  }
+  const first = (chapter: string) => rowsOf(chapter).map((row) => /[\d.]+/.exec(row)?.[0])
+  t.same(first('RFC 8725'), Array.from({ length: 12 }, (_, index) => `3.${index + 1}`))
+  t.same(first('OWASP ASVS 5'), ['9.1.1', '9.1.2', '9.1.3', '9.2.1', '9.2.2', '9.2.3', '9.2.4'])
+})
+
+t.test('every hostile test is named by the document', async (t) => {
+  const named = new Set(evidenceIn(document).map(({ file, title }) => `${file}: ${title}`))
+  for (const name of readdirSync(new URL('test/hostile/', root))) {
+    const file = `test/hostile/${name}`
+    if (name === 'evidence.test.ts') continue
+    for (const title of titlesOf(file)) t.ok(named.has(`${file}: ${title}`), `${file}: ${title}`)
+  }
+})
+
+t.test('the findings of the document are those of the code, each with a test', async (t) => {
+  const listed = rowsOf('Findings').map((row) => /`TOKEN_AUTH_([EW]\d\d)`/.exec(row)?.[1])
+  const inCode = new Set<string>()
+  for (const name of readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' })) {
+    if (!name.endsWith('.ts')) continue
+    for (const [, code = ''] of read(`lib/${name}`).matchAll(/(?:finding: '|^ {2})([EW]\d\d)(?:'|: ')/gm)) inCode.add(code)
+  }
+  t.same(listed, [...inCode].sort())
+  const tests = read('test/hostile/startup.test.ts')
+  for (const code of listed) t.match(tests, new RegExp(`'(?:TOKEN_AUTH_)?${code}'`), String(code))
+})
