@@ -29,7 +29,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   policy: ['errors', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
   issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
-  guards: ['errors', 'token/*', 'authentication', 'openapi'],
+  guards: ['errors', 'settings/*', 'token/*', 'authentication', 'openapi'],
   'token-auth': ['errors', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
   'free-guards': ['errors', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
