@@ -101,18 +101,26 @@ export function checkCustom (
 
 /** A private copy of a JSON value, so that what one request changes no other sees. */
 export function copyPayload (payload: Claims): Payload {
-  return copyJson(payload) as Payload
-}
-
-function copyJson (value: unknown): unknown {
-  if (typeof value !== 'object' || value === null) return value
-  if (Array.isArray(value)) return value.map(copyJson)
-  const copy: Record<string, unknown> = { ...value }
-  for (const key of Object.keys(copy)) {
-    const member = copy[key]
-    // Defined, not assigned: JSON may have a key named __proto__.
-    if (typeof member === 'object' && member !== null) {
-      Object.defineProperty(copy, key, { value: copyJson(member), enumerable: true, writable: true, configurable: true })
+  const copy: Payload = { ...payload }
+  // A list that grows, instead of recursion: a payload may be 3,000 levels deep, more than the stack may bear.
+  const containers: Array<unknown[] | Payload> = [copy]
+  const copyMember = (member: unknown) => {
+    if (typeof member !== 'object' || member === null) return member
+    const fresh = Array.isArray(member) ? [...member] : { ...member }
+    containers.push(fresh)
+    return fresh
+  }
+  for (const container of containers) {
+    if (Array.isArray(container)) {
+      for (let index = 0; index < container.length; index++) container[index] = copyMember(container[index])
+      continue
+    }
+    for (const key of Object.keys(container)) {
+      const member = container[key]
+      // Defined, not assigned: JSON may have a key named __proto__.
+      if (typeof member === 'object' && member !== null) {
+        Object.defineProperty(container, key, { value: copyMember(member), enumerable: true, writable: true, configurable: true })
+      }
     }
   }
   return copy
