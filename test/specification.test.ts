@@ -1,0 +1,131 @@
+/** docs/specification.md says what the specification asks for and which test keeps it: what it says must be so. */
+import { readFileSync } from 'node:fs'
+import type { RouteOptions } from 'fastify'
+import t from 'tap'
+import * as library from '../lib/index.ts'
+import { handlerNames } from '../lib/authentication.ts'
+import { settingNames } from '../lib/settings/schema.ts'
+import { areScopesEnough, parseRequirements } from '../lib/token/scopes.ts'
+import { authenticate, host, refreshStore, secret } from './helper.ts'
+
+const page = new URL('../docs/specification.md', import.meta.url)
+const text = readFileSync(page, 'utf8')
+
+type Row = Record<string, string>
+interface Table { heading: string, columns: string[], rows: Row[] }
+
+function cellsOf (line: string): string[] {
+  return line.split('|').slice(1, -1).map((cell) => cell.trim())
+}
+
+/** Every table of the page, below which heading it stands, its rows by the names of their columns. */
+function readTables (): Table[] {
+  return text.split(/^(?=#+ )/m).flatMap((section) => {
+    const [heading = ''] = section.split('\n', 1)
+    return [...section.matchAll(/(?:^\|.*\n)+/gm)].map(([block]) => {
+      const [columns = [], , ...rows] = block.trim().split('\n').map(cellsOf)
+      return { heading, columns, rows: rows.map((cells) => Object.fromEntries(cells.map((cell, index) => [columns[index] ?? 'beyond the table', cell]))) }
+    })
+  })
+}
+
+const tables = readTables()
+const rowsOf = (heading: string, firstColumn: string): Row[] =>
+  tables.filter((table) => table.heading === heading && table.columns[0] === firstColumn).flatMap(({ rows }) => rows)
+const code = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
+/** The names in one column of a table. */
+const named = (rows: Row[], column: string) => rows.flatMap((row) => code(row[column]))
+
+const files = new Map([...text.matchAll(/^\[([\w-]+)\]: (\S+)$/gm)].map(([, name = '', path = '']) => [name, path]))
+
+/** The titles of the tests in a file; those that are made from a template match every value that may stand in it. */
+function titlesOf (path: string): RegExp[] {
+  const source = readFileSync(new URL(path, page), 'utf8')
+  return [...source.matchAll(/\b(?:t\.test\(|title: )(['"`])((?:\\.|(?!\1).)*)\1/g)].flatMap(([, , title = '']) => {
+    const parts = title.replace(/\\(.)/g, '$1').split(/\$\{[^}]*\}/)
+    // A template that says hardly anything by itself would match any title.
+    if (parts.join('').length < 20) return []
+    return [new RegExp(`^${parts.map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')).join('.+')}$`)]
+  })
+}
+
+t.test('every row names a test, and every test that is named exists', async (t) => {
+  const titles = new Map([...files].map(([name, path]) => [name, titlesOf(path)]))
+  const used = new Set<string>()
+  for (const { heading, columns, rows } of tables) {
+    t.equal(columns.at(-1), 'Test', heading)
+    for (const row of rows) {
+      t.same(Object.keys(row), columns, `${heading}: a row of ${columns.length} cells`)
+      for (const reference of (row.Test ?? '').split('<br>')) {
+        const [, name = '', title = ''] = /^\[([\w-]+)\] (.+)$/.exec(reference) ?? []
+        used.add(name)
+        t.ok(titles.get(name)?.some((pattern) => pattern.test(title)), `${heading}: ${Object.values(row)[0]}: "${reference}"`)
+      }
+    }
+  }
+  t.same([...files.keys()].filter((name) => !used.has(name)), [], 'no file is named in vain')
+  t.ok(tables.flatMap(({ rows }) => rows).length > 200)
+})
+
+const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+t.test('the page and the code have the same settings, handlers and hooks, under names that follow from those of the specification', async (t) => {
+  const responses = Object.getOwnPropertyNames(library.Responses.prototype).filter((name) => name !== 'constructor')
+  const kinds: [rows: Row[], names: readonly string[]][] = [
+    [rowsOf('## Settings', 'Specification').filter(({ Here }) => Here !== undefined), settingNames],
+    [rowsOf('## Handlers', 'Specification'), handlerNames],
+    [rowsOf('## Endpoints', 'Hook'), responses]
+  ]
+  for (const [rows, names] of kinds) {
+    t.same(named(rows, 'Here').sort(), [...names].sort())
+    for (const row of rows) {
+      const [original = row.Specification] = code(row.Specification ?? row.Hook)
+      t.ok(original === 'added' || original === snake(String(code(row.Here)[0])), `${original} is ${row.Here}`)
+    }
+  }
+})
+
+t.test('the page names every error and every export, and no error that is none', async (t) => {
+  const exported = Object.entries(library).filter(([name]) => name !== 'default' && name !== 'module.exports')
+  const errors = exported.filter(([, value]) => typeof value === 'function' && value.prototype instanceof library.TokenAuthError)
+  t.same(named(rowsOf('## Errors', 'Error'), 'Error').sort(), errors.map(([name]) => name).sort())
+  const all = code(text)
+  for (const [name] of exported) t.ok(all.some((part) => part.split('(')[0] === name), name)
+})
+
+t.test('the page names every endpoint and every member of an instance', async (t) => {
+  const app = host(t)
+  const routes: RouteOptions[] = []
+  app.addHook('onRoute', (route) => { routes.push(route) })
+  const { stored, ...handlers } = refreshStore()
+  await app.register(library.tokenAuth, { secret, authenticate, ...handlers, strictSlashes: true })
+  const endpoints = routes.filter(({ method }) => method !== 'HEAD').map(({ method, url }) => `${String(method)} ${url}`)
+  t.same(named(rowsOf('## Endpoints', 'Endpoint'), 'Endpoint').sort(), endpoints.sort())
+
+  const members = named(rowsOf('## Versioning, and what is exported', 'Member of an instance'), 'Member of an instance')
+  for (const name of members.filter((member) => !member.includes('.'))) t.ok(name in app.tokenAuth, name)
+  t.ok('tokenAuth' in app, 'request.tokenAuth')
+})
+
+t.test('whatever the page names like a setting is something of this library', async (t) => {
+  const members = rowsOf('## Versioning, and what is exported', 'Member of an instance')
+  const known = new Set([
+    ...settingNames, ...handlerNames, ...Object.keys(library), ...named(rowsOf('## Endpoints', 'Hook'), 'Here'), ...named(members, 'Member of an instance'),
+    'customClaims', 'extraVerifications', 'classViews', 'authenticationClass', 'configurationClass', 'responsesClass',
+    'redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions', 'toDict', 'toJSON', 'onRequest', 'preHandler', 'bodyLimit', 'likeThis'
+  ])
+  for (const part of code(text)) {
+    const [name = ''] = /^[a-z]+(?:[A-Z]\w*)+/.exec(part) ?? []
+    if (name !== '') t.ok(known.has(name), part)
+  }
+})
+
+t.test('the truth table of the page is what the library decides', async (t) => {
+  const rows = rowsOf('## Authentication', 'Required')
+  t.equal(rows.length, 12)
+  for (const row of rows) {
+    const [required, granted] = [code(row.Required)[0], code(row['Token scope'])[0]]
+    const accepted = areScopesEnough(parseRequirements(required) ?? [], [granted], { requireAll: true, requireAllActions: true })
+    t.equal(accepted ? 'yes' : 'no', row.Accepted, `${required} with ${granted}`)
+  }
+})
