@@ -22,18 +22,27 @@ function redact (url: string, names: ReadonlySet<string>): string {
   }).join('')
 }
 
+/** What is logged of a request. An interface would not do: Fastify wants a type that is open for more. */
+type LoggedRequest = { method: string, url: string, version?: string, host: string, remoteAddress: string, remotePort?: number }
+
 /**
  * Makes a serializer that logs requests as Fastify does, with the values of query parameters that hold tokens replaced:
  * `Fastify({ logger: { serializers: { req: requestSerializer() } } })`.
- * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed
+ * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed; the
+ * default names are always redacted
  */
-export function requestSerializer (...names: string[]): (request: FastifyRequest) => object {
-  const redacted = new Set(names.length === 0 ? ['access_token', 'refresh_token'] : names)
-  return (request) => ({
-    method: request.method,
-    url: redact(request.url, redacted),
-    host: request.host,
-    remoteAddress: request.ip,
-    remotePort: request.socket?.remotePort
-  })
+export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest {
+  const redacted = new Set(['access_token', 'refresh_token', ...names])
+  return (request) => {
+    const { 'accept-version': version } = request.headers
+    const remotePort = request.socket?.remotePort
+    return {
+      method: request.method,
+      url: redact(request.url, redacted),
+      ...(typeof version === 'string' && { version }),
+      host: request.host,
+      remoteAddress: request.ip,
+      ...(remotePort !== undefined && { remotePort })
+    }
+  }
 }
