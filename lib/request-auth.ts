@@ -63,6 +63,8 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   #isValid (): boolean {
     const refusal = this.verify()
     if (refusal instanceof Promise) {
+      // Nobody may come to wait for it, and a key that cannot be had must not end the process.
+      refusal.catch(() => {})
       throw new InitializationFailure('The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.')
     }
     return refusal === null

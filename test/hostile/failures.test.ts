@@ -311,3 +311,22 @@ t.test('a getter that fails is 500 for its own requests and nobody else, and is 
   t.ok(answers.every(({ payload }) => !payload.includes('hunter2')))
   t.same([reached.length, calls], [2, 4])
 })
+
+t.test('a key that is promised and cannot be had ends no process, also where nobody waits for it', async (t) => {
+  const reasons = unhandled(t)
+  const { app } = await service(t, { secret, getSecret: async () => { await turn(); throw new Error(confession) } })
+  app.get('/unguarded', async (request) => {
+    const readers = [() => request.tokenAuth.payload, () => app.tokenAuth.isAuthenticated(request), () => app.tokenAuth.extractScopes(request)]
+    return readers.map((reader) => {
+      try {
+        return reader()
+      } catch (error) {
+        return error instanceof Error ? error.name : error
+      }
+    })
+  })
+  const response = await app.inject({ url: '/unguarded', headers: bearer(token) })
+  t.same(response.json(), ['InitializationFailure', 'InitializationFailure', 'InitializationFailure'])
+  for (let turns = 0; turns < 5; turns++) await turn()
+  t.same(reasons, [])
+})
