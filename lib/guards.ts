@@ -1,4 +1,5 @@
 /** protect, scoped and injectUser, bound to an instance. A guard ends in "allowed" or in a refusal. */
+import { inspect } from 'node:util'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Guard, InjectedRouteHandler, RequiredScopes, UserRouteHandler } from '../types/instance.ts'
 import { callHost, hostError } from './authentication.ts'
@@ -101,7 +102,8 @@ export function checkFlag (name: keyof ScopeOptions, value: unknown): boolean {
 export function readRequirements (scopes: unknown): Requirement[] {
   const requirements = parseRequirements(scopes)
   if (requirements !== undefined) return requirements
-  throw new InvalidConfiguration('scoped() needs a scope, a non-empty list of scopes, or a function of the request. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.')
+  const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
+  throw new InvalidConfiguration(`scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.`)
 }
 
 /** A list that a function of the host gave while the request waits. @throws {InvalidScopes} */

@@ -180,3 +180,13 @@ export async function refusal (t: Test, options: object, app: FastifyInstance = 
     return error as Error
   }
 }
+
+/** Sets NODE_ENV until the test ends. */
+export function environment (t: Test, value: string): void {
+  const before = process.env.NODE_ENV
+  process.env.NODE_ENV = value
+  t.teardown(() => {
+    if (before === undefined) delete process.env.NODE_ENV
+    else process.env.NODE_ENV = before
+  })
+}

@@ -4,25 +4,15 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import * as library from '../lib/index.ts'
 import tokenAuth, {
   Authentication, AuthenticationFailed, Configuration, initialize, Responses, View, type TokenAuthInstance, type TokenAuthOptions
 } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, ecPair, forge, host, login, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
+import { authenticate, bearer, build, claims, ecPair, environment, forge, host, login, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
 
 const token = forge(claims())
 const { stored: _stored, ...refreshHandlers } = refreshStore()
-
-/** Sets NODE_ENV until the test ends. */
-function environment (t: Test, value: string): void {
-  const before = process.env.NODE_ENV
-  process.env.NODE_ENV = value
-  t.teardown(() => {
-    if (before === undefined) delete process.env.NODE_ENV
-    else process.env.NODE_ENV = before
-  })
-}
 
 /** An instance under a name that no type declares. */
 const instanceOf = (app: FastifyInstance, name: string): TokenAuthInstance => Reflect.get(app, name)
