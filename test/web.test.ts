@@ -212,8 +212,10 @@ t.test('an access token that expires while a page is open is renewed without a w
   t.same(statuses, [200, 200, 200])
   t.equal(requests.filter((request) => request === 'POST /auth/refresh').length, 1)
   await expire(visited)
-  await page.getByRole('button', { name: 'Load again' }).click()
-  await page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok())
+  await Promise.all([
+    page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok()),
+    page.getByRole('button', { name: 'Load again' }).click()
+  ])
   t.equal(await page.getByRole('alert').textContent(), '')
 })
 

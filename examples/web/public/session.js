@@ -1,20 +1,29 @@
 /** What all pages share: requests that renew the session, where to go after a login, and the header. */
 
+/** The renewal that is under way, and how many succeeded. */
 let renewal
+let renewals = 0
 
 /**
  * Fetches a new access token, which comes as a cookie; says whether there was one to be had. The refresh token is a
- * cookie that scripts cannot read. Requests that find the token expired at the same time share one renewal.
+ * cookie that scripts cannot read. Who asks while a renewal is under way waits for that one.
  */
 export function renew () {
-  renewal ??= fetch('/auth/refresh', { method: 'POST' }).then(({ ok }) => ok).finally(() => { renewal = undefined })
+  renewal ??= fetch('/auth/refresh', { method: 'POST' }).then(({ ok }) => {
+    if (ok) renewals++
+    return ok
+  }).finally(() => { renewal = undefined })
   return renewal
 }
 
 /** `fetch` that gets a new access token where the old one has expired, and tries again, once. */
 export async function api (path, options) {
+  const before = renewals
   const response = await fetch(path, options)
-  return response.status === 401 && await renew() ? await fetch(path, options) : response
+  if (response.status !== 401) return response
+  // Where another request has renewed the token meanwhile, this one came with the old one.
+  const isRenewed = renewals > before || await renew()
+  return isRenewed ? await fetch(path, options) : response
 }
 
 /** The JSON that an address gives; a visitor whose session is over gets to the login page, and back here afterwards. */
