@@ -224,7 +224,7 @@ const doors: Record<string, [door: Door, allowed: readonly number[]]> = {
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array).toString('latin1'))
 const json = fc.json({ maxDepth: 4 })
-const poison = fc.constantFrom('null', '[]', '"x"', '1', 'true', '{}', '', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{"a":1}}}', '{"refresh_token":null}', '{"refresh_token":["refresh"]}', '{"refresh_token":{"toString":"refresh"}}', '[['.repeat(500), '\uFEFF{}', '{"a":1}{', 'NaN', '%', '%00', '%E0%A4%A')
+const poison = fc.constantFrom('null', '[]', '"x"', '1', 'true', '{}', '', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{"a":1}}}', '{"refresh_token":null}', '{"refresh_token":["refresh"]}', '{"refresh_token":{"toString":"refresh"}}', '[['.repeat(500), `{"a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`, '\uFEFF{}', '{"a":1}{', 'NaN', '%', '%00', '%E0%A4%A')
 const segment = fc.oneof(bytes.map(encode), json.map(encode), fc.constant(encode({ alg: 'HS256', typ: 'JWT' })), fc.constant(encode(claims())), fc.base64String())
 const segments = fc.array(segment, { minLength: 1, maxLength: 5 }).map((parts) => parts.join('.'))
 const anything = fc.oneof(bytes, json, poison, segments, fc.string({ unit: 'binary' }))
