@@ -13,6 +13,8 @@ function titlesOf (file: string): Set<string> {
     if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression) && node.expression.name.text === 'test') {
       const [title] = node.arguments
       if (title !== undefined && ts.isStringLiteralLike(title)) titles.add(title.text)
+      // Of a title that goes on with what is computed, what stands before it.
+      if (title !== undefined && ts.isTemplateExpression(title)) titles.add(title.head.text.replace(/\W+$/, ''))
     }
     ts.forEachChild(node, visit)
   }
