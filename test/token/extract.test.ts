@@ -1,0 +1,261 @@
+import type { FastifyInstance } from 'fastify'
+import t from 'tap'
+import { TokenAuthError } from '../../lib/errors.ts'
+import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
+import { resolveSettings } from '../../lib/settings/configuration.ts'
+import { extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/token/extract.ts'
+import { areSameToken, makeRefreshToken } from '../../lib/token/refresh.ts'
+import { bearer, build, claims, exchange, forge, listen, otherSecret } from '../helper.ts'
+
+type Headers = Record<string, string>
+
+const settings = (given: TokenAuthOptions): Settings => resolveSettings({ ...given }, undefined).settings
+const carrier = (headers: Headers, url = '/'): TokenCarrier => ({ url, headers, rawHeaders: Object.entries(headers).flat() })
+
+/** `<source>:<token>`, the name of the refusal, or nothing. */
+function show (found: ReturnType<typeof extractRefreshToken>): string | undefined {
+  return found instanceof TokenAuthError ? found.name : found && `${found.source}:${found.token}`
+}
+const extract = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractToken(carrier(headers, url), settings(given)))
+const extractRefresh = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractRefreshToken(carrier(headers, url), settings(given)))
+
+const both = { cookieSet: true, queryStringSet: true }
+const lax = { ...both, cookieStrict: false, queryStringStrict: false }
+
+t.test('cookie, query, header is the order, and the first that holds anything decides', async (t) => {
+  const everywhere: [Headers, string] = [{ authorization: 'Bearer h', cookie: 'access_token=c' }, '/?access_token=q']
+  const rows: Array<[string, TokenAuthOptions, string]> = [
+    ['only the header is read unless told otherwise', {}, 'header:h'],
+    ['cookie mode', { cookieSet: true }, 'cookie:c'],
+    ['query mode', { queryStringSet: true }, 'query:q'],
+    ['both', both, 'cookie:c'],
+    ['both, lax', lax, 'cookie:c']
+  ]
+  for (const [name, given, expected] of rows) {
+    t.equal(extract(given, ...everywhere), expected, name)
+    t.equal(extract({ ...given, cookieStrict: false, queryStringStrict: false }, ...everywhere), expected, `${name}: lax changes nothing where the token is there`)
+  }
+})
+
+t.test('a missing or empty source ends the search where it is strict, and does not where it is lax', async (t) => {
+  const header = { authorization: 'Bearer h' }
+  for (const [name, cookie, url] of [['missing', 'other=1', '/?other=1'], ['empty', 'access_token=', '/?access_token='], ['blank', 'access_token=  ; other=1', '/?access_token']] as const) {
+    const headers = { ...header, cookie }
+    const rows: Array<[TokenAuthOptions, string]> = [
+      [{ cookieSet: true }, 'MissingAuthorizationCookie'],
+      [{ cookieSet: true, cookieStrict: false }, 'header:h'],
+      [{ queryStringSet: true }, 'MissingAuthorizationQueryArg'],
+      [{ queryStringSet: true, queryStringStrict: false }, 'header:h'],
+      [both, 'MissingAuthorizationCookie'],
+      [{ ...both, cookieStrict: false }, 'MissingAuthorizationQueryArg'],
+      [{ ...both, queryStringStrict: false }, 'MissingAuthorizationCookie'],
+      [lax, 'header:h']
+    ]
+    for (const [given, expected] of rows) t.equal(extract(given, headers, url), expected, `${name}: ${JSON.stringify(given)}`)
+    t.equal(extract({ ...both, cookieStrict: false }, headers, `${url}&access_token=`), name === 'missing' ? 'MissingAuthorizationQueryArg' : 'InvalidToken')
+    t.equal(extract(lax, { cookie }, url), 'MissingAuthorizationHeader', 'the header is the last')
+  }
+  t.equal(extract({ ...both, cookieStrict: false }, header, '/?access_token=q'), 'query:q')
+  t.equal(extract({ cookieSet: true }, header), 'MissingAuthorizationCookie', 'no Cookie header at all')
+})
+
+t.test('the header: a scheme in any case, one or more spaces, a token', async (t) => {
+  const rows: Array<[string, string]> = [
+    ['Bearer x', 'header:x'], ['bearer x', 'header:x'], ['BEARER x', 'header:x'], ['Bearer    x', 'header:x'],
+    ['Bearer x y', 'header:x y'], ['Bearer Bearer x', 'header:Bearer x'],
+    ['', 'MissingAuthorizationHeader'],
+    ['Bearer', 'InvalidAuthorizationHeader'], ['Bearer ', 'InvalidAuthorizationHeader'], ['Bearer     ', 'InvalidAuthorizationHeader'],
+    ['Bearerx', 'InvalidAuthorizationHeader'], ['Bearer\tx', 'InvalidAuthorizationHeader'], ['Bearer,x', 'InvalidAuthorizationHeader'], ['Bearer:x', 'InvalidAuthorizationHeader'],
+    ['Basic YTpi', 'InvalidAuthorizationHeader'], ['x', 'InvalidAuthorizationHeader'], [' ', 'InvalidAuthorizationHeader'], ['Bear x', 'InvalidAuthorizationHeader']
+  ]
+  for (const [authorization, expected] of rows) t.equal(extract({}, { authorization }), expected, JSON.stringify(authorization))
+  t.equal(extract({}, {}), 'MissingAuthorizationHeader')
+  const own = { authorizationHeader: 'X-Api-Token', authorizationHeaderPrefix: 'JWT' }
+  t.equal(extract(own, { 'x-api-token': 'jwt x', authorization: 'Bearer y' }), 'header:x', 'another header and another word')
+  t.equal(extract(own, { 'x-api-token': 'Bearer x' }), 'InvalidAuthorizationHeader')
+  t.equal(extract(own, { authorization: 'JWT x' }), 'MissingAuthorizationHeader')
+  const bare = { authorizationHeaderPrefix: '' }
+  t.equal(extract(bare, { authorization: 'x' }), 'header:x', 'no word: the whole header is the token')
+  t.equal(extract(bare, { authorization: 'Bearer x' }), 'header:Bearer x')
+  t.equal(extract(bare, { authorization: '' }), 'MissingAuthorizationHeader')
+})
+
+t.test('another scheme is none of ours: its challenge names no error', async (t) => {
+  const app = await build(t)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const rows: Array<[string, boolean]> = [['Basic YTpi', false], ['Negotiate', false], ['Bearerx y', false], ['Bearer', true], ['Bearer bad', true]]
+  for (const [authorization, hasError] of rows) {
+    const response = await app.inject({ url: '/', headers: { authorization } })
+    t.equal(response.statusCode, 401, authorization)
+    t.equal(String(response.headers['www-authenticate']).includes('error="invalid_token"'), hasError)
+  }
+})
+
+t.test('a source given twice is refused, whatever the values are worth', async (t) => {
+  const cookie = { cookieSet: true, cookieStrict: false }
+  for (const pairs of ['access_token=a; access_token=b', 'access_token=a;access_token=a', 'access_token=; access_token=a', 'x=1; access_token=a; y=2; access_token=', 'access_token=a; access_token =b']) {
+    t.equal(extract(cookie, { cookie: pairs, authorization: 'Bearer h' }), 'InvalidToken', pairs)
+  }
+  const query = { queryStringSet: true, queryStringStrict: false }
+  for (const text of ['access_token=a&access_token=b', 'access_token=a&access_token=a', 'access_token=&access_token=a', 'access_token=a&access_token', 'access_token=a&access%5Ftoken=b', 'access_token=a&x=1&access_token=']) {
+    t.equal(extract(query, { authorization: 'Bearer h' }, `/?${text}`), 'InvalidToken', text)
+  }
+  const repeated = (name: string, value = 'Bearer a'): TokenCarrier => ({ headers: { authorization: value }, rawHeaders: ['Host', 'x', 'Authorization', value, 'Not-It', 'Authorization', name, 'Bearer b'] })
+  for (const name of ['Authorization', 'authorization', 'AUTHORIZATION']) t.equal(show(extractToken(repeated(name), settings({}))), 'InvalidAuthorizationHeader', name)
+  t.equal(show(extractToken(repeated('Authorisation'), settings({}))), 'header:a', 'another header of the same length')
+  t.equal(show(extractToken({ headers: { 'set-cookie': ['Bearer a', 'Bearer b'] }, rawHeaders: [] }, settings({ authorizationHeader: 'Set-Cookie' }))), 'InvalidAuthorizationHeader', 'a header that Node.js gives as a list')
+})
+
+t.test('two Authorization headers on a real connection are refused, in either order', async (t) => {
+  const app = await build(t)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const port = await listen(app)
+  const good = forge(claims())
+  const ask = (...headers: string[]) => exchange(port, ['GET / HTTP/1.1', 'Host: localhost', 'Connection: close', ...headers, '', ''].join('\r\n'))
+  t.match(await ask(`Authorization: Bearer ${good}`), /^HTTP\/1.1 200 /)
+  t.match(await ask(`Authorization:   bearer   ${good}  `), /^HTTP\/1.1 200 /)
+  for (const other of ['Bearer bad', `Bearer ${good}`, 'Basic YTpi', '']) {
+    for (const pair of [[good, other], [other, good]]) {
+      const answer = await ask(...pair.map((value) => `Authorization: ${value === good ? `Bearer ${good}` : value}`))
+      t.match(answer, /^HTTP\/1.1 401 /, `with "${other.slice(0, 10)}"`)
+      t.notMatch(answer, 'reached')
+    }
+  }
+})
+
+t.test('a header of one\'s own that is sent twice is refused, though Node.js joins the two', async (t) => {
+  const app = await build(t, { authorizationHeader: 'x-token', authorizationHeaderPrefix: '' })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const port = await listen(app)
+  const answer = await exchange(port, `GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Token: ${forge(claims())}\r\nx-token: y\r\n\r\n`)
+  t.match(answer, /^HTTP\/1.1 401 [^]*InvalidAuthorizationHeader/)
+})
+
+t.test('cookies are taken as they stand', async (t) => {
+  const rows: Array<[string, string]> = [
+    ['access_token=a', 'cookie:a'], ['x=1; access_token=a; y=2', 'cookie:a'], ['x=1;access_token=a', 'cookie:a'], [';;access_token=a;;', 'cookie:a'],
+    ['  access_token = a ', 'cookie:a'], ['access_token=a=b==', 'cookie:a=b=='], ['access_token="a"', 'cookie:"a"'], ['access_token=%61', 'cookie:%61'],
+    ['access_token=a,b', 'cookie:a,b'],
+    ['Access_Token=a', 'MissingAuthorizationCookie'], ['xaccess_token=a', 'MissingAuthorizationCookie'], ['access_tokenx=a', 'MissingAuthorizationCookie'],
+    ['access_token', 'MissingAuthorizationCookie'], ['=a', 'MissingAuthorizationCookie'], ['', 'MissingAuthorizationCookie'], ['x=access_token=a', 'MissingAuthorizationCookie'],
+    ['x="; access_token=a"', 'cookie:a"']
+  ]
+  for (const [cookie, expected] of rows) t.equal(extract({ cookieSet: true }, { cookie }), expected, cookie)
+  t.equal(extract({ cookieSet: true, cookieAccessTokenName: '__Host-t' }, { cookie: 'access_token=a; __Host-t=b' }), 'cookie:b')
+})
+
+t.test('a split token is whole only with both of its cookies', async (t) => {
+  const split = { cookieSet: true, cookieSplit: true }
+  const rows: Array<[string, string]> = [
+    ['access_token=h.p; access_token_signature=s', 'cookie:h.p.s'],
+    ['access_token_signature=s; access_token=h.p', 'cookie:h.p.s'],
+    ['access_token=h.p.s', 'MissingAuthorizationCookie'], ['access_token=h.p; access_token_signature=', 'MissingAuthorizationCookie'],
+    ['access_token_signature=s', 'MissingAuthorizationCookie'], ['access_token=; access_token_signature=s', 'MissingAuthorizationCookie'],
+    ['access_token=h.p; access_token_signature=s; access_token_signature=t', 'InvalidToken'],
+    ['access_token=h.p; access_token=h.q; access_token_signature=s', 'InvalidToken']
+  ]
+  for (const [cookie, expected] of rows) t.equal(extract(split, { cookie }), expected, cookie)
+  t.equal(extract({ ...split, cookieStrict: false }, { cookie: 'access_token=h.p', authorization: 'Bearer h' }), 'header:h')
+  t.equal(extract({ ...split, cookieSplitSignatureName: 'sig' }, { cookie: 'access_token=h.p; sig=s' }), 'cookie:h.p.s')
+
+  const app = await build(t, split)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const token = forge(claims())
+  const at = token.lastIndexOf('.')
+  const ask = (cookie: string) => app.inject({ url: '/', headers: { cookie } })
+  t.equal((await ask(`access_token=${token.slice(0, at)}; access_token_signature=${token.slice(at + 1)}`)).statusCode, 200)
+  t.equal((await ask(`access_token=${token}; access_token_signature=${token.slice(at + 1)}`)).statusCode, 401)
+  t.equal((await ask(`access_token=${token}`)).statusCode, 401)
+})
+
+t.test('a query parameter is read from the URL as it was sent', async (t) => {
+  const given = { queryStringSet: true }
+  const rows: Array<[string, string]> = [
+    ['/?access_token=a', 'query:a'], ['/x/y?z=1&access_token=a', 'query:a'], ['http://host/x?access_token=a', 'query:a'], ['/?access%5Ftoken=%61', 'query:a'],
+    ['/?access_token=a+b', 'query:a b'], ['/?access_token=a%zz', 'query:a%zz'], ['/?x=?access_token=a', 'MissingAuthorizationQueryArg'],
+    ['/access_token=a', 'MissingAuthorizationQueryArg'], ['/?', 'MissingAuthorizationQueryArg'], ['/?access_token[]=a', 'MissingAuthorizationQueryArg'], ['/?ACCESS_TOKEN=a', 'MissingAuthorizationQueryArg']
+  ]
+  for (const [url, expected] of rows) t.equal(extract(given, {}, url), expected, url)
+  t.equal(show(extractToken({ headers: {}, rawHeaders: [] }, settings(given))), 'MissingAuthorizationQueryArg', 'a request without a URL')
+  t.equal(extract({ ...given, queryStringAccessTokenName: 'jwt' }, {}, '/?access_token=a&jwt=b'), 'query:b')
+})
+
+t.test('a token that is there but bad never falls back to a good one elsewhere', async (t) => {
+  const app = await build(t, { ...lax })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
+  const good = forge(claims())
+  const bad = forge(claims(), { key: otherSecret })
+  const ask = async (target: FastifyInstance, cookie: string, query: string, header: string) => {
+    const headers = { ...(cookie !== '' && { cookie: `access_token=${cookie}` }), ...(header !== '' && bearer(header)) }
+    const response = await target.inject({ url: query === '' ? '/' : `/?access_token=${query}`, headers })
+    return response.statusCode === 200 ? response.body : response.statusCode
+  }
+  const sources = ['cookie', 'query', 'header'] as const
+  const values = ['', good, bad]
+  for (const cookie of values) {
+    for (const query of values) {
+      for (const header of values) {
+        const first = [cookie, query, header].findIndex((value) => value !== '')
+        const expected = [cookie, query, header][first] === good ? sources[first] : 401
+        t.equal(await ask(app, cookie, query, header), expected)
+      }
+    }
+  }
+  const headerOnly = await build(t)
+  headerOnly.get('/', { onRequest: headerOnly.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
+  t.equal(await ask(headerOnly, good, good, ''), 401, 'what is off is not read')
+  t.equal(await ask(headerOnly, bad, bad, good), 'header')
+})
+
+t.test('hostile headers, cookies and queries of 200,000 characters are refused in linear time', async (t) => {
+  const app = await build(t, { ...lax })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const length = 200_000
+  const started = process.hrtime.bigint()
+  for (const filling of [' ', ',', '.', ';', '=', '&', '%', '"', '\t', ' ;', 'a;', '; =', '%41', 'access_token;', 'Bearer ']) {
+    const long = filling.repeat(length / filling.length)
+    for (const authorization of [long, `Bearer ${long}`, `Bearer${long}x`, `Bearer ${long}x`]) {
+      t.not(extract({}, { authorization }), undefined)
+      t.equal((await app.inject({ url: '/', headers: { authorization } })).statusCode, 401)
+    }
+    for (const cookie of [long, `access_token${long}=x`, `access_token=${long}`, `${long}access_token=x`]) {
+      t.equal((await app.inject({ url: '/', headers: { cookie } })).statusCode, 401)
+      t.type(extract({ cookieSet: true }, { cookie }), 'string')
+    }
+    t.type(extract({ queryStringSet: true }, {}, `/?${long}`), 'string')
+    t.type(extract({ queryStringSet: true }, {}, `/?access_token=${long}`), 'string')
+  }
+  t.ok(process.hrtime.bigint() - started < 20_000_000_000n, 'some 300 readings')
+  // Where each one is a walk to the end of the header, this takes minutes.
+  const oneCookie = process.hrtime.bigint()
+  extract({ cookieSet: true }, { cookie: ';'.repeat(10 * length) })
+  t.ok(process.hrtime.bigint() - oneCookie < 2_000_000_000n, 'two million semicolons')
+})
+
+t.test('the refresh token is searched as the access token is, and in the body where nothing was found', async (t) => {
+  t.equal(extractRefresh({}, { cookie: 'refresh_token=c', authorization: 'Bearer h' }, '/?refresh_token=q'), undefined, 'header mode: the body')
+  t.equal(extractRefresh({ cookieSet: true }, { cookie: 'refresh_token=c; access_token=a' }), 'cookie:c')
+  t.equal(extractRefresh({ queryStringSet: true }, {}, '/?refresh_token=q&access_token=a'), 'query:q')
+  t.equal(extractRefresh(both, { cookie: 'refresh_token=c' }, '/?refresh_token=q'), 'cookie:c')
+  t.equal(extractRefresh(lax, { cookie: 'refresh_token=' }, '/?refresh_token=q'), 'query:q')
+  t.equal(extractRefresh(lax, { cookie: 'access_token=a' }, '/?refresh_token='), undefined)
+  t.equal(extractRefresh({ cookieSet: true }, { cookie: 'access_token=a' }), 'MissingAuthorizationCookie')
+  t.equal(extractRefresh({ queryStringSet: true }, {}, '/?access_token=a'), 'MissingAuthorizationQueryArg')
+  t.equal(extractRefresh(lax, { cookie: 'refresh_token=a; refresh_token=b' }), 'InvalidToken')
+  t.equal(extractRefresh(lax, {}, '/?refresh_token=a&refresh_token=b'), 'InvalidToken')
+  t.equal(extractRefresh({ cookieSet: true }, { cookie: 'refresh_token=a%20%3Bb' }), 'cookie:a ;b', 'cookies are set percent-encoded')
+  t.equal(extractRefresh({ cookieSet: true }, { cookie: 'refresh_token=100%' }), 'cookie:100%', 'what is not an encoding is left alone')
+})
+
+t.test('a refresh token is 256 random bits, and only an equal one is the same', async (t) => {
+  const tokens = new Set(Array.from({ length: 1000 }, makeRefreshToken))
+  t.equal(tokens.size, 1000)
+  for (const token of tokens) t.match(token, /^[\w-]{43}$/)
+  const [token = ''] = tokens
+  t.ok(areSameToken(token, `${token}`))
+  t.ok(areSameToken('Ἀδα', 'Ἀδα'))
+  for (const other of ['', token.slice(1), `${token} `, `${token}\0`, token.toUpperCase(), `x${token.slice(1)}`, 'x'.repeat(1_000_000)]) {
+    t.notOk(areSameToken(token, other))
+    t.notOk(areSameToken(other, token))
+  }
+})
