@@ -109,6 +109,12 @@ t.test('a refused claim is named in a field, not in the message', (t) => {
   t.end()
 })
 
+t.test('a configuration error may bear the number of a finding', (t) => {
+  t.equal(new library.InvalidConfiguration('Too short.', { finding: 'K01' }).finding, 'TOKEN_AUTH_K01')
+  t.equal(new library.InvalidConfiguration().finding, undefined)
+  t.end()
+})
+
 t.test('a TokenAuthError thrown in a route of the host reaches its error handler with status and headers', async (t) => {
   const app = await build(t)
   app.get('/', async () => { throw new library.InsufficientScope(undefined, { required: ['a'] }) })

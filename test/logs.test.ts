@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, claims, forge, host, keysFor, now, otherSecret, refreshStore, secret, users } from './helper.ts'
+import { authenticate, bearer, claims, exchange, forge, host, keysFor, listen, now, otherSecret, refreshStore, secret, users } from './helper.ts'
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>
@@ -142,9 +142,19 @@ t.test('requestSerializer writes what Fastify writes, the values of tokens apart
     ['/x?a=1&refresh_token=abc&b=2', '/x?a=1&refresh_token=[redacted]&b=2'],
     ['/?access_token=a&access_token=b', '/?access_token=[redacted]&access_token=[redacted]'],
     ['/?%61ccess%5ftoken=abc', '/?%61ccess%5ftoken=[redacted]'],
-    ['/?access_token=', '/?access_token=[redacted]']
+    ['/?access_token=', '/?access_token=[redacted]'],
+    ['/?access_token=a;b?c&d=e;f', '/?access_token=[redacted]&d=e;f'],
+    ['/?a;access_token=b', '/?a;access_token=[redacted]']
   ]
   for (const [url, written] of cases) t.match(await logged(t, url, requestSerializer()), { url: written, method: 'GET' }, url)
+})
+
+t.test('requestSerializer writes the port of a client that has one', async (t) => {
+  const { lines, server } = listenIn(requestSerializer())
+  const port = await listen(host(t, server))
+  await exchange(port, 'GET /?access_token=a HTTP/1.1\r\nHost: host\r\nConnection: close\r\n\r\n')
+  const { req } = lines.find((line) => line.req !== undefined) ?? {}
+  t.match(req, { method: 'GET', url: '/?access_token=[redacted]', version: undefined, host: 'host', remoteAddress: '127.0.0.1', remotePort: Number })
 })
 
 t.test('names of parameters that were changed are redacted too, and the default ones stay so', async (t) => {

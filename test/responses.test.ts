@@ -56,6 +56,13 @@ t.test('a hook that returns nothing changes nothing', async (t) => {
   }
 })
 
+t.test('a hook may ask the one that it replaces, which adds nothing', async (t) => {
+  class Asking extends Responses {
+    override async extendVerify (...inputs: Parameters<Responses['extendVerify']>) { return { base: await super.extendVerify(...inputs) ?? 'nothing' } }
+  }
+  t.same((await requests.extendVerify(await build(t, { responsesClass: Asking }))).json(), { valid: true, base: 'nothing' })
+})
+
 t.test('each hook gets the request and what its endpoint knows', async (t) => {
   const seen: Record<string, object> = {}
   const user = { user_id: 1, name: 'ada' }
@@ -243,6 +250,17 @@ t.test('another error that exceptionResponse throws is an error of the host: 500
         t.equal(response.json().message, error.message)
         t.equal(response.headers['www-authenticate'], undefined)
       }
+    }
+  }
+})
+
+t.test('an exceptionResponse that throws nothing at all has failed, and opens no route', async (t) => {
+  const nothing: unknown = null
+  for (const render of [() => { throw nothing }, async () => { throw nothing }]) {
+    const app = await service(t, { responsesClass: rendering(render) })
+    for (const [, response] of await refusals(app)) {
+      t.equal(response.statusCode, 500)
+      t.equal(response.json().message, 'The exceptionResponse handler failed.')
     }
   }
 })

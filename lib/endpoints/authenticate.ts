@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callHost } from '../authentication.ts'
 import { setCookies, tokenCookies } from '../cookies.ts'
-import { AuthenticateNotImplemented, AuthenticationFailed, InvalidUserObject } from '../errors.ts'
+import { AuthenticationFailed, InvalidUserObject } from '../errors.ts'
 import { extendBody, isReplaced } from '../responses.ts'
 import type { TokenAuth } from '../token-auth.ts'
 import { userIdOf } from '../users.ts'
@@ -25,8 +25,8 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
   const { handlers, responses } = instance
   const auth = instance.enter(request, instance.policy)
   const { settings } = auth
-  if (handlers.authenticate === undefined) throw new AuthenticateNotImplemented()
-  const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate?.(request))
+  // Registration made sure of the handler.
+  const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
   userIdOf(user, settings.userId, 'authenticate')
 

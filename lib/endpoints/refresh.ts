@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callHost, wrongResult } from '../authentication.ts'
 import { setCookies, tokenCookies } from '../cookies.ts'
-import { AuthenticationFailed, MissingRefreshToken, RefreshTokenNotImplemented, TokenAuthError } from '../errors.ts'
+import { AuthenticationFailed, MissingRefreshToken, TokenAuthError } from '../errors.ts'
 import type { RequestAuth } from '../request-auth.ts'
 import { extendBody } from '../responses.ts'
 import { extractRefreshToken } from '../token/extract.ts'
@@ -28,9 +28,9 @@ function purportedTokenOf (request: FastifyRequest, { settings }: RequestAuth): 
 
 /** The refresh token that the host stored for a user; undefined for none. */
 async function storedTokenOf (instance: TokenAuth, request: FastifyRequest, userId: UserId): Promise<string | undefined> {
-  const { retrieveRefreshToken } = instance.handlers
-  if (retrieveRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "retrieveRefreshToken" is missing.')
-  const stored: unknown = await callHost('retrieveRefreshToken', () => retrieveRefreshToken(userId, request))
+  const { handlers } = instance
+  // Registration made sure of the handler.
+  const stored: unknown = await callHost('retrieveRefreshToken', () => handlers.retrieveRefreshToken!(userId, request))
   if (stored === undefined || stored === null || stored === '') return undefined
   if (typeof stored !== 'string') throw wrongResult('retrieveRefreshToken', 'the stored token as a string, or nothing', stored)
   return stored

@@ -67,14 +67,14 @@ const hidden = (schema: EndpointSchema): EndpointSchema & { hide: true } => ({ .
 
 /** Both spellings of a path, where the application's router does not answer both by itself. */
 function spellings (path: string, strict: boolean, ignoresSlash: boolean): string[] {
-  if (strict || ignoresSlash || path.endsWith('*')) return [path === '' ? '/' : path]
+  if (strict || ignoresSlash || path.endsWith('*')) return [path]
   const bare = path.endsWith('/') ? path.slice(0, -1) : path
   return bare === '' ? ['/'] : [bare, `${bare}/`]
 }
 
 /** Whether the router of an application takes `/x` and `/x/` for one. */
 function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
-  return initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash ?? false
+  return (initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash) === true
 }
 
 const isOpen = ({ readsToken, preHandler = [] }: Endpoint) => readsToken !== true && preHandler.length === 0

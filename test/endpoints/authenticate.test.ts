@@ -217,7 +217,7 @@ t.test('extendPayload may change claims, or return nothing to keep what it was g
     [async (payload) => ({ ...payload, aud: ['a', 'b'], nbf: exp, iss: 'me' }), { aud: ['a', 'b'], nbf: exp, iss: 'me' }]
   ]
   for (const [extendPayload, expected] of cases) {
-    const app = await build(t, { extendPayload })
+    const app = await build(t, { claimIss: 'issuer', extendPayload })
     t.match(payloadOf((await login(app)).json().access_token), expected)
   }
 })
@@ -229,7 +229,7 @@ t.test('a payload that lost or spoiled a claim is answered with 500 MissingRegis
   const changes: Record<string, unknown>[] = [
     ...['user_id', 'exp', 'nbf', 'iat', 'iss', 'aud', 'custom'].map((claim) => ({ [claim]: undefined })),
     { user_id: 2 }, { user_id: '1' }, { exp: 'soon' }, { exp: NaN }, { exp: 1e300 }, { exp: Infinity }, { exp: 1.5 }, { exp: new Date() },
-    { nbf: null }, { nbf: '1' }, { iat: -1 }, { iat: {} }, { iss: 1 }, { iss: 'another' }, { aud: 'another' }, { aud: [1] }, { aud: [] }
+    { nbf: null }, { nbf: '1' }, { iat: -1 }, { iat: {} }, { iss: 1 }, { iss: ['issuer'] }, { aud: 7 }, { aud: [1] }, { aud: ['audience', null] }
   ]
   for (const change of changes) {
     const { stored, ...refreshing } = refreshStore()
