@@ -294,6 +294,7 @@ t.test('overrides of a guard are checked like options, when the guard is made', 
     t.throws(() => app.tokenAuth.scoped('x', overrides), { name: 'InvalidConfiguration', message })
     t.throws(() => app.tokenAuth.injectUser(() => null, overrides), { name: 'InvalidConfiguration', message })
   }
+  t.doesNotThrow(() => app.tokenAuth.protect({ leeway: undefined, claimIss: null }), 'undefined is the same as not given')
 })
 
 t.test('a configuration class may have settings, set, get and helpers, and nothing that could be a misspelt setting', async (t) => {
