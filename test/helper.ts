@@ -156,7 +156,7 @@ export function setClock (t: Test, at: number): (seconds: number) => void {
 export async function listen (app: FastifyInstance): Promise<number> {
   await app.listen({ port: 0, host: '127.0.0.1' })
   const [address] = app.addresses()
-  return address?.port ?? 0
+  return typeof address === 'object' ? address.port : 0
 }
 
 /** Sends bytes as they stand and gives everything that comes back until the server closes the connection. */
