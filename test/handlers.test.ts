@@ -177,6 +177,17 @@ t.test('each handler may be synchronous or asynchronous', async (t) => {
   t.same(new Set(calls), new Set(Object.keys(results)))
 })
 
+t.test('the handlers of refresh tokens get the user id, the token and the request', async (t) => {
+  const calls: unknown[][] = []
+  const { app } = await service(t, {
+    storeRefreshToken: (userId, refreshToken, { url }) => { calls.push(['store', userId, refreshToken, url]) },
+    retrieveRefreshToken: (userId, { url }) => { calls.push(['retrieve', userId, url]); return 'stored' }
+  })
+  const { refresh_token: refreshToken } = (await requests.login(app)).json()
+  await requests.refresh(app)
+  t.same(calls, [['store', 1, refreshToken, '/auth'], ['retrieve', 1, '/auth/refresh']])
+})
+
 t.test('a handler that fails for one request fails for no other', async (t) => {
   let turn = 0
   const { app } = await service(t, { retrieveUser: async () => { if (turn++ % 2 === 0) throw new Error(confession); return { user_id: 1, turn } } })

@@ -5,7 +5,8 @@ import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../lib/index.ts'
 import { authenticate, host, refreshStore, secret } from './helper.ts'
 
-interface Operation { security?: unknown, summary?: string }
+interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
+interface Operation { security?: unknown, summary?: string, responses?: Record<string, Answer> }
 interface Document {
   paths: Record<string, Record<string, Operation>>
   components: { securitySchemes?: Record<string, unknown> }
@@ -36,6 +37,28 @@ t.test('the endpoints are documented once each, and those that read a token say 
     t.type(document.paths[path]?.[method]?.summary, 'string')
   }
   t.same(document.components.securitySchemes, { tokenAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } })
+})
+
+t.test('each answer of an endpoint is documented with its fields, open for what hooks add', async (t) => {
+  const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
+  const { paths } = await documented(t, { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken, accessTokenName: 'token' }, () => {})
+  const answers: [path: string, method: string, fields: Record<string, string[]>][] = [
+    ['/auth', 'post', { 200: ['token', 'refresh_token'], 401: ['reasons', 'exception'] }],
+    ['/auth/verify', 'get', { 200: ['valid'], 400: ['valid', 'reason'] }],
+    ['/auth/me', 'get', { 200: ['me'], 401: ['reasons', 'exception'] }],
+    ['/auth/refresh', 'post', { 200: ['token'], 400: ['reasons', 'exception'], 401: ['reasons', 'exception'] }]
+  ]
+  for (const [path, method, fields] of answers) {
+    const responses = paths[path]?.[method]?.responses ?? {}
+    t.same(Object.keys(responses), Object.keys(fields), path)
+    for (const [status, { content }] of Object.entries(responses)) {
+      const type = path === '/auth' && status === '401' ? 'text/plain' : 'application/json'
+      t.same(Object.keys(content), [type])
+      const schema = content[type]?.schema
+      t.same(Object.keys(schema?.properties ?? {}), fields[status], `${path} ${status}`)
+      t.equal(schema?.additionalProperties, true)
+    }
+  }
 })
 
 t.test('a guarded route names its scheme and scopes, whichever guard it has', async (t) => {
