@@ -576,7 +576,7 @@ t.test('with debug a refusal says which check failed and where the token was fou
 t.test('options of a guard that are no object are refused when it is made', async (t) => {
   const app = await build(t)
   for (const wrong of [null, 'cookieSet', [], 1]) {
-    const options = mistyped(wrong)
+    const options: object = mistyped(wrong)
     const made = [
       () => app.tokenAuth.protect(options), () => app.tokenAuth.scoped('a', options), () => app.tokenAuth.injectUser(async () => 1, options),
       () => protect(options), () => scoped('a', options), () => injectUser(async () => 1, options)
