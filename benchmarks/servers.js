@@ -1,50 +1,223 @@
 /**
- * The servers that are compared, each in a process of its own: `node benchmarks/servers.js <name>`. The parent process
- * is told the port, and the CPU time used so far whenever it asks.
+ * The servers that are compared, each in a process of its own. The parent process says which one, is told the port,
+ * and then asks for what it wants to know. What a server does not need is not loaded.
  */
-import { createVerifier } from 'fast-jwt'
-import Fastify from 'fastify'
-import tokenAuth from '../dist/lib/index.js'
-import { secret } from './tokens.js'
+import { createHmac, createPrivateKey, createSecretKey, sign as signWith, timingSafeEqual } from 'node:crypto'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { claims, keyOptions } from './tokens.js'
 
-const answer = async () => ({ hello: 'world' })
+const answer = { hello: 'world' }
+const tokenOf = (request) => request.headers.authorization?.slice(7) ?? ''
+const lifetime = 86_400
+const expiry = () => Math.floor(Date.now() / 1000) + lifetime
 
-/** Each gives a guard for the one route, or none. */
-const guards = {
-  /** The route without any authentication. */
-  bare: () => undefined,
-  /** This library. */
-  guarded: (app) => app.tokenAuth.protect(),
-  /** This library without its memory of verified tokens. */
-  'guarded, no cache': (app) => app.tokenAuth.protect({ tokenCacheSize: 0 }),
-  /** This library, asked for a scope. */
-  scoped: (app) => app.tokenAuth.scoped('reports:read'),
-  /** The least that one can write with fast-jwt: no rules but the signature and the expiry. */
-  'minimal fast-jwt hook': () => {
-    const verify = createVerifier({ key: secret, algorithms: ['HS256'] })
-    return async (request, reply) => {
-      try {
-        request.user = verify(request.headers.authorization.slice(7))
-      } catch {
-        return reply.code(401).send({ reasons: 'Token is invalid.' })
-      }
+/** A Fastify server. @param prepare adds routes, or gives the guard of the one route */
+async function fastify (prepare, method = 'GET') {
+  const { default: Fastify } = await import('fastify')
+  const app = Fastify()
+  const given = await prepare(app)
+  if (method === 'POST') {
+    if (given !== undefined) app.post('/', async () => ({ access_token: await given() }))
+  } else if (given !== 'no route') {
+    app.decorateRequest('claims', null)
+    app.get('/', given === undefined ? {} : { onRequest: given }, async () => answer)
+  }
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  return app.server
+}
+
+/** A hook around what verifies: as small as a hook can be. */
+const hookOf = (verify) => async (request, reply) => {
+  try {
+    request.claims = await verify(tokenOf(request))
+  } catch {
+    return reply.code(401).send({ reasons: 'Token is invalid.' })
+  }
+}
+
+async function tokenAuth (app, options) {
+  const { default: plugin } = await import('../dist/lib/index.js')
+  await app.register(plugin, options)
+}
+
+async function fastifyJwt (app, { algorithm, keys }, verify = {}) {
+  const { default: plugin } = await import('@fastify/jwt')
+  const secret = algorithm.startsWith('HS') ? keys.verifying : { private: keys.signing, public: keys.verifying }
+  await app.register(plugin, { secret, sign: { algorithm }, verify: { algorithms: [algorithm], ...verify } })
+  return async (request, reply) => {
+    try {
+      await request.jwtVerify()
+    } catch (error) {
+      reply.send(error)
     }
   }
 }
 
-export const names = Object.keys(guards)
+const base64url = (value) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+/** node:crypto without any library: what a verification without memory costs at least. */
+function byHand ({ keys }) {
+  const header = base64url({ alg: 'HS256', typ: 'JWT' })
+  const key = createSecretKey(keys.verifying, 'utf8')
+  return (token) => {
+    const [head, payload, signature] = token.split('.')
+    if (head !== header) throw new Error('The header is another one.')
+    const expected = createHmac('sha256', key).update(`${head}.${payload}`).digest()
+    const given = Buffer.from(signature, 'base64url')
+    if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw new Error('The signature is wrong.')
+    const parsed = JSON.parse(Buffer.from(payload, 'base64url').toString())
+    if (!(parsed.exp > Date.now() / 1000)) throw new Error('The token has expired.')
+    return parsed
+  }
+}
+
+function signByHand ({ algorithm, keys }) {
+  const header = base64url({ alg: algorithm, typ: 'JWT' })
+  const signingKey = algorithm.startsWith('HS') ? createSecretKey(keys.signing, 'utf8') : createPrivateKey(keys.signing)
+  return () => {
+    const content = `${header}.${base64url({ user_id: 1, exp: expiry(), ...claims })}`
+    const signature = algorithm.startsWith('HS')
+      ? createHmac('sha256', signingKey).update(content).digest('base64url')
+      : signWith('sha256', Buffer.from(content), { key: signingKey, dsaEncoding: 'ieee-p1363' }).toString('base64url')
+    return `${content}.${signature}`
+  }
+}
+
+async function express (prepare) {
+  const { default: create } = await import('express')
+  const app = create()
+  const guards = await prepare(app)
+  app.get('/', ...guards, (_request, response) => { response.json(answer) })
+  return new Promise((resolve) => { const server = app.listen(0, '127.0.0.1', () => resolve(server)) })
+}
+
+async function hono (prepare) {
+  const [{ Hono }, { serve }] = await Promise.all([import('hono'), import('@hono/node-server')])
+  const app = new Hono()
+  await prepare(app)
+  app.get('/', (context) => context.json(answer))
+  return new Promise((resolve) => { const server = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, () => resolve(server)) })
+}
+
+const servers = {
+  bare: () => fastify(() => undefined),
+  'bare with routes': ({ routes }) => fastify((app) => {
+    for (let index = 0; index < routes; index++) app.get(`/${index}`, async () => answer)
+    return 'no route'
+  }),
+  'fastify-token-auth': ({ settings, ...options }) => fastify(async (app) => {
+    await tokenAuth(app, { ...keyOptions(options), authMode: false, ...settings })
+    return app.tokenAuth.protect()
+  }),
+  /** Many instances, each on a context of its own with a guarded route. */
+  instances: ({ count, ...options }) => fastify(async (app) => {
+    for (let index = 0; index < count; index++) {
+      await app.register(async (context) => {
+        await tokenAuth(context, { ...keyOptions(options), authMode: false })
+        context.get(`/${index}`, { onRequest: context.tokenAuth.protect() }, async () => answer)
+      })
+    }
+    return 'no route'
+  }),
+  scoped: (options) => fastify(async (app) => {
+    await tokenAuth(app, { ...keyOptions(options), authMode: false })
+    return app.tokenAuth.scoped('users:read')
+  }),
+  '@fastify/jwt': (options) => fastify((app) => fastifyJwt(app, options)),
+  '@fastify/jwt with its cache': (options) => fastify((app) => fastifyJwt(app, options, { cache: true })),
+  'minimal hook, fast-jwt': ({ algorithm, keys }) => fastify(async () => {
+    const { createVerifier } = await import('fast-jwt')
+    return hookOf(createVerifier({ key: keys.verifying, algorithms: [algorithm] }))
+  }),
+  'minimal hook, node:crypto': (options) => fastify(() => hookOf(byHand(options))),
+  'minimal hook, jsonwebtoken': ({ algorithm, keys }) => fastify(async () => {
+    const { default: jwt } = await import('jsonwebtoken')
+    return hookOf((token) => jwt.verify(token, keys.verifying, { algorithms: [algorithm] }))
+  }),
+  'minimal hook, jose': ({ algorithm, keys }) => fastify(async () => {
+    const { jwtVerify } = await import('jose')
+    const key = new TextEncoder().encode(keys.verifying)
+    return hookOf((token) => jwtVerify(token, key, { algorithms: [algorithm] }))
+  }),
+  'bare express': () => express(() => []),
+  'express-jwt': ({ algorithm, keys }) => express(async () => {
+    const { expressjwt } = await import('express-jwt')
+    return [expressjwt({ secret: keys.verifying, algorithms: [algorithm] })]
+  }),
+  'passport-jwt': ({ algorithm, keys }) => express(async () => {
+    const [{ default: passport }, { Strategy, ExtractJwt }] = await Promise.all([import('passport'), import('passport-jwt').then((it) => it.default)])
+    const options = { jwtFromRequest: ExtractJwt.fromAuthHeaderAsBearerToken(), secretOrKey: keys.verifying, algorithms: [algorithm] }
+    passport.use(new Strategy(options, (payload, done) => done(null, payload)))
+    return [passport.authenticate('jwt', { session: false })]
+  }),
+  'bare hono': () => hono(() => {}),
+  'hono jwt': ({ algorithm, keys }) => hono(async (app) => {
+    const { jwt } = await import('hono/jwt')
+    app.use('/', jwt({ secret: keys.verifying, alg: algorithm }))
+  }),
+
+  'bare POST': ({ token }) => fastify(() => () => token, 'POST'),
+  'issue: fastify-token-auth': (options) => fastify((app) => tokenAuth(app, {
+    ...keyOptions(options),
+    urlPrefix: '',
+    expirationDelta: lifetime,
+    authenticate: () => ({ user_id: 1 }),
+    extendPayload: (payload) => ({ ...payload, ...claims })
+  }), 'POST'),
+  'issue: @fastify/jwt': (options) => fastify(async (app) => {
+    await fastifyJwt(app, options)
+    return () => app.jwt.sign({ user_id: 1, ...claims }, { expiresIn: lifetime * 1000 })
+  }, 'POST'),
+  'issue: fast-jwt': ({ algorithm, keys }) => fastify(async () => {
+    const { createSigner } = await import('fast-jwt')
+    const sign = createSigner({ key: keys.signing, algorithm, noTimestamp: true })
+    return () => sign({ user_id: 1, exp: expiry(), ...claims })
+  }, 'POST'),
+  'issue: node:crypto': (options) => fastify(() => signByHand(options), 'POST'),
+
+  /** Everything that the soak asks for. */
+  soak: (options) => fastify(async (app) => {
+    const stored = new Map()
+    await tokenAuth(app, {
+      ...keyOptions(options),
+      refreshTokenEnabled: true,
+      authenticate: ({ body }) => ({ user_id: body.id }),
+      storeRefreshToken: (id, refreshToken) => { stored.set(id, refreshToken) },
+      retrieveRefreshToken: (id) => stored.get(id)
+    })
+    return app.tokenAuth.protect()
+  })
+}
+
+const delay = monitorEventLoopDelay({ resolution: 1 })
+
+const answers = {
+  /** Microseconds of CPU time so far. */
+  cpu () {
+    const { user, system } = process.cpuUsage()
+    return user + system
+  },
+  'watch the event loop' () {
+    delay.enable()
+    delay.reset()
+    return true
+  },
+  /** Milliseconds that timers came late, with the millisecond that they wait. */
+  'event loop delay': () => delay.percentile(99) / 1e6,
+  memory () {
+    globalThis.gc()
+    const { heapUsed, external, rss } = process.memoryUsage()
+    return { heap: heapUsed, external, rss, handles: process.getActiveResourcesInfo().length }
+  }
+}
 
 if (process.send !== undefined) {
-  const app = Fastify()
-  app.decorateRequest('user', null)
-  await app.register(tokenAuth, { secret, authMode: false, leeway: 0 })
-  const guard = guards[process.argv[2]](app)
-  app.get('/', guard === undefined ? {} : { preHandler: guard }, answer)
-  await app.listen({ port: 0, host: '127.0.0.1' })
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage()
-    process.send({ cpu: user + system })
+  process.once('message', async ({ server, options }) => {
+    const listening = await servers[server](options)
+    // A server waits for its turn: longer than the few seconds after which some close an idle connection.
+    listening.keepAliveTimeout = 3_600_000
+    process.on('message', (question) => process.send(answers[question]()))
+    process.on('disconnect', () => process.exit())
+    process.send({ port: listening.address().port })
   })
-  process.on('disconnect', () => process.exit())
-  process.send({ port: app.server.address().port })
 }

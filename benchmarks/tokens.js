@@ -1,35 +1,61 @@
-/** The tokens that the benchmarks send: about 460 characters, eight claims. */
+/** Keys, and the tokens that the benchmarks send: about 460 characters, eight claims. */
+import { generateKeyPairSync } from 'node:crypto'
 import { createSigner } from 'fast-jwt'
 
-export const secret = 'a secret for benchmarks only, never for anything else: 0123456789'
+const secret = 'a secret for benchmarks only, never for anything else: 0123456789'
 
-const sign = createSigner({ key: secret, algorithm: 'HS256', noTimestamp: true })
-const now = Math.floor(Date.now() / 1000)
+const encodings = { publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } }
+const pairs = new Map()
 
-function token (id, exp = now + 86_400) {
-  return sign({
-    user_id: id,
-    exp,
-    iss: 'https://issuer.example',
-    aud: 'https://api.example',
-    name: 'Ada Lovelace',
-    email: 'ada.lovelace@example.com',
-    scopes: ['reports:read', 'reports:write', 'users:read'],
-    session: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'
-  })
+/** The keys of an algorithm, made once in a run. */
+export function keysOf (algorithm) {
+  if (algorithm.startsWith('HS')) return { signing: secret, verifying: secret }
+  const kind = algorithm.slice(0, 2)
+  if (!pairs.has(kind)) {
+    const { privateKey, publicKey } = kind === 'ES'
+      ? generateKeyPairSync('ec', { namedCurve: 'P-256', ...encodings })
+      : generateKeyPairSync('rsa', { modulusLength: 2048, ...encodings })
+    pairs.set(kind, { signing: privateKey, verifying: publicKey })
+  }
+  return pairs.get(kind)
 }
 
-const many = (count) => Array.from({ length: count }, (_, index) => token(index))
+/** What the library takes as keys. */
+export function keyOptions ({ algorithm, keys }) {
+  return algorithm.startsWith('HS') ? { algorithm, secret: keys.verifying } : { algorithm, publicKey: keys.verifying, privateKey: keys.signing }
+}
 
-/** Replaces the signature by another of the same form. */
-const spoiled = (valid) => valid.slice(0, valid.lastIndexOf('.') + 1) + 'A'.repeat(43)
+/** Six claims besides the user id and the expiry. */
+export const claims = {
+  iss: 'https://issuer.example',
+  aud: 'https://api.example',
+  name: 'Ada Lovelace',
+  email: 'ada.lovelace@example.com',
+  scopes: ['reports:read', 'reports:write', 'users:read'],
+  session: '0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef'
+}
 
-/** What clients send: a list of Authorization headers that are used in turn; null for none. */
-export const loads = {
-  'hot token': () => many(1),
-  '1,000 tokens': () => many(1000),
-  '100,000 tokens': () => many(100_000),
-  'bad signature': () => many(100).map(spoiled),
-  expired: () => [token(1, now - 3600)],
-  'no token': () => [null]
+const now = Math.floor(Date.now() / 1000)
+
+/** Gives a function that makes the token of a user. */
+export function tokenMaker (algorithm = 'HS256') {
+  const sign = createSigner({ key: keysOf(algorithm).signing, algorithm, noTimestamp: true })
+  return (id, { exp = now + 86_400, ...more } = {}) => sign({ user_id: id, exp, ...claims, ...more })
+}
+
+export function manyTokens (count, algorithm) {
+  const make = tokenMaker(algorithm)
+  return Array.from({ length: count }, (_, index) => make(index + 1))
+}
+
+/** Tokens that were valid an hour ago. */
+export function expiredTokens (count) {
+  const make = tokenMaker()
+  return Array.from({ length: count }, (_, index) => make(index + 1, { exp: now - 3600 }))
+}
+
+/** Signs with another secret: the form is right, the signature is not. */
+export function forgedTokens (count) {
+  const forge = createSigner({ key: `not ${secret}`, algorithm: 'HS256', noTimestamp: true })
+  return Array.from({ length: count }, (_, index) => forge({ user_id: index + 1, exp: now + 86_400, ...claims }))
 }

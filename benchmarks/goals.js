@@ -1,0 +1,54 @@
+/** What the library is to reach, next to what a run found. */
+const ours = 'fastify-token-auth'
+
+/** Looks things up in the results of a run. */
+function reader ({ comparisons, parts, footprint, delay }) {
+  const row = (tables, title, name) => tables.find((table) => table.title === title).rows.find((found) => found.name === name)
+  return {
+    ratio: (title, name = ours) => row(comparisons, title, name).ratio.median,
+    times: (title, name) => row(comparisons, title, name).timesOurs.median,
+    microseconds: (title, name) => row(parts, title, name).median,
+    registered: (name) => footprint.registration.find((found) => found.name === name),
+    delayOf: (name) => delay.find((found) => found.name === name).median
+  }
+}
+
+/** Each: what, the limit, and what was found. */
+export function goals (run) {
+  const { ratio, times, microseconds, registered, delayOf } = reader(run)
+  const { footprint: { memory, flood } } = run
+  const least = (what, limit, found, unit = '') => ({ what, goal: `at least ${limit}${unit}`, found, unit, isMet: found >= limit })
+  const most = (what, limit, found, unit = '') => ({ what, goal: `at most ${limit}${unit}`, found, unit, isMet: found <= limit })
+  const memoised = microseconds('guards', 'scoped, remembered token with 100 scopes') - microseconds('guards', 'protect, remembered token')
+  return [
+    least('hot token, HS256', 0.92, ratio('hot token')),
+    least('1,000 tokens', 0.9, ratio('1,000 tokens')),
+    least('100,000 tokens', 0.5, ratio('100,000 tokens')),
+    least('100,000 tokens, against our own without memory', 0.95, ratio('100,000 tokens') / ratio('100,000 tokens', `${ours}, tokenCacheSize 0`)),
+    least('no token', 0.9, ratio('no token')),
+    least('bad signature', 0.6, ratio('bad signature')),
+    least('expired', 0.5, ratio('expired')),
+    least('hot token, ES256', 0.85, ratio('hot token, ES256')),
+    least('hot token, PS256', 0.85, ratio('hot token, PS256')),
+    least('hot token, RS256', 0.75, ratio('hot token, RS256')),
+    least('CPU time of @fastify/jwt, hot token', 2, times('hot token', '@fastify/jwt'), ' x'),
+    least('CPU time of @fastify/jwt, no token', 2, times('no token', '@fastify/jwt'), ' x'),
+    least('CPU time of @fastify/jwt, bad signature', 2.8, times('bad signature', '@fastify/jwt'), ' x'),
+    least('CPU time of express-jwt, 1,000 tokens', 15, times('1,000 tokens', 'express-jwt'), ' x'),
+    least('CPU time of passport-jwt, 1,000 tokens', 15, times('1,000 tokens', 'passport-jwt'), ' x'),
+    least('CPU time of hono jwt, 1,000 tokens', 3, times('1,000 tokens', 'hono jwt'), ' x'),
+    least('CPU time of jose, 1,000 tokens', 3, times('1,000 tokens', 'minimal hook, jose'), ' x'),
+    least('issuing HS256', 0.58, ratio('issuing HS256')),
+    least('issuing ES256', 0.34, ratio('issuing ES256')),
+    most('RS256 issuing: p99 of the event-loop delay beyond idle', 1.5, delayOf(ours), ' ms'),
+    most('boot of an instance, verify only', 0.5, registered('verify only').milliseconds.median, ' ms'),
+    most('boot of an instance, four endpoints', 3, registered('four endpoints with their schemas').milliseconds.median, ' ms'),
+    most('heap of an instance, verify only', 5, registered('verify only').kilobytes.median, ' KB'),
+    most('heap of an instance, four endpoints', 30, registered('four endpoints with their schemas').kilobytes.median, ' KB'),
+    most('heap of a remembered token', 1.3, memory.kilobytes, ' KB'),
+    most('100 scopes in a token, not remembered', 4, microseconds('scopes, not remembered', '100 scopes'), ' us'),
+    most('100 scopes in a token, remembered, beyond protect', 0.1, Math.max(0, memoised), ' us'),
+    least(`remembered tokens left of ${flood.remembered.toLocaleString('en')} after ${flood.bad.toLocaleString('en')} bad ones`, flood.remembered, flood.left),
+    least('1,000 instances against one', 0.95, ratio('instances, hot token', '1,000 instances') / ratio('instances, hot token', '1 instance'))
+  ]
+}

@@ -1,0 +1,119 @@
+/** Compares servers: CPU time for each request, in turns with a bare one. */
+import { ask, launch, stop } from './cores.js'
+import { exchange, openConnections } from './client.js'
+import { shuffled, summary } from './statistics.js'
+
+/** How far two runs of the same server may be apart for the rest to mean anything. */
+export const tolerance = { min: 0.95, max: 1.05 }
+
+const serversFile = new URL('../servers.js', import.meta.url)
+/** Fewer would measure the compiler. */
+const leastWarmUp = 10_000
+const manyConnections = 32
+
+/** Starts a server in a process of its own. */
+export async function startServer (server, options, launching) {
+  const child = launch(serversFile, launching)
+  const { port } = await ask(child, { server, options })
+  return { port, ask: (question) => ask(child, question), stop: () => stop(child) }
+}
+
+/** A server that gets one list of requests again and again. */
+class Subject {
+  #server
+  #one
+  #many
+  #requests
+  #status
+  #next = 0
+
+  static async start ({ name, server = name, options = {}, requests, status }) {
+    const subject = new Subject()
+    subject.name = name
+    subject.#requests = requests
+    subject.#status = status
+    subject.#server = await startServer(server, options)
+    subject.#one = await openConnections(subject.#server.port, 1)
+    subject.#many = await openConnections(subject.#server.port, manyConnections)
+    return subject
+  }
+
+  async #send (connections, count) {
+    const from = this.#next
+    this.#next += count
+    await exchange(connections, (number) => this.#requests[(from + number) % this.#requests.length], count, (status) => {
+      if (status !== this.#status) throw new Error(`"${this.name}" answered ${status} instead of ${this.#status}.`)
+    })
+  }
+
+  /** Every token is sent once before the clock starts, so that memories are as they will be. */
+  async warmUp (count) {
+    await this.#send(this.#many, Math.max(count, leastWarmUp, this.#requests.length))
+    await this.#send(this.#one, 1000)
+  }
+
+  /** Microseconds of the server's CPU time for each of `count` requests, over one connection or over many. */
+  async measure (count, isOne = true) {
+    const before = await this.#server.ask('cpu')
+    await this.#send(isOne ? this.#one : this.#many, count)
+    return (await this.#server.ask('cpu') - before) / count
+  }
+
+  async stop () {
+    for (const connection of [...this.#one, ...this.#many]) connection.close()
+    await this.#server.stop()
+  }
+}
+
+async function replicate (subjects, results, { windows, requests, warmUp, random }) {
+  const started = []
+  // In turns from the beginning: what the machine does meanwhile is nobody's disadvantage.
+  for (const subject of shuffled(subjects, random)) {
+    const running = await Subject.start(subject)
+    await running.warmUp(warmUp)
+    started.push(running)
+  }
+  for (let window = 0; window < windows; window++) {
+    const times = new Map()
+    for (const subject of shuffled(started, random)) {
+      times.set(subject.name, { one: await subject.measure(requests), many: await subject.measure(requests, false) })
+    }
+    for (const [name, time] of times) results.get(name).push({ ...time, bare: times.get('bare'), ours: times.get('fastify-token-auth') })
+  }
+  for (const subject of started) await subject.stop()
+}
+
+async function measureAll (title, subjects, settings) {
+  const results = new Map(subjects.map(({ name }) => [name, []]))
+  for (let count = 0; count < settings.replicates; count++) await replicate(subjects, results, settings)
+  const rows = subjects.map(({ name }) => {
+    const windows = results.get(name)
+    return {
+      name,
+      microseconds: summary(windows.map(({ one }) => one)).median,
+      ratio: summary(windows.map(({ one, bare }) => bare.one / one)),
+      ratioOfMany: summary(windows.map(({ many, bare }) => bare.many / many)),
+      // How many times as much CPU time as ours.
+      ...(windows[0].ours !== undefined && { timesOurs: summary(windows.map(({ one, ours }) => one / ours.one)) })
+    }
+  })
+  const { median } = rows.find(({ name }) => name === 'bare again').ratio
+  return { title, rows, isVoid: median < tolerance.min || median > tolerance.max }
+}
+
+/**
+ * Measures servers in turns, in fresh processes for each replicate; once more where the bare route differs from itself.
+ * @param subjects name, server and options, the requests and the status of every answer; two are `bare` and `bare again`
+ */
+export async function compare (title, subjects, settings) {
+  let result = await measureAll(title, subjects, settings)
+  if (result.isVoid && !settings.isQuick) {
+    console.log(`\n${title}: the bare route differs from itself, once more.`)
+    result = await measureAll(title, subjects, settings)
+  }
+  console.log(`\n${title}${result.isVoid ? ': VOID, the bare route differs from itself' : ''}`)
+  for (const { name, ratio, microseconds } of result.rows) {
+    console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0)} us`)
+  }
+  return result
+}

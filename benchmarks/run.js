@@ -1,0 +1,51 @@
+/**
+ * Runs the benchmarks: `node benchmarks/run.js [--quick] [--seed <number>]`. A full run writes results.json, README.md and
+ * chart.svg; a quick one prints only. A run in which a bare route differs from itself is void and writes nothing.
+ */
+import { parseArgs } from 'node:util'
+import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
+import { randomFrom } from './helper/statistics.js'
+import { machine, updateResults, versions } from './results.js'
+import { guardedRoute } from './suites/guarded-route.js'
+import { instances } from './suites/instances.js'
+import { issuing, issuingDelay } from './suites/issuing.js'
+
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' } } })
+const isQuick = values.quick
+const seed = Number(values.seed ?? Date.now() % 2 ** 31)
+const settings = {
+  isQuick,
+  seed,
+  random: randomFrom(seed),
+  ...(isQuick
+    ? { replicates: 1, windows: 3, requests: 1000, warmUp: 10_000, milliseconds: 5, boots: 2, delaySeconds: 0.5 }
+    : { replicates: 2, windows: 5, requests: 2000, warmUp: 10_000, milliseconds: 40, boots: 5, delaySeconds: 2 })
+}
+
+console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)
+
+const start = Date.now()
+const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
+
+const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...isQuick ? [] : await instances(settings)]
+const delay = isQuick ? [] : await issuingDelay(settings)
+const parts = await inProcess('parts')
+const footprint = await inProcess('footprint')
+const minutes = (Date.now() - start) / 60_000
+
+for (const { title, rows } of parts) {
+  console.log(`\n${title}`)
+  for (const { name, median, min, max } of rows) console.log(`  ${name.padEnd(42)} ${median.toFixed(2)} us (${min.toFixed(2)} to ${max.toFixed(2)})`)
+}
+console.log('\nRS256 issuing, p99 of the event-loop delay beyond idle in ms', JSON.stringify(delay))
+console.log(JSON.stringify(footprint, null, 1))
+console.log(`\n${minutes.toFixed(1)} minutes`)
+
+const voided = comparisons.filter(({ isVoid }) => isVoid)
+if (voided.length > 0) {
+  console.error(`\nThis run is VOID: bare routes differ from themselves in ${voided.map(({ title }) => title).join('; ')}. Is the machine busy?`)
+  process.exitCode = 1
+} else if (!isQuick) {
+  const { random, ...settled } = settings
+  updateResults({ run: { date: new Date().toISOString().slice(0, 10), machine: machine(), versions: versions(), areCoresSeparate, settings: settled, minutes, comparisons, delay, parts, footprint } })
+}

@@ -1,0 +1,74 @@
+/**
+ * Sends a million requests of all kinds to one server and looks whether its memory and its handles stay as they are:
+ * `node benchmarks/soak.js [requests]`.
+ */
+import { exchange, fetchOnce, getRequest, openConnections, postRequest } from './helper/client.js'
+import { startServer } from './helper/measure.js'
+import { randomFrom } from './helper/statistics.js'
+import { updateResults } from './results.js'
+import { expiredTokens, forgedTokens, keysOf, manyTokens } from './tokens.js'
+
+const total = Number(process.argv[2] ?? 1_000_000)
+const samplesWanted = 10
+/** What the heap may grow by after the first samples, when all memories are full: noise of collections. */
+const allowedGrowth = 1.5 * 2 ** 20
+
+const start = Date.now()
+const random = randomFrom(1)
+const oneOf = (list) => list[Math.floor(random() * list.length)]
+
+const server = await startServer('soak', { algorithm: 'HS256', keys: keysOf('HS256') }, { flags: ['--expose-gc'] })
+const connections = await openConnections(server.port, 32)
+
+const logins = Array.from({ length: 1000 }, (_, index) => postRequest('/auth', { id: index + 1 }))
+const refreshes = []
+for (const login of logins.slice(0, 200)) {
+  const { body } = await fetchOnce(connections, login)
+  refreshes.push(postRequest('/auth/refresh', { refresh_token: body.refresh_token }, body.access_token))
+}
+const garbage = () => Buffer.from(Array.from({ length: 40 }, () => random() * 256)).toString('base64url')
+
+/** Each: the requests, the status that they must get, and how many of a hundred requests they are. */
+const kinds = {
+  valid: { requests: manyTokens(20_000).map((token) => getRequest(token)), status: 200, share: 35 },
+  expired: { requests: expiredTokens(5000).map((token) => getRequest(token)), status: 401, share: 15 },
+  forged: { requests: forgedTokens(5000).map((token) => getRequest(token)), status: 401, share: 15 },
+  garbage: { requests: Array.from({ length: 5000 }, () => getRequest(`${garbage()}.${garbage()}.${garbage()}`)), status: 401, share: 10 },
+  'no token': { requests: [getRequest(null)], status: 401, share: 5 },
+  'wrong refresh token': { requests: manyTokens(200).map((token) => postRequest('/auth/refresh', { refresh_token: 'wrong' }, token)), status: 401, share: 5 },
+  refresh: { requests: refreshes, status: 200, share: 10 },
+  // Users that no refresh request uses: a login replaces what is stored.
+  login: { requests: logins.slice(200), status: 200, share: 5 }
+}
+const mixture = Object.entries(kinds).flatMap(([kind, { share }]) => Array.from({ length: share }, () => kind))
+const counts = Object.fromEntries(Object.keys(kinds).map((kind) => [kind, 0]))
+
+async function sendMixture (count) {
+  const sent = []
+  await exchange(connections, () => {
+    const kind = oneOf(mixture)
+    sent.push(kind)
+    counts[kind]++
+    return oneOf(kinds[kind].requests)
+  }, count, (status, number) => {
+    if (status !== kinds[sent[number]].status) throw new Error(`A request of the kind "${sent[number]}" was answered with ${status}.`)
+  })
+}
+
+const samples = []
+for (let sample = 1; sample <= samplesWanted; sample++) {
+  await sendMixture(total / samplesWanted)
+  samples.push({ after: sample * total / samplesWanted, ...await server.ask('memory') })
+  console.log(samples.at(-1))
+}
+
+connections.forEach((connection) => connection.close())
+await server.stop()
+
+// The first two fill memories and let the compiler work.
+const [reference, ...later] = samples.slice(1)
+const isFlat = later.every(({ heap, external, handles }) => heap + external <= reference.heap + reference.external + allowedGrowth && handles <= reference.handles)
+const minutes = (Date.now() - start) / 60_000
+console.log(`${isFlat ? 'Flat' : 'NOT FLAT'} after ${total.toLocaleString('en')} requests in ${minutes.toFixed(1)} minutes.`)
+if (!isFlat) process.exitCode = 1
+if (total >= 1_000_000) updateResults({ soak: { requests: total, kinds: counts, samples, isFlat, minutes } })

@@ -1,0 +1,94 @@
+/** What a registration and a remembered token cost, and whether bad tokens push out good ones. */
+import { setTimeout } from 'node:timers/promises'
+import Fastify from 'fastify'
+import tokenAuth from '../../dist/lib/index.js'
+import { verifierOf } from '../../dist/lib/token/codec.js'
+import { verifyingKey } from '../../dist/lib/token/keyring.js'
+import { answerWith } from '../helper/cores.js'
+import { randomFrom, shuffled, summary } from '../helper/statistics.js'
+import { forgedTokens, keysOf, manyTokens } from '../tokens.js'
+
+const secret = keysOf('HS256').verifying
+const instances = 200
+
+const endpoints = {
+  authenticate: () => ({ user_id: 1 }),
+  refreshTokenEnabled: true,
+  storeRefreshToken: () => {},
+  retrieveRefreshToken: () => ''
+}
+const contexts = {
+  'empty context': undefined,
+  'verify only': () => ({ secret, authMode: false }),
+  'verify only, a key for each': (index) => ({ secret: `${secret} ${index}`, authMode: false }),
+  'four endpoints with their schemas': () => ({ secret, ...endpoints })
+}
+
+/** What is left when pending jobs are done and nothing waits to be finalized. */
+async function usedHeap () {
+  globalThis.gc()
+  await setTimeout(20)
+  globalThis.gc()
+  return process.memoryUsage().heapUsed
+}
+
+/** Milliseconds of CPU time and kilobytes of heap for each of many contexts. */
+async function boot (optionsOf) {
+  const heap = await usedHeap()
+  const before = process.cpuUsage()
+  const app = Fastify()
+  for (let index = 0; index < instances; index++) {
+    app.register(async (context) => { if (optionsOf !== undefined) await context.register(tokenAuth, optionsOf(index)) }, { prefix: `/${index}` })
+  }
+  await app.ready()
+  const { user, system } = process.cpuUsage(before)
+  const result = { milliseconds: (user + system) / 1000 / instances, kilobytes: (await usedHeap() - heap) / 1024 / instances }
+  await app.close()
+  return result
+}
+
+async function registration ({ boots, seed }) {
+  const random = randomFrom(seed)
+  const results = Object.fromEntries(Object.keys(contexts).map((name) => [name, []]))
+  for (const optionsOf of Object.values(contexts)) await boot(optionsOf)
+  for (let count = 0; count < boots; count++) {
+    for (const name of shuffled(Object.keys(contexts), random)) results[name].push(await boot(contexts[name]))
+  }
+  const { 'empty context': empty, ...rest } = results
+  // Above an empty context of the same round.
+  const above = (name, unit) => summary(rest[name].map((result, round) => result[unit] - empty[round][unit]))
+  return Object.keys(rest).map((name) => ({ name, milliseconds: above(name, 'milliseconds'), kilobytes: above(name, 'kilobytes') }))
+}
+
+const verifierOfSize = (size) => verifierOf('HS256', verifyingKey('HS256', { secret }), size)
+
+/** Kilobytes of heap for each remembered token, the token itself included. */
+async function memoryOfToken () {
+  const count = 20_000
+  const verify = verifierOfSize(count)
+  manyTokens(100).forEach(verify)
+  const before = await usedHeap()
+  let tokens = manyTokens(count)
+  for (const token of tokens) verify(token)
+  const character = tokens[0].length
+  tokens = undefined
+  return { kilobytes: (await usedHeap() - before) / 1024 / (count - 100), characters: character, isRemembered: verify(manyTokens(1)[0]).isRemembered }
+}
+
+/** How many of 1,000 remembered tokens are still the same objects after 100,000 bad ones. */
+function flood () {
+  const size = 1000
+  const verify = verifierOfSize(size)
+  const valid = manyTokens(size)
+  const before = valid.map(verify)
+  const bad = forgedTokens(99_000)
+  for (const token of bad) verify(token)
+  for (const token of valid) {
+    const [head, payload] = token.split('.')
+    verify(`${head}.${payload}.${'A'.repeat(43)}`)
+  }
+  const left = valid.filter((token, index) => verify(token) === before[index]).length
+  return { bad: bad.length + size, remembered: size, left }
+}
+
+answerWith(async (settings) => ({ registration: await registration(settings), memory: await memoryOfToken(), flood: flood() }))

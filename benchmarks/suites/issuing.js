@@ -1,0 +1,58 @@
+/** Issuing tokens against a bare POST, and what issuing does to everyone else in the process. */
+import { setTimeout } from 'node:timers/promises'
+import { exchange, openConnections, postRequest } from '../helper/client.js'
+import { compare, startServer } from '../helper/measure.js'
+import { summary } from '../helper/statistics.js'
+import { keysOf, manyTokens } from '../tokens.js'
+
+const requests = [postRequest('/', { name: 'ada', password: 'lovelace' })]
+const signers = ['fastify-token-auth', '@fastify/jwt', 'fast-jwt', 'node:crypto']
+
+export async function issuing (settings) {
+  const results = []
+  for (const algorithm of settings.isQuick ? ['HS256'] : ['HS256', 'ES256', 'RS256']) {
+    const options = { algorithm, keys: keysOf(algorithm), token: manyTokens(1, algorithm)[0] }
+    const subjects = [
+      { name: 'bare', server: 'bare POST' },
+      { name: 'bare again', server: 'bare POST' },
+      ...signers.map((name) => ({ name, server: `issue: ${name}` }))
+    ].map((subject) => ({ ...subject, options, requests, status: 200 }))
+    // A signature of RS256 takes a millisecond: with as many requests as elsewhere it would take all the time there is.
+    const shorter = algorithm === 'RS256' ? { ...settings, requests: settings.requests / 10 } : settings
+    results.push(await compare(`issuing ${algorithm}`, algorithm === 'RS256' ? subjects.filter(({ name }) => name !== '@fastify/jwt') : subjects, shorter))
+  }
+  return results
+}
+
+const connectionsUnderLoad = 4
+
+/**
+ * How late timers come while RS256 tokens are issued without a pause, in milliseconds beyond an idle process. The system
+ * chooses the cores here: on one core alone a thread pool could not help.
+ */
+export async function issuingDelay ({ delaySeconds, replicates }) {
+  const options = { algorithm: 'RS256', keys: keysOf('RS256'), token: manyTokens(1, 'RS256')[0] }
+  const rows = []
+  for (const [name, server] of [['bare', 'bare POST'], ...signers.map((name) => [name, `issue: ${name}`])]) {
+    const beyondIdle = []
+    for (let count = 0; count < replicates; count++) {
+      const running = await startServer(server, options, { isPinned: false })
+      const connections = await openConnections(running.port, connectionsUnderLoad)
+      const load = async (milliseconds) => {
+        const end = Date.now() + milliseconds
+        while (Date.now() < end) await exchange(connections, () => requests[0], 40, () => {})
+      }
+      await load(500)
+      await running.ask('watch the event loop')
+      await setTimeout(delaySeconds * 1000)
+      const idle = await running.ask('event loop delay')
+      await running.ask('watch the event loop')
+      await load(delaySeconds * 1000)
+      beyondIdle.push(await running.ask('event loop delay') - idle)
+      connections.forEach((connection) => connection.close())
+      await running.stop()
+    }
+    rows.push({ name, ...summary(beyondIdle) })
+  }
+  return rows
+}
