@@ -1,5 +1,6 @@
 /** The host's handlers: where they come from, and what becomes of one that fails. */
-import { HandlerFailed, InvalidConfiguration, TokenAuthError } from './errors.ts'
+import { HandlerFailed, InvalidConfiguration } from './errors.ts'
+import { hostError } from './host-error.ts'
 import type { Handlers } from '../types/handlers.ts'
 import type { ClaimsOf, UserOf } from '../types/registry.ts'
 import { checkSubclass, typeName } from './settings/check.ts'
@@ -42,20 +43,6 @@ export function collectHandlers (options: Readonly<Record<string, unknown>>): Pa
     handlers[name] = fromOption ? handler : handler.bind(authentication)
   }
   return handlers
-}
-
-/** Whether an error is of the host's own making and says itself that the client is at fault. */
-function isClientError (error: unknown): boolean {
-  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return false
-  return typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500
-}
-
-/**
- * What an error that a host's function threw becomes (contract, section 8): a refusal of ours stays one, an error with a
- * 4xx status of its own goes on as it is, and anything else becomes `HandlerFailed`, which hides its message from clients.
- */
-export function hostError (name: string, error: unknown): unknown {
-  return error instanceof TokenAuthError || isClientError(error) ? error : new HandlerFailed(name, { cause: error })
 }
 
 /** Calls a function of the host. @throws what {@link hostError} makes of what it threw */

@@ -2,11 +2,12 @@
 import { inspect } from 'node:util'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Guard, InjectedRouteHandler, RequiredScopes, UserRouteHandler } from '../types/instance.ts'
-import { callHost, hostError } from './authentication.ts'
+import { callHost } from './authentication.ts'
 import {
   InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
   MissingAuthorizationHeader, MissingAuthorizationQueryArg, type TokenAuthError
 } from './errors.ts'
+import { hostError } from './host-error.ts'
 import { describeGuard } from './openapi.ts'
 import type { Policy } from './policy.ts'
 import type { Refusal, RequestAuth } from './request-auth.ts'

@@ -142,7 +142,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   // A context of their own: hooks and options of these routes are nobody else's.
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await fastify.register(async (context) => {
-    for (const endpoint of endpoints) addEndpoint(context, instance, endpoint)
+    for (const endpoint of endpoints) addEndpoint(context, fastify, instance, endpoint)
   }, own)
 }
 

@@ -3,6 +3,7 @@
  * is decided here. What depends on a request is prepared so far that only the getters that are needed run.
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
+import { hostError } from './host-error.ts'
 import { fits, typeName } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
@@ -35,15 +36,6 @@ export interface Policy {
 
 const getterName = (name: KeySetting) => `get${name[0]!.toUpperCase()}${name.slice(1)}`
 
-/** Runs a computation of keys and says which handler failed where it does. */
-function failing<T> (name: KeySetting, compute: () => T): T {
-  try {
-    return compute()
-  } catch (cause) {
-    throw cause instanceof HandlerFailed ? cause : new HandlerFailed(getterName(name), { cause })
-  }
-}
-
 /** Prepares how a key that may be computed from the request becomes what signs or verifies. */
 function prepareKey<Made> (
   resolved: Resolved, namesOf: typeof verifyingNames, make: (settings: Settings, given: Record<string, unknown>) => Made, ready: Made | undefined
@@ -55,14 +47,18 @@ function prepareKey<Made> (
     for (const name of namesOf(settings.algorithm)) {
       const getter = getters.get(name)
       if (getter !== undefined) {
-        const use = (value: unknown) => failing(name, () => {
-          // Never an empty key, and never another one instead.
-          if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" was computed as something that is no key.`)
-          return make(settings, { [name]: value })
-        })
+        const use = (value: unknown) => {
+          try {
+            // Never an empty key, and never another one instead.
+            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" was computed as something that is no key.`)
+            return make(settings, { [name]: value })
+          } catch (cause) {
+            throw new HandlerFailed(getterName(name), { cause })
+          }
+        }
         const value = results.get(name, getter)
         if (!(value instanceof Promise)) return use(value)
-        return value.then(use, (cause: unknown) => failing(name, () => { throw cause }))
+        return value.then(use, (error: unknown) => { throw hostError(getterName(name), error) })
       }
       if (keys[name] !== undefined) break
     }

@@ -11,25 +11,26 @@ import ts from 'typescript'
 const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
+  'host-error': ['errors'],
   warnings: [],
   'request-serializer': [],
   openapi: [],
   testing: ['node:*'],
-  'settings/*': ['errors', '@sinclair/typebox', 'node:*'],
+  'settings/*': ['errors', 'host-error', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['errors', 'token/codec', 'node:*'],
   // What the host supplies.
-  authentication: ['errors', 'settings/*'],
+  authentication: ['errors', 'host-error', 'settings/*'],
   'custom-claims': ['errors', 'settings/*'],
   users: ['errors', 'settings/*', 'token/*', 'authentication'],
   responses: ['errors', 'authentication'],
   view: ['errors', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
-  policy: ['errors', 'settings/*', 'token/*'],
+  policy: ['errors', 'host-error', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
   issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
-  guards: ['errors', 'settings/*', 'token/*', 'authentication', 'openapi'],
+  guards: ['errors', 'host-error', 'settings/*', 'token/*', 'authentication', 'openapi', 'node:*'],
   'token-auth': ['errors', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
   'free-guards': ['errors', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.

@@ -80,8 +80,11 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
 const isOpen = ({ readsToken, preHandler = [] }: Endpoint) => readsToken !== true && preHandler.length === 0
 const asItIs = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
-/** Adds the routes of an endpoint to a context: what its handler throws is rendered like a refusal of a guard. */
-export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
+/**
+ * Adds the routes of an endpoint to a context of their own: what its handler throws is rendered like a refusal of a guard.
+ * @param host the context on which the plugin was registered: its error handler counts, also one that is set later
+ */
+export function addEndpoint (context: FastifyInstance, host: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
   const { urlPrefix, strictSlashes } = instance.settings
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
@@ -106,7 +109,8 @@ export function addEndpoint (context: FastifyInstance, instance: TokenAuth, endp
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
       onRequest: noStore,
       ...(endpoint.preHandler !== undefined && { preHandler: endpoint.preHandler }),
-      handler
+      handler,
+      errorHandler: (error, request, reply) => host.errorHandler(error, request, reply)
     })
   }
 }

@@ -1,5 +1,6 @@
 /** Settings that are computed from a request: at most once per request and instance, and only when something asks. */
 import { HandlerFailed, InvalidConfiguration } from '../errors.ts'
+import { hostError } from '../host-error.ts'
 import { allowedValues, fits, typeName } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
 import { keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
@@ -16,7 +17,7 @@ export class GetterResults {
     this.#request = request
   }
 
-  /** @throws what the getter threw as {HandlerFailed}, the first time and every time */
+  /** @throws what {@link hostError} makes of what the getter threw, the first time and every time */
   get (name: SettingName, getter: Getter): unknown {
     this.#results ??= new Map()
     let result = this.#results.get(name)
@@ -38,7 +39,7 @@ export class GetterResults {
     try {
       value = getter(this.#request)
     } catch (cause) {
-      throw new HandlerFailed(handler, { cause })
+      throw hostError(handler, cause)
     }
     // Keys may be promised, and are checked where they are used.
     if (isKey(name)) return value

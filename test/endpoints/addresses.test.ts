@@ -222,3 +222,18 @@ t.test('a refresh body is taken from the content types that the host parses', as
   const payload = `refresh_token=${String(stored.get(1))}`
   t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...form, ...headers }, payload })).statusCode, 200)
 })
+
+t.test('an error handler that the host sets after the registration gets what the endpoints cannot answer', async (t) => {
+  const app = await build(t, { authenticate: () => { throw new Error('the database is down') } })
+  app.setErrorHandler(async (error: Error, _request, reply) => {
+    t.equal(error.name, 'HandlerFailed')
+    t.match(error.cause, { message: 'the database is down' })
+    return reply.code(503).send({ mine: true })
+  })
+  const response = await login(app)
+  t.equal(response.statusCode, 503)
+  t.same(response.json(), { mine: true })
+  const nested = await build(t, { onRefusal: 'throw' })
+  nested.setErrorHandler(function (_error, _request, reply) { reply.code(418).send({ is: this === nested }) })
+  t.same((await nested.inject({ url: '/auth/me' })).json(), { is: true })
+})

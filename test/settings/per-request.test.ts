@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { Configuration, HandlerFailed, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, Configuration, HandlerFailed, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, ecPair, forge, headerOf, host, login, refreshStore, secret } from '../helper.ts'
 
 /** Counts the calls of a function by name. */
@@ -328,4 +328,15 @@ t.test('where a key comes later, a reader without a guard is told to wait, and m
     return request.tokenAuth.payload
   })
   t.match((await app.inject({ url: '/', headers: bearer(token) })).json(), { user_id: 1 })
+})
+
+t.test('a getter that refuses, since the header names a tenant that nobody knows, answers with its refusal and not with a 500', async (t) => {
+  const refuse = () => { throw new AuthenticationFailed('Unknown tenant.') }
+  for (const options of [{ getSecret: refuse }, { getSecret: async () => refuse() }, { getLeeway: refuse }]) {
+    const app = await build(t, options)
+    app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+    const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
+    t.equal(response.statusCode, 401)
+    t.same(response.json(), { reasons: 'Unknown tenant.', exception: 'AuthenticationFailed' })
+  }
 })
