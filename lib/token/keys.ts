@@ -3,7 +3,6 @@ import {
   createHash, createPrivateKey, createPublicKey, createSecretKey, KeyObject, X509Certificate
 } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { InvalidConfiguration } from '../errors.ts'
 import type { Algorithm, KeySetting } from '../settings/schema.ts'
 
@@ -24,9 +23,10 @@ const minimumModulus = 2048
 function readFile (name: KeySetting, path: string | URL): Buffer {
   try {
     return readFileSync(path)
-  } catch (cause) {
-    const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unreadable'
-    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { cause, finding: 'E08' })
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
+    // Without the original as cause: it quotes the path, which is the secret itself where somebody mixed up the two.
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
   }
 }
 
@@ -39,7 +39,7 @@ function load (name: KeySetting, given: unknown): Buffer | KeyObject {
     if (given.protocol !== 'file:') {
       throw new InvalidConfiguration(`"${name}" is a URL with "${given.protocol}"; only "file:" URLs are read. Nothing is ever fetched.`, { finding: 'E08' })
     }
-    return readFile(name, fileURLToPath(given))
+    return readFile(name, given)
   }
   if (typeof given === 'object' && given !== null && 'path' in given && typeof given.path === 'string') return readFile(name, given.path)
   throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a file: URL or { path }.`)
@@ -58,9 +58,8 @@ function parses (parse: () => unknown): boolean {
 function isDerKey (bytes: Buffer): boolean {
   // Every one of them is an ASN.1 SEQUENCE; nothing else is worth a try.
   if (bytes[0] !== 0x30 || bytes.length < 32) return false
-  return parses(() => createPublicKey({ key: bytes, format: 'der', type: 'spki' })) ||
-    parses(() => createPublicKey({ key: bytes, format: 'der', type: 'pkcs1' })) ||
-    parses(() => createPrivateKey({ key: bytes, format: 'der', type: 'pkcs8' })) ||
+  return (['spki', 'pkcs1'] as const).some((type) => parses(() => createPublicKey({ key: bytes, format: 'der', type }))) ||
+    (['pkcs8', 'pkcs1', 'sec1'] as const).some((type) => parses(() => createPrivateKey({ key: bytes, format: 'der', type }))) ||
     parses(() => new X509Certificate(bytes))
 }
 
@@ -75,18 +74,22 @@ function isJwk (text: string): boolean {
   }
 }
 
-/**
- * RFC 8725 section 2.1: whoever knows a public key could sign with it, if it were taken for a secret. So nothing that is
- * an asymmetric key in any of its usual spellings is.
- */
-function asymmetricForm (bytes: Buffer): string | undefined {
+function plainForm (bytes: Buffer): string | undefined {
   const text = bytes.toString('latin1')
   if (/-----BEGIN [A-Z0-9 ]+-----/.test(text)) return 'a PEM key or certificate'
   if (/^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-|sk-ecdsa-)/.test(text) || text.includes('---- BEGIN SSH2')) return 'an ssh key'
   if (isJwk(text)) return 'a JWK'
-  if (isDerKey(bytes)) return 'a DER key or certificate'
-  if (/^[A-Za-z0-9+/_=\s-]+$/.test(text) && isDerKey(Buffer.from(text.replace(/\s/g, ''), 'base64'))) return 'a base64 key or certificate'
-  return undefined
+  return isDerKey(bytes) ? 'a DER key or certificate' : undefined
+}
+
+/**
+ * RFC 8725 section 2.1: whoever knows a public key could sign with it, if it were taken for a secret. So nothing that is
+ * an asymmetric key in any of its usual spellings is. Environment variables often hold them in base64, PEM and all.
+ */
+function asymmetricForm (bytes: Buffer): string | undefined {
+  const text = bytes.toString('latin1')
+  const isBase64 = /^[A-Za-z0-9+/_=\s-]+$/.test(text)
+  return plainForm(bytes) ?? (isBase64 && plainForm(Buffer.from(text, 'base64')) !== undefined ? 'a base64 key or certificate' : undefined)
 }
 
 function fingerprint (algorithm: Algorithm, material: Buffer): string {
@@ -106,7 +109,7 @@ export function hmacKey (algorithm: Algorithm, name: KeySetting, given: unknown)
     }
     material = material.export()
   }
-  if (material.length === 0 || /^\s*$/.test(material.toString('latin1'))) {
+  if (material.toString().trim() === '') {
     throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${Number(algorithm.slice(2)) / 8} bytes.`, { finding: 'E01' })
   }
   const form = asymmetricForm(material)
