@@ -47,9 +47,11 @@ function findDots (token: string): [number, number] | undefined {
   return [first, second]
 }
 
-/** RFC 7515 section 4.1, RFC 8725 sections 3.1 and 3.11. Key hints (kid, jwk, jku, x5u, x5c) are never used, so they may be there. */
-function isHeaderAcceptable (header: Readonly<Record<string, unknown>>, algorithm: Algorithm): boolean {
-  if (!Object.hasOwn(header, 'alg') || header.alg !== algorithm) return false
+/**
+ * RFC 7515 section 4.1, RFC 8725 section 3.11. Key hints (kid, jwk, jku, x5u, x5c) are never used, so they may be there;
+ * `alg` was compared with the one algorithm before the signature was.
+ */
+function isHeaderAcceptable (header: Readonly<Record<string, unknown>>): boolean {
   if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'enc') || Object.hasOwn(header, 'b64')) return false
   if (Object.hasOwn(header, 'typ') && !(typeof header.typ === 'string' && header.typ.toUpperCase() === 'JWT')) return false
   // A nested token (RFC 7519 section 5.2) says nothing by itself.
@@ -91,7 +93,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     const { header, payload }: { header: Record<string, unknown>, payload: Record<string, unknown> } = verifySignature(token)
     const headerText = token.slice(0, first)
     if (headerText !== acceptableHeader) {
-      if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header, algorithm)) {
+      if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header)) {
         return new InvalidToken(undefined, { reason: 'the header is not acceptable' })
       }
       acceptableHeader = detached(headerText)

@@ -1,6 +1,6 @@
 /** Key material: loaded from what the user gave, checked, and handed on in the one form that the codec takes. */
 import {
-  createHash, createPrivateKey, createPublicKey, createSecretKey, KeyObject, X509Certificate
+  createHash, createPrivateKey, createPublicKey, KeyObject, X509Certificate
 } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { InvalidConfiguration } from '../errors.ts'
@@ -24,7 +24,7 @@ function readFile (name: KeySetting, path: string | URL): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
+    const { code } = error as NodeJS.ErrnoException
     // Without the original as cause: it quotes the path, which is the secret itself where somebody mixed up the two.
     throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
   }
@@ -116,12 +116,11 @@ export function hmacKey (algorithm: Algorithm, name: KeySetting, given: unknown)
   if (form !== undefined) {
     throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02' })
   }
-  createSecretKey(material)
   return { material, fingerprint: fingerprint(algorithm, material), short: material.length < Number(algorithm.slice(2)) / 8 }
 }
 
 function checkKind (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
-  const details = key.asymmetricKeyDetails ?? {}
+  const details = { ...key.asymmetricKeyDetails }
   const curve = curves[algorithm]
   if (curve !== undefined) {
     if (key.asymmetricKeyType !== 'ec' || details.namedCurve !== curve) {
