@@ -1,5 +1,5 @@
 /**
- * Runs the benchmarks: `node benchmarks/run.js [--quick] [--seed <number>]`. A full run writes results.json, README.md and
+ * Runs the benchmarks: `node benchmarks/run.js [--quick] [--seed <number>] [--replicates <number>]`. A full run writes results.json, README.md and
  * chart.svg; a quick one prints only. A run in which a bare route differs from itself is void and writes nothing.
  */
 import { parseArgs } from 'node:util'
@@ -10,7 +10,7 @@ import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' } } })
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
@@ -18,8 +18,8 @@ const settings = {
   seed,
   random: randomFrom(seed),
   ...(isQuick
-    ? { replicates: 1, windows: 3, requests: 1000, warmUp: 10_000, milliseconds: 5, boots: 2, delaySeconds: 0.5 }
-    : { replicates: 2, windows: 5, requests: 2000, warmUp: 10_000, milliseconds: 40, boots: 5, delaySeconds: 2 })
+    ? { replicates: 1, windows: 3, requests: 1000, milliseconds: 4, boots: 2, delaySeconds: 0.5 }
+    : { replicates: Number(values.replicates), windows: 5, requests: 1200, milliseconds: 20, boots: 5, delaySeconds: 1 })
 }
 
 console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)

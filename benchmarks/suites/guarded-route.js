@@ -12,29 +12,31 @@ const elsewhere = ['minimal hook, jsonwebtoken', 'minimal hook, jose', 'bare hon
 
 const loads = {
   'hot token': { tokens: () => manyTokens(1), servers: [...bare, ours, 'scoped', withoutMemory, ...others, cached], isQuick: true },
-  '1,000 tokens': { tokens: () => manyTokens(1000), servers: [...bare, ours, ...others, cached, ...elsewhere] },
+  '1,000 tokens': { tokens: () => manyTokens(1000), servers: [...bare, ours, ...others, cached] },
+  // A request to some of them takes a millisecond: shorter windows do.
+  '1,000 tokens, elsewhere': { tokens: () => manyTokens(1000), servers: [...bare, ours, ...elsewhere], part: 0.25 },
   '100,000 tokens': { tokens: () => manyTokens(100_000), servers: [...bare, ours, withoutMemory, ...others, cached] },
   'bad signature': { tokens: () => forgedTokens(1000), servers: [...bare, ours, ...others], status: 401, isQuick: true },
   expired: { tokens: () => expiredTokens(1000), servers: [...bare, ours, ...others], status: 401 },
   'no token': { tokens: () => [null], servers: [...bare, ours, ...others], status: 401, isQuick: true },
-  'hot token, ES256': { algorithm: 'ES256', tokens: () => manyTokens(1, 'ES256'), servers: [...bare, ours, '@fastify/jwt', cached] },
-  'hot token, PS256': { algorithm: 'PS256', tokens: () => manyTokens(1, 'PS256'), servers: [...bare, ours, '@fastify/jwt', cached] },
-  'hot token, RS256': { algorithm: 'RS256', tokens: () => manyTokens(1, 'RS256'), servers: [...bare, ours, '@fastify/jwt', cached] }
+  'hot token, ES256': { algorithm: 'ES256', tokens: () => manyTokens(1, 'ES256'), servers: [...bare, ours, '@fastify/jwt'] },
+  'hot token, PS256': { algorithm: 'PS256', tokens: () => manyTokens(1, 'PS256'), servers: [...bare, ours, '@fastify/jwt'] },
+  'hot token, RS256': { algorithm: 'RS256', tokens: () => manyTokens(1, 'RS256'), servers: [...bare, ours, '@fastify/jwt'] }
 }
 
 const hasGuard = (name) => !name.startsWith('bare')
 
 export async function guardedRoute (settings) {
   const results = []
-  for (const [title, { tokens, servers, status = 200, algorithm = 'HS256', isQuick = false }] of Object.entries(loads)) {
+  for (const [title, { tokens, servers, status = 200, algorithm = 'HS256', isQuick = false, part = 1 }] of Object.entries(loads)) {
     if (settings.isQuick && !isQuick) continue
     const requests = tokens().map((token) => getRequest(token))
     const subjects = servers.map((given) => {
       const { name, server = name, settings } = typeof given === 'string' ? { name: given } : given
-      return { name, server, options: { algorithm, keys: keysOf(algorithm), settings }, requests, status: hasGuard(name) ? status : 200 }
+      return { name, server, options: { algorithm, keys: keysOf(algorithm), settings }, requests, status: hasGuard(name) ? status : 200, remembers: name === ours || name === cached }
     })
     const chosen = settings.isQuick ? subjects.filter(({ name }) => ['bare', 'bare again', ours, '@fastify/jwt'].includes(name)) : subjects
-    results.push(await compare(title, chosen, settings))
+    results.push(await compare(title, chosen, { ...settings, requests: settings.requests * part }))
   }
   return results
 }
