@@ -1,8 +1,9 @@
 /** protect, scoped and injectUser, free-standing: they find the nearest instance of a route's context when a request comes. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteGenericInterface } from 'fastify'
 import type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequiredScopes, ScopedOptions, UserRouteHandler
 } from '../types/instance.ts'
+import type { InstanceName, UserOf } from '../types/registry.ts'
 import { InitializationFailure, InvalidConfiguration } from './errors.ts'
 import { checkFlag, checkRouteHandler, readRequirements } from './guards.ts'
 import { describeGuard, descriptionOf } from './openapi.ts'
@@ -99,13 +100,14 @@ export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & Insta
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
-export function injectUser<Route extends object> (
-  handler: UserRouteHandler<object, Route>, overrides: GuardOptions & InstanceChoice = {}
+export function injectUser<Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth'> (
+  handler: UserRouteHandler<UserOf<Name>, Route>, overrides: GuardOptions & InstanceChoice<Name> = {}
 ): InjectedRouteHandler<Route> {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
   checkRouteHandler(handler)
-  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler, options))
+  // The instance of this name gives users of this type: that is what its declaration says.
+  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
     let own: InjectedRouteHandler<Route>
     try {

@@ -31,8 +31,8 @@ function allow (auth: RequestAuth, reply: FastifyReply): void {
   if (auth.foundIn === 'query') reply.header('cache-control', 'no-store')
 }
 
-/** Makes the hook of one guard. @param scopes what it requires, where that is known beforehand */
-function hook (instance: TokenAuth, policy: Policy, check?: Check, scopes: readonly string[] = []): Guard {
+/** Makes the hook of one guard. @param scopeSets the scopes that are enough, where that is known beforehand; for its description */
+function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
   /** Resolved when the request may pass, rejected after it was answered: whoever waits for it cannot go on by mistake. */
   async function wait (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     let refusal: unknown
@@ -76,7 +76,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopes: reado
       done()
     }, (error: unknown) => refuse(auth, request, reply, error, done))
   }
-  describeGuard(guard, () => ({ instance, settings: policy.resolved.settings, scopes }))
+  describeGuard(guard, () => ({ instance, settings: policy.resolved.settings, scopeSets }))
   return guard
 }
 
@@ -153,21 +153,23 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
   }
 
   const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
+  const texts = fixed?.map(({ text }) => text) ?? []
+  const scopeSets = rules.requireAll || texts.length === 0 ? [texts] : texts.map((text) => [text])
   if (fixed !== undefined && destructureScopes === undefined) {
     const isPure = overrideScopeValidator === undefined && !policy.resolved.getters.has('scopesName')
     const decide = isPure ? rememberDecisions((auth) => areEnough(auth, fixed)) : (auth: RequestAuth) => areEnough(auth, fixed)
-    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)), fixed.map(({ text }) => text))
+    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)), scopeSets)
   }
   return hook(instance, policy, async (auth, request) => {
     let requirements = typeof scopes === 'function'
       ? computedRequirements('The function given to scoped()', await callHost('scopes', () => scopes(request)))
       : fixed!
     if (destructureScopes !== undefined) {
-      const texts = requirements.map(({ text }) => text)
-      requirements = computedRequirements('destructureScopes', await callHost('destructureScopes', () => destructureScopes(texts)))
+      const required = requirements.map(({ text }) => text)
+      requirements = computedRequirements('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
     }
     return conclude(auth, requirements, areEnough(auth, requirements))
-  }, fixed?.map(({ text }) => text))
+  }, scopeSets)
 }
 
 /** Whether a request carries no token of ours at all; a bad one is another matter. */
@@ -201,7 +203,7 @@ export function makeInjection<Route extends object> (
     if (reply.sent) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
-  describeGuard(injected, () => ({ instance, settings: policy?.resolved.settings ?? instance.settings, scopes: [], isOptional: true }))
+  describeGuard(injected, () => ({ instance, settings: policy?.resolved.settings ?? instance.settings, scopeSets: [[]], isOptional: true }))
   // Body, params and reply of the route are the handler's affair: they pass through untouched.
   return injected as InjectedRouteHandler<Route>
 }

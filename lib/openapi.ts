@@ -10,7 +10,8 @@ import type { TokenAuth } from './token-auth.ts'
 export interface GuardDescription {
   readonly instance: TokenAuth
   readonly settings: Settings
-  readonly scopes: readonly string[]
+  /** The sets of scopes of which one is enough; one empty set where none is required, or none is known. */
+  readonly scopeSets: readonly (readonly string[])[]
   /** Whether a request without a token passes too. */
   readonly isOptional?: boolean
 }
@@ -56,8 +57,8 @@ function inSwagger2 (scheme: object): object {
   return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
 }
 
-function requirementsOf ({ scopes, isOptional, settings }: GuardDescription): Requirement[] {
-  const ways: Requirement[] = Object.keys(schemesOf(settings)).map((name) => ({ [name]: scopes }))
+function requirementsOf ({ scopeSets, isOptional, settings }: GuardDescription): Requirement[] {
+  const ways: Requirement[] = Object.keys(schemesOf(settings)).flatMap((name) => scopeSets.map((scopes) => ({ [name]: scopes })))
   return isOptional === true ? [{}, ...ways] : ways
 }
 

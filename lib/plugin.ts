@@ -58,13 +58,11 @@ function readExtraVerifications ({ extraVerifications = [] }: Options) {
 
 /** @throws {AuthenticateNotImplemented} {RefreshTokenNotImplemented} for a handler that the settings need */
 function checkHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
-  if (!settings.authMode) return
-  if (handlers.authenticate === undefined) {
+  if (settings.authMode && handlers.authenticate === undefined) {
     throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.')
   }
-  if (!settings.refreshTokenEnabled) return
   const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
-  if (missing.length > 0) {
+  if (settings.refreshTokenEnabled && missing.length > 0) {
     const names = missing.map((name) => `"${name}"`).join(' and no ')
     throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host gives no ${names}. Give both handlers as options or as methods of the authentication class.`)
   }
@@ -91,7 +89,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth): void {
   const name = instance.settings.instanceName
   const existing: unknown = Reflect.get(fastify, name)
   if (Object.hasOwn(fastify, name) && existing instanceof TokenAuth) {
-    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName".`)
+    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.`)
   }
   const isOurs = existing instanceof TokenAuth
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {

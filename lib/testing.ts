@@ -3,9 +3,13 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../types/handlers.ts'
 import type { TokenAuthInstance } from '../types/instance.ts'
+import { InvalidConfiguration } from './errors.ts'
+import type { Settings } from './settings/schema.ts'
+
+const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
 
 /** What is wrong with a token; `valid`: nothing. */
-export type TokenState = 'valid' | 'expired' | 'notYetActive' | 'wrongSignature' | 'otherIssuer' | 'otherAudience'
+export type TokenState = typeof states[number]
 
 export interface TestTokenOptions {
   /** What is wrong with the token; default: `valid`, nothing. */
@@ -29,14 +33,28 @@ function claimsOf (state: TokenState, leeway: number): Payload {
   return state === 'otherAudience' ? { aud: 'https://other-audience.invalid' } : {}
 }
 
+/** A token that is not what its test asked for would let the test pass for nothing. @throws {InvalidConfiguration} */
+function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
+  const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
+  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}"; it has state, scopes, claims and request.`)
+  const { state = 'valid' } = options
+  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`)
+  if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
+    throw new InvalidConfiguration(`The state "${state}" would be accepted: the instance has no "${state === 'otherIssuer' ? 'claimIss' : 'claimAud'}".`)
+  }
+}
+
 /**
  * Makes an access token for a user of an instance, for the header, cookie or query string of a test's request.
- * `otherIssuer` and `otherAudience` are refused by instances that have a `claimIss` or `claimAud`.
+ * @param instance the instance: `app.tokenAuth`
+ * @throws {InvalidConfiguration} for options that it does not know, or a state that the instance would accept
  * @throws what `generateAccessToken` throws
  */
 export async function createTestToken<User extends object, Claims extends object> (
   instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
+  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration('createTestToken needs an instance, such as app.tokenAuth, and then a user.')
+  checkOptions(options, instance.settings)
   const { state = 'valid', scopes, claims, request } = options
   const token = await instance.generateAccessToken(user, {
     scopes,

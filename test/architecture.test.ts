@@ -15,7 +15,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   warnings: [],
   'request-serializer': [],
   openapi: [],
-  testing: ['node:*'],
+  testing: ['errors', 'node:*'],
   'settings/*': ['errors', 'host-error', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],

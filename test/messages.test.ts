@@ -316,7 +316,7 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
 t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
   const twice = await build(t)
   t.equal(await said(async () => await twice.register(tokenAuth, { secret, authMode: false })),
-    'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName".')
+    'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.')
   environment(t, 'production')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process.')

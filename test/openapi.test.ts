@@ -65,6 +65,7 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
   const document = await documented(t, {}, (app) => {
     app.get('/protect', { preHandler: app.tokenAuth.protect() }, answer)
     app.get('/scoped', { onRequest: [app.tokenAuth.scoped(['read', 'write:all'])] }, answer)
+    app.get('/any', { onRequest: app.tokenAuth.scoped(['a', 'b'], { requireAll: false }) }, answer)
     app.get('/computed', { onRequest: app.tokenAuth.scoped(() => 'read') }, answer)
     app.get('/free', { preHandler: [protect()] }, answer)
     app.get('/free-scoped', { preHandler: scoped('free:read') }, answer)
@@ -76,6 +77,7 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
   const expected: Record<string, unknown> = {
     '/protect': [{ tokenAuth: [] }],
     '/scoped': [{ tokenAuth: ['read', 'write:all'] }],
+    '/any': [{ tokenAuth: ['a'] }, { tokenAuth: ['b'] }],
     '/computed': [{ tokenAuth: [] }],
     '/free': [{ tokenAuth: [] }],
     '/free-scoped': [{ tokenAuth: ['free:read'] }],

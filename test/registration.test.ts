@@ -72,7 +72,7 @@ t.test('instanceName names both decorators, so that several instances live on on
   t.equal((await app.inject({ url: '/', headers: bearer(staff) })).statusCode, 401)
   const twice = await build(t)
   t.match(await refusal(t, { authMode: false }, twice),
-    { name: 'InvalidConfiguration', message: 'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName".' })
+    { name: 'InvalidConfiguration', message: 'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.' })
 })
 
 t.test('a nested context may have an instance of the same name, and siblings do not know each other', async (t) => {
@@ -120,7 +120,8 @@ t.test('both refresh handlers must be there where refresh tokens are enabled', a
   }
   t.equal(await refusal(t, refreshHandlers), undefined)
   t.equal(await refusal(t, { storeRefreshToken }), undefined, 'none is needed where they are not enabled')
-  t.equal(await refusal(t, { refreshTokenEnabled: true, authMode: false }), undefined)
+  t.match(await refusal(t, { refreshTokenEnabled: true, authMode: false }), { name: 'RefreshTokenNotImplemented' }, 'also where the endpoints are off')
+  t.equal(await refusal(t, { ...refreshHandlers, authMode: false }), undefined)
 })
 
 t.test('asymmetric algorithms need a public key, and a private key to issue', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createTestToken, type TestTokenOptions } from '../lib/testing.ts'
-import { bearer, build, keysFor, payloadOf } from './helper.ts'
+import { bearer, build, keysFor, mistyped, payloadOf } from './helper.ts'
 
 const user = { user_id: 1 }
 
@@ -49,4 +49,18 @@ t.test('where the secret is computed from a request, a test token is made for th
   const ofA = (await app.inject({ url: '/token', headers: { host: 'a' } })).payload
   t.equal((await app.inject({ url: '/', headers: { host: 'a', ...bearer(ofA) } })).statusCode, 200)
   t.equal((await app.inject({ url: '/', headers: { host: 'b', ...bearer(ofA) } })).statusCode, 401)
+})
+
+t.test('a test token that would not be what was asked for is not made', async (t) => {
+  const app = await build(t)
+  const wrong: [TestTokenOptions, RegExp][] = [
+    [mistyped({ state: 'foo' }), /one of valid, expired/], [mistyped({ scope: 'a' }), /no option "scope"/],
+    [{ state: 'otherIssuer' }, /no "claimIss"/], [{ state: 'otherAudience' }, /no "claimAud"/]
+  ]
+  for (const [options, message] of wrong) {
+    await t.rejects(createTestToken(app.tokenAuth, user, options), { name: 'InvalidConfiguration', message })
+  }
+  for (const instance of [app, undefined]) {
+    await t.rejects(createTestToken(mistyped<typeof app.tokenAuth>(instance), user), { name: 'InvalidConfiguration', message: /app\.tokenAuth/ })
+  }
 })

@@ -97,7 +97,7 @@ export function addEndpoint (context: FastifyInstance, host: FastifyInstance, in
         return await instance.refuse(request, reply, error, instance.enter(request, instance.policy))
       }
     }
-    if (endpoint.readsToken === true) describeGuard(handler, () => ({ instance, settings: instance.settings, scopes: [] }))
+    if (endpoint.readsToken === true) describeGuard(handler, () => ({ instance, settings: instance.settings, scopeSets: [[]] }))
     context.route({
       method: endpoint.method,
       url,
