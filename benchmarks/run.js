@@ -18,8 +18,8 @@ const settings = {
   seed,
   random: randomFrom(seed),
   ...(isQuick
-    ? { replicates: 1, windows: 3, requests: 1000, milliseconds: 4, boots: 2, delaySeconds: 0.5 }
-    : { replicates: Number(values.replicates), windows: 5, requests: 1200, milliseconds: 20, boots: 5, delaySeconds: 1 })
+    ? { replicates: 1, windows: 7, requests: 400, milliseconds: 4, boots: 2, delaySeconds: 0.5 }
+    : { replicates: Number(values.replicates), windows: 15, requests: 400, milliseconds: 20, boots: 5, delaySeconds: 1 })
 }
 
 console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)
