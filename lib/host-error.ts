@@ -8,7 +8,7 @@ function isClientError (error: unknown): boolean {
 }
 
 /**
- * What an error that a host's function threw becomes (contract, section 8): a refusal of ours stays one, an error with a
+ * What an error that a host's function threw becomes: a refusal of ours stays one, an error with a
  * 4xx status of its own goes on as it is, and anything else becomes `HandlerFailed`, which hides its message from clients.
  */
 export function hostError (name: string, error: unknown): unknown {

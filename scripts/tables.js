@@ -80,6 +80,6 @@ for (const [name, write] of Object.entries(tables)) {
 if (!process.argv.includes('--check')) {
   writeFileSync(readme, after)
 } else if (before !== after) {
-  console.error('The tables of README.md have drifted from the code. Run: npm run build && npm run tables')
+  console.error('The tables of README.md have drifted from the code. Run: npm run tables')
   process.exitCode = 1
 }
