@@ -58,6 +58,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
+    if (done !== undefined && typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters.')
     const auth = instance.enter(request, policy)
     if (done === undefined) return wait(auth, request, reply)
     let refusal: Refusal | Promise<Refusal>

@@ -124,7 +124,7 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
 export function documentGuards (fastify: FastifyInstance, instance: TokenAuth): void {
   fastify.addHook('onRoute', function (route: AnnotatedRoute) {
     if (!this.hasPlugin('@fastify/swagger')) return
-    const hooks = [route.onRequest, route.preParsing, route.preValidation, route.preHandler].flat()
+    const hooks = [route.onRequest, route.preValidation, route.preHandler].flat()
     const describe = (guard: object | undefined) => guard && descriptionOf(guard, this)
     const guards = hooks.map(describe).filter((description) => description?.instance === instance).filter((description) => description !== undefined)
     const handler = describe(route.handler)

@@ -62,7 +62,11 @@ function prepareKey<Made> (
       }
       if (keys[name] !== undefined) break
     }
-    return make(settings, keys)
+    try {
+      return make(settings, keys)
+    } catch (cause) {
+      throw getters.has('algorithm') ? new HandlerFailed('getAlgorithm', { cause }) : cause
+    }
   }
 }
 
@@ -101,7 +105,8 @@ export function preparePolicy (resolved: Resolved, issues: Issuing, computed: Co
 
 /** The options of a guard are an object, or left out. @throws {InvalidConfiguration} */
 export function readOptions<Options extends object> (options: Options): Options {
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return options
+  // Without a prototype: what somebody wrote into that of all objects is no option.
+  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return Object.assign(Object.create(null), options)
   throw new InvalidConfiguration(`The options of a guard must be an object of overrides; given: ${typeName(options)}.`)
 }
 

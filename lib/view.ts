@@ -67,11 +67,35 @@ function faultOf (entry: unknown): string | undefined {
   return ViewClass.prototype instanceof View ? undefined : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
 }
 
+/**
+ * A field of this class hides whatever else a subclass calls `guards`: an accessor, a method or a static field would be
+ * dropped without a word, and the routes be open.
+ * @throws {InvalidClassViews}
+ */
+function checkGuardsField (ViewClass: ClassView[1]): void {
+  for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
+    if (Object.hasOwn(level, 'guards') || Object.hasOwn(Reflect.get(level, 'prototype'), 'guards')) {
+      throw new InvalidClassViews(`The guards of the view ${ViewClass.name} must be a field of its objects: guards = { get: this.instance.protect() }.`)
+    }
+  }
+}
+
+/** Only a method that is not named is open. @throws {InvalidClassViews} */
+function checkGuards ({ guards }: View, name: string): void {
+  const isGuard = (guard: unknown) => typeof guard === 'function'
+  const isFit = (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
+  if (typeof guards !== 'object' || guards === null || !Object.values(guards).every(isFit)) {
+    throw new InvalidClassViews(`The guards of the view ${name} must be an object with a guard, or a list of guards, for each method that is named: guards = { get: this.instance.protect() }.`)
+  }
+}
+
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
   if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`)
   const [path, ViewClass] = entry as ClassView
+  checkGuardsField(ViewClass)
   const view = new ViewClass(context)
+  checkGuards(view, ViewClass.name)
   for (const method of Object.keys(view.guards)) {
     if (!viewMethods.some((name) => name === method && typeof view[name] === 'function')) {
       throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have. Add the method, or remove its guard.`)

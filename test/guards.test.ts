@@ -1,5 +1,5 @@
 import fastifyAuth from '@fastify/auth'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, preHandlerHookHandler, RouteShorthandOptions } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, preHandlerHookHandler, preParsingHookHandler, RouteShorthandOptions } from 'fastify'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -7,7 +7,7 @@ import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
 } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, listen, mistyped, now, otherSecret, secret } from './helper.ts'
+import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret } from './helper.ts'
 
 const valid = () => forge(claims({ scopes: ['a'] }))
 
@@ -594,4 +594,20 @@ t.test('an error of its own that exceptionResponse throws is answered as one, no
   const response = await app.inject({ url: '/' })
   t.equal(response.statusCode, 500)
   t.equal(response.headers['www-authenticate'], undefined)
+})
+
+t.test('a guard in the place of a preParsing hook, which gets other parameters, opens nothing', async (t) => {
+  const app = await build(t)
+  app.get('/', { preParsing: mistyped<preParsingHookHandler>(app.tokenAuth.protect()) }, async () => 'reached')
+  const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  t.equal(response.statusCode, 500)
+  t.match(response.json().message, /preHandler/)
+})
+
+t.test('an algorithm computed for a request that does not fit the key is a fault of the host, and says nothing of the key', async (t) => {
+  const app = await build(t, { ...keysFor('RS256'), authMode: false, getAlgorithm: () => 'HS256' })
+  app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+  const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  t.equal(response.statusCode, 500)
+  t.equal(response.json().message, 'The getAlgorithm handler failed.')
 })

@@ -113,3 +113,17 @@ t.test('what is remembered for one key is nothing to another', async (t) => {
     }
   }
 })
+
+t.test('what requests with the same token share cannot be changed, lists in it included', async (t) => {
+  const app = await build(t)
+  app.get('/', { preHandler: app.tokenAuth.scoped('user') }, async (request) => {
+    const shared: unknown = Reflect.get(request.tokenAuth, 'claims')
+    t.throws(() => Reflect.get(Object(shared), 'scopes').push('admin'), TypeError)
+    t.ok(Object.isFrozen(shared))
+    return 'ok'
+  })
+  app.get('/admin', { preHandler: app.tokenAuth.scoped('admin') }, async () => 'reached')
+  const headers = bearer(forge(claims({ scopes: ['user'], nested: [{ deep: {} }, null] })))
+  for (const url of ['/', '/']) t.equal((await app.inject({ url, headers })).statusCode, 200)
+  t.equal((await app.inject({ url: '/admin', headers })).statusCode, 403)
+})

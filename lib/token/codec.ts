@@ -72,6 +72,16 @@ function withoutStackTraces<T> (create: () => T): T {
   }
 }
 
+/** Freezes a payload, lists and objects in it included: requests share it, so that none may change what another sees. */
+function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
+  const containers: object[] = [payload]
+  for (const container of containers) {
+    Object.freeze(container)
+    for (const member of Object.values(container)) if (typeof member === 'object' && member !== null) containers.push(member)
+  }
+  return payload
+}
+
 /** A copy of a token on its own: a part of a string keeps all of it in memory, here a whole Cookie header. */
 const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
 
@@ -112,7 +122,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
       if (cache === undefined || outcome instanceof InvalidToken || !cache.admits(token)) return outcome
-      const entry = { token: detached(token), payload: outcome.payload, isRemembered: true }
+      const entry = { token: detached(token), payload: frozen(outcome.payload), isRemembered: true }
       cache.set(entry)
       return entry
     } catch {

@@ -152,3 +152,19 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
   const app = await build(t, { pathToRetrieveUser: '/who', classViews: [['/me', Fine]] })
   t.equal((await app.inject('/auth/me')).body, 'fine')
 })
+
+t.test('guards of a view that would be dropped without a word are refused at registration', async (t) => {
+  const open = async () => 'reached'
+  class Accessor extends View { override async get () { return open() } }
+  Object.defineProperty(Accessor.prototype, 'guards', { get (this: View) { return { get: this.instance.protect() } } })
+  class Static extends View { static guards = {}; override async get () { return open() } }
+  class Inherited extends Static {}
+  const withGuards = (guards: unknown) => class Given extends View {
+    override guards = mistyped<View['guards']>(guards)
+    override async get () { return open() }
+  }
+  const views = [Accessor, Static, Inherited, ...[{ get: undefined }, { get: [] }, { get: [1] }, { get: true }, null, 1].map(withGuards)]
+  for (const view of views) {
+    await t.rejects(build(t, { classViews: [['/v', view]] }), { name: 'InvalidClassViews', message: /guards of the view/ })
+  }
+})
