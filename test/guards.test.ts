@@ -605,7 +605,7 @@ t.test('a guard in the place of a preParsing hook, which gets other parameters, 
 })
 
 t.test('an algorithm computed for a request that does not fit the key is a fault of the host, and says nothing of the key', async (t) => {
-  const app = await build(t, { ...keysFor('RS256'), authMode: false, getAlgorithm: () => 'HS256' })
+  const app = await build(t, { ...keysFor('RS256'), secret: undefined, authMode: false, getAlgorithm: () => 'HS256' })
   app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
   const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
   t.equal(response.statusCode, 500)

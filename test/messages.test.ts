@@ -40,7 +40,7 @@ const inClass = (members: object) => ({
 
 class Ping extends View { override get () { return 'pong' } }
 class Silent extends View {}
-class Misguarded extends Ping { override readonly guards = { post: [] } }
+class Misguarded extends Ping { override readonly guards = { post: this.instance.protect() } }
 class Wrong extends Authentication { constructor () { super(); Reflect.set(this, 'retrieveUser', 'x') } }
 
 const [setup, verify] = [() => 1, () => true]
