@@ -274,9 +274,9 @@ class Ping extends View { override get () { return 'pong' } }
 t.test('class views are pairs of a path and a view class', async (t) => {
   const app = await build(t, { classViews: [['/ping', Ping]] })
   t.equal((await app.inject('/auth/ping')).body, 'pong')
-  class Unguarded extends View { override readonly guards = { post: [] } }
-  class Guarded extends Ping { override readonly guards = { post: [] } }
-  class Empty extends View { override readonly guards = { get: [] } }
+  class Unguarded extends View { override readonly guards = { post: this.instance.protect() } }
+  class Guarded extends Ping { override readonly guards = { post: this.instance.protect() } }
+  class Empty extends View { override readonly guards = { get: this.instance.protect() } }
   const refused: [unknown, RegExp][] = [
     [null, /given: null\.$/],
     [{ '/ping': Ping }, /given: an object\.$/],
