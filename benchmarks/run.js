@@ -1,6 +1,7 @@
 /**
- * Runs the benchmarks: `node benchmarks/run.js [--quick] [--seed <number>] [--replicates <number>]`. A full run writes results.json, README.md and
- * chart.svg; a quick one prints only. A run in which a bare route differs from itself is void and writes nothing.
+ * Runs the benchmarks: `node benchmarks/run.js [--quick] [--only <title>] [--seed <number>] [--replicates <number>]`. A
+ * full run writes results.json, README.md and chart.svg; a quick one, and one of a single comparison of guarded routes
+ * (`--only "bad signature"`), print only. A run in which a bare route differs from itself is void and writes nothing.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -10,7 +11,7 @@ import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
@@ -23,6 +24,11 @@ const settings = {
 }
 
 console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)
+
+if (values.only !== undefined) {
+  await guardedRoute(settings, (title) => title === values.only)
+  process.exit()
+}
 
 const start = Date.now()
 const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)

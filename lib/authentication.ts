@@ -1,9 +1,9 @@
-/** The host's handlers: where they come from, and what becomes of one that fails. */
-import { HandlerFailed, InvalidConfiguration } from './errors.ts'
-import { hostError } from './host-error.ts'
+/** The host's handlers: where they come from. */
+import { InvalidConfiguration } from './errors.ts'
+import { typeName } from './host.ts'
 import type { Handlers } from '../types/handlers.ts'
 import type { ClaimsOf, UserOf } from '../types/registry.ts'
-import { checkSubclass, typeName } from './settings/check.ts'
+import { checkSubclass } from './settings/check.ts'
 
 /** The handlers of a host as methods: of the instance `tokenAuth`, unless another user is named (`Authentication<Employee>`). */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> extends Handlers<User, Claims> {}
@@ -43,27 +43,4 @@ export function collectHandlers (options: Readonly<Record<string, unknown>>): Pa
     handlers[name] = fromOption ? handler : handler.bind(authentication)
   }
   return handlers
-}
-
-/** Calls a function of the host. @throws what {@link hostError} makes of what it threw */
-export async function callHost<T> (name: string, call: () => T): Promise<Awaited<T>> {
-  try {
-    return await call()
-  } catch (error) {
-    throw hostError(name, error)
-  }
-}
-
-/** As {@link callHost}, for what is there at once: a property of a host's object may be computed, and fail. */
-export function readHost<T> (name: string, read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    throw hostError(name, error)
-  }
-}
-
-/** A function of the host gave something that it must not give. */
-export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
-  return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
 }

@@ -1,7 +1,7 @@
 /** Custom claims as the host gives them: objects, or classes that are instantiated once. */
 import type { CustomClaim } from '../types/handlers.ts'
 import { InvalidCustomClaim } from './errors.ts'
-import { typeName } from './settings/check.ts'
+import { typeName } from './host.ts'
 import type { Settings } from './settings/schema.ts'
 
 const reserved = ['exp', 'nbf', 'iat', 'iss', 'aud', '__proto__']

@@ -5,11 +5,11 @@ import type {
 } from '../types/instance.ts'
 import type { InstanceName, UserOf } from '../types/registry.ts'
 import { InitializationFailure, InvalidConfiguration } from './errors.ts'
+import { typeName } from './host.ts'
 import { checkFlag, checkRouteHandler, readRequirements } from './guards.ts'
 import { describeGuard, descriptionOf } from './openapi.ts'
 import { prepareRedirect, readOptions } from './policy.ts'
 import { Responses, sendError } from './responses.ts'
-import { typeName } from './settings/check.ts'
 import { checkOverrides } from './settings/configuration.ts'
 import { TokenAuth } from './token-auth.ts'
 

@@ -2,16 +2,14 @@
 import { inspect } from 'node:util'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Guard, InjectedRouteHandler, RequiredScopes, UserRouteHandler } from '../types/instance.ts'
-import { callHost } from './authentication.ts'
 import {
   InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
   MissingAuthorizationHeader, MissingAuthorizationQueryArg, type TokenAuthError
 } from './errors.ts'
-import { hostError } from './host-error.ts'
+import { callHost, hostError, isAnswered, typeName } from './host.ts'
 import { describeGuard } from './openapi.ts'
 import type { Policy } from './policy.ts'
 import type { Refusal, RequestAuth } from './request-auth.ts'
-import { typeName } from './settings/check.ts'
 import { areScopesEnough, parseRequirements, type Requirement } from './token/scopes.ts'
 import type { TokenAuth } from './token-auth.ts'
 
@@ -200,8 +198,7 @@ export function makeInjection<Route extends object> (
     } catch (error) {
       return await instance.refuse(request, reply, error, auth)
     }
-    // The host answered meanwhile, by its `handlerTimeout` say: the route is over.
-    if (reply.sent) return reply
+    if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
   describeGuard(injected, () => ({ instance, settings: policy?.resolved.settings ?? instance.settings, scopeSets: [[]], isOptional: true }))

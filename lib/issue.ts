@@ -1,10 +1,10 @@
 /** How an access token comes to be: user -> payload -> handlers -> checks -> signature. */
 import type { CustomClaim, Handlers, Payload } from '../types/handlers.ts'
-import { callHost, readHost, wrongResult, type HostHandlers } from './authentication.ts'
+import type { HostHandlers } from './authentication.ts'
 import { HandlerFailed, TokenTooLarge } from './errors.ts'
-import { secondsNow } from './request-auth.ts'
+import { callHost, readHost, wrongResult } from './host.ts'
 import type { Settings } from './settings/schema.ts'
-import { checkFinished, registeredClaims } from './token/claims.ts'
+import { checkFinished, registeredClaims, secondsNow } from './token/claims.ts'
 import { maximumTokenLength, type Signer } from './token/codec.ts'
 import { userIdOf } from './users.ts'
 
@@ -57,7 +57,7 @@ export async function issueAccessToken (user: unknown, handler: string, issuing:
   // Where no handler had a hand in it, the payload is JSON as it is.
   if (customClaims.length > 0 || issuing.extendPayload.length > 0) payload = asJson(payload)
   checkFinished(payload, userId, settings, required)
-  const token = issuing.signer(payload)
+  const token = await issuing.signer(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
   }

@@ -3,8 +3,8 @@
  * is decided here. What depends on a request is prepared so far that only the getters that are needed run.
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
-import { hostError } from './host-error.ts'
-import { fits, typeName } from './settings/check.ts'
+import { hostError, typeName } from './host.ts'
+import { fits } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
 import { redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'

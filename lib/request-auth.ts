@@ -6,14 +6,11 @@ import { InitializationFailure, InvalidToken, TokenAuthError } from './errors.ts
 import type { Policy } from './policy.ts'
 import { GetterResults } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
-import { checkClaims, checkCustom, copyPayload } from './token/claims.ts'
 import type { VerifiedToken, Verifier } from './token/codec.ts'
 import { extractToken, type FoundToken, type TokenSource } from './token/extract.ts'
 import { readScopes } from './token/scopes.ts'
+import { ownPayload, verifyToken, type ValidToken } from './token/verify.ts'
 import type { TokenAuth } from './token-auth.ts'
-
-/** The time as tokens write it: seconds since 1970, with fractions. */
-export const secondsNow = () => Date.now() / 1000
 
 /** Null: the token is valid. */
 export type Refusal = TokenAuthError | null
@@ -29,7 +26,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   readonly #settings: Readonly<Settings>
   /** Undefined until something asks; then the refusal, null for none, or what is being found out. */
   #refusal: Refusal | Promise<Refusal> | undefined
-  #verified: VerifiedToken | undefined
+  #valid: ValidToken | undefined
   #source: TokenSource | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
@@ -89,32 +86,17 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     const found = extractToken(this.#request.raw, this.#settings)
     if (found instanceof TokenAuthError) throw this.#explain(found, undefined)
     const verifier = await this.policy.verifier(this.#settings, this.results)
-    const verified = verifier(found.token)
-    if (verified instanceof InvalidToken) throw this.#explain(verified, found)
-    const payload = copyPayload(verified.payload)
-    const { customClaims, extraVerifications } = this.tokenAuth
-    const refusal = checkClaims(verified.payload, this.#settings, secondsNow(), false) ?? checkCustom(payload, customClaims, extraVerifications)
-    if (refusal !== undefined) throw this.#explain(refusal, found)
-    return { payload, userId: verified.payload[this.#settings.userId] as UserId }
+    const valid = verifyToken(found.token, verifier, this.#settings, this.tokenAuth, false)
+    if (valid instanceof InvalidToken) throw this.#explain(valid, found)
+    return { payload: ownPayload(valid), userId: valid.verified.payload[this.#settings.userId] as UserId }
   }
 
   #check (found: FoundToken, verifier: Verifier): Refusal {
-    const verified = verifier(found.token)
-    if (verified instanceof InvalidToken) return this.#explain(verified, found)
-    const refusal = checkClaims(verified.payload, this.#settings, secondsNow()) ?? this.#checkCustom(verified)
-    if (refusal !== undefined) return this.#explain(refusal, found)
-    this.#verified = verified
+    const valid = verifyToken(found.token, verifier, this.#settings, this.tokenAuth)
+    if (valid instanceof InvalidToken) return this.#explain(valid, found)
+    this.#valid = valid
     this.#source = found.source
     return null
-  }
-
-  #checkCustom (verified: VerifiedToken): InvalidToken | undefined {
-    const { customClaims, extraVerifications } = this.tokenAuth
-    if (customClaims.length === 0 && extraVerifications.length === 0) return undefined
-    this.#payload = copyPayload(verified.payload)
-    const refusal = checkCustom(this.#payload, customClaims, extraVerifications)
-    if (refusal !== undefined) this.#payload = undefined
-    return refusal
   }
 
   #explain (refusal: TokenAuthError, found: FoundToken | undefined): TokenAuthError {
@@ -127,18 +109,17 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
 
   /** The verified payload as the signature covers it; for this library only, which never changes it. */
   get claims (): VerifiedToken['payload'] | null {
-    return this.#isValid() ? this.#verified!.payload : null
+    return this.#isValid() ? this.#valid!.verified.payload : null
   }
 
   /** As {@link claims}, where other requests with the same token get the same object: what follows from it can be kept. */
   get remembered (): VerifiedToken | null {
-    return this.#isValid() && this.#verified!.isRemembered ? this.#verified! : null
+    return this.#isValid() && this.#valid!.verified.isRemembered ? this.#valid!.verified : null
   }
 
   get payload (): Payload | null {
-    const claims = this.claims
-    if (claims === null) return null
-    this.#payload ??= copyPayload(claims)
+    if (!this.#isValid()) return null
+    this.#payload ??= ownPayload(this.#valid!)
     return this.#payload
   }
 
@@ -155,7 +136,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   }
 
   get token (): string | null {
-    return this.#isValid() ? this.#verified!.token : null
+    return this.#isValid() ? this.#valid!.verified.token : null
   }
 
   get source (): TokenSource | null {

@@ -1,8 +1,8 @@
 /** What the endpoints and guards answer: bodies, the hooks that extend them, cookies, and how an error is rendered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../types/handlers.ts'
-import { callHost, readHost, wrongResult } from './authentication.ts'
 import { TokenAuthError } from './errors.ts'
+import { callHost, readHost, wrongResult } from './host.ts'
 
 /** The fields that a hook adds to a response. */
 export type Extension = MaybePromise<object | undefined | void>

@@ -5,20 +5,21 @@ import type {
   Guard, GuardOptions, InjectedRouteHandler, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
 import type { AllSettings } from '../types/settings.ts'
-import { callHost, wrongResult, type HostHandlers } from './authentication.ts'
+import type { HostHandlers } from './authentication.ts'
 import { readCustomClaims } from './custom-claims.ts'
 import { HandlerFailed, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
+import { callHost, wrongResult } from './host.ts'
 import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
 import { issueAccessToken } from './issue.ts'
 import { preparePolicy, readOptions, type Policy, type RedirectOptions } from './policy.ts'
-import { RequestAuth, secondsNow } from './request-auth.ts'
+import { RequestAuth } from './request-auth.ts'
 import { sendError, type Responses } from './responses.ts'
 import { overrideSettings, type Resolved } from './settings/configuration.ts'
 import { GetterResults } from './settings/per-request.ts'
 import { tokenSettings, type Settings } from './settings/schema.ts'
-import { checkClaims, checkCustom, copyPayload } from './token/claims.ts'
 import { ComputedKeys } from './token/keyring.ts'
 import { makeRefreshToken } from './token/refresh.ts'
+import { ownPayload, verifyToken } from './token/verify.ts'
 import { checkUser, userIdOf } from './users.ts'
 
 /** Where a request keeps what instances know of it: a list, because most often there is one. Reserved by the plugin. */
@@ -179,12 +180,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
       throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request.')
     }
     if (typeof token !== 'string') throw new InvalidToken()
-    const verified = made(token)
-    if (verified instanceof InvalidToken) throw verified
-    const payload = copyPayload(verified.payload)
-    const refusal = checkClaims(verified.payload, this.settings, secondsNow()) ?? checkCustom(payload, this.customClaims, this.extraVerifications)
-    if (refusal !== undefined) throw refusal
-    return payload
+    const valid = verifyToken(token, made, this.settings, this)
+    if (valid instanceof InvalidToken) throw valid
+    return ownPayload(valid)
   }
 
   isAuthenticated (request: FastifyRequest): boolean { return this.of(request).claims !== null }

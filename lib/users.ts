@@ -1,7 +1,6 @@
 /** User objects: a mapping with the user id, or an object that has one and says by `toDict()` (or `toJSON()`) what it shows. */
-import { callHost, readHost } from './authentication.ts'
 import { InvalidUserObject } from './errors.ts'
-import { typeName } from './settings/check.ts'
+import { callHost, readHost, typeName } from './host.ts'
 import { isUserId } from './token/claims.ts'
 import type { UserId } from '../types/handlers.ts'
 

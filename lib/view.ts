@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../types/instance.ts'
 import type { ClassView } from '../types/options.ts'
 import { InvalidClassViews } from './errors.ts'
+import { typeName } from './host.ts'
 import type { Responses } from './responses.ts'
-import { typeName } from './settings/check.ts'
 import type { Settings } from './settings/schema.ts'
 
 export const viewMethods = ['get', 'post', 'put', 'patch', 'delete', 'options'] as const

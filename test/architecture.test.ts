@@ -11,34 +11,34 @@ import ts from 'typescript'
 const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
-  'host-error': ['errors'],
+  host: ['errors'],
   warnings: [],
   'request-serializer': [],
   openapi: [],
   testing: ['errors', 'node:*'],
-  'settings/*': ['errors', 'host-error', '@sinclair/typebox', 'node:*'],
+  'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['errors', 'token/codec', 'node:*'],
   // What the host supplies.
-  authentication: ['errors', 'host-error', 'settings/*'],
-  'custom-claims': ['errors', 'settings/*'],
-  users: ['errors', 'settings/*', 'token/*', 'authentication'],
-  responses: ['errors', 'authentication'],
-  view: ['errors', 'settings/*'],
+  authentication: ['errors', 'host', 'settings/*'],
+  'custom-claims': ['errors', 'host'],
+  users: ['errors', 'host', 'token/*'],
+  responses: ['errors', 'host'],
+  view: ['errors', 'host'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
-  policy: ['errors', 'host-error', 'settings/*', 'token/*'],
+  policy: ['errors', 'host', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
-  issue: ['errors', 'token/*', 'authentication', 'users', 'request-auth'],
-  guards: ['errors', 'host-error', 'settings/*', 'token/*', 'authentication', 'openapi', 'node:*'],
-  'token-auth': ['errors', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
-  'free-guards': ['errors', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
+  issue: ['errors', 'host', 'token/*', 'users'],
+  guards: ['errors', 'host', 'token/*', 'openapi', 'node:*'],
+  'token-auth': ['errors', 'host', 'settings/*', 'token/*', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
+  'free-guards': ['errors', 'host', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
   cookies: ['errors'],
-  'endpoints/*': ['errors', 'token/*', 'authentication', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
+  'endpoints/*': ['errors', 'host', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
-    'errors', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
+    'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']

@@ -1,9 +1,9 @@
 /** POST {prefix}: issues an access token, and a refresh token where they are enabled (specification, Endpoints, rules 1 and 2). */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { callHost } from '../authentication.ts'
 import { setCookies, tokenCookies } from '../cookies.ts'
 import { AuthenticationFailed, InvalidUserObject } from '../errors.ts'
+import { callHost, isAnswered } from '../host.ts'
 import { extendBody, isReplaced } from '../responses.ts'
 import type { TokenAuth } from '../token-auth.ts'
 import { userIdOf } from '../users.ts'
@@ -38,11 +38,11 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
     ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
   }, 'extendAuthenticate', () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 
-  // The host answered meanwhile, by its `handlerTimeout` say: what nobody gets is not stored.
-  if (reply.sent) return reply
+  // What nobody gets is not stored.
+  if (isAnswered(request, reply)) return reply
   // Stored when nothing else can fail, and before anything is answered: no token is half issued.
   if (refreshToken !== undefined) await instance.storeRefreshToken(request, user, refreshToken)
-  setCookies(reply, cookies, settings)
+  if (!isAnswered(request, reply)) setCookies(reply, cookies, settings)
   return body
 }
 

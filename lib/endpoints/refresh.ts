@@ -1,9 +1,9 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { callHost, wrongResult } from '../authentication.ts'
 import { setCookies, tokenCookies } from '../cookies.ts'
 import { AuthenticationFailed, MissingRefreshToken, TokenAuthError } from '../errors.ts'
+import { callHost, isAnswered, wrongResult } from '../host.ts'
 import type { RequestAuth } from '../request-auth.ts'
 import { extendBody } from '../responses.ts'
 import { extractRefreshToken } from '../token/extract.ts'
@@ -51,7 +51,7 @@ async function refresh (instance: TokenAuth, request: FastifyRequest, reply: Fas
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
   const body = await extendBody({ [settings.accessTokenName]: accessToken }, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
-  setCookies(reply, cookies, settings)
+  if (!isAnswered(request, reply)) setCookies(reply, cookies, settings)
   return body
 }
 

@@ -2,6 +2,7 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
+import { isAnswered } from '../host.ts'
 import { describeGuard } from '../openapi.ts'
 import type { TokenAuth } from '../token-auth.ts'
 
@@ -93,7 +94,7 @@ export function addEndpoint (context: FastifyInstance, host: FastifyInstance, in
       try {
         return await endpoint.handler(request, reply)
       } catch (error) {
-        if (reply.sent) return reply
+        if (isAnswered(request, reply)) return reply
         return await instance.refuse(request, reply, error, instance.enter(request, instance.policy))
       }
     }

@@ -3,6 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
+import { typeName } from '../host.ts'
 import { settingsSchema, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
@@ -38,15 +39,6 @@ function allowed (schema: TSchema): string {
 /** What a setting may be, in words; for error messages and the README's table. */
 export function allowedValues (name: SettingName): string {
   return allowed(schemas[name]!)
-}
-
-/** Names the type of a value that must not be printed. */
-export function typeName (value: unknown): string {
-  if (value === null) return 'null'
-  if (Array.isArray(value)) return 'an array'
-  if (value instanceof Promise) return 'a promise'
-  if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
-  return `a ${typeof value}`
 }
 
 /** Describes the value that a setting was given; never key material. */

@@ -1,8 +1,9 @@
 /** Where the value of a setting comes from: default < application < configuration class < option; getters and overrides on top. */
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
+import { typeName } from '../host.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkSubclass, checkTogether, given, typeName } from './check.ts'
+import { checkSetting, checkSubclass, checkTogether, given } from './check.ts'
 import {
   keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'

@@ -1,7 +1,7 @@
 /** Settings that are computed from a request: at most once per request and instance, and only when something asks. */
 import { HandlerFailed, InvalidConfiguration } from '../errors.ts'
-import { hostError } from '../host-error.ts'
-import { allowedValues, fits, typeName } from './check.ts'
+import { hostError, typeName } from '../host.ts'
+import { allowedValues, fits } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
 import { keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
 

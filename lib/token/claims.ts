@@ -5,6 +5,9 @@ import type { CustomClaim, ExtraVerification, Payload, UserId } from '../../type
 
 type Claims = Readonly<Record<string, unknown>>
 
+/** The time as tokens write it: seconds since 1970, with fractions. */
+export const secondsNow = () => Date.now() / 1000
+
 /** Seconds: what a Date can hold (ECMA-262 section 21.4.1.1). Beyond it an expiry is no date, and formatting it throws. */
 const maximumDate = 8_640_000_000_000
 

@@ -1,13 +1,16 @@
 /**
- * The fast-jwt signer and verifier of one key. fast-jwt decides whether a signature is right; everything that it lets
- * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
+ * The signer and the verifier of one key. fast-jwt decides whether a token is accepted; everything that it lets pass and
+ * RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
  */
 import { isUtf8 } from 'node:buffer'
+import { constants, createHmac, createPrivateKey, createSecretKey, sign as signInPool, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
 import type { Algorithm } from '../settings/schema.ts'
+import type { MaybePromise } from '../../types/handlers.ts'
 import { TokenCache } from './cache.ts'
-import type { Key } from './keys.ts'
+import { isHmac, type Key } from './keys.ts'
 
 /** The longest token that is looked at. Longer ones cost time before they can be refused. */
 export const maximumTokenLength = 8192
@@ -23,8 +26,10 @@ export interface VerifiedToken {
 /** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
 export type Verifier = (token: string) => VerifiedToken | InvalidToken
 
-/** Signs a payload, which is copied as JSON. @throws TypeError where the payload has no JSON form */
-export type Signer = (payload: Record<string, unknown>) => string
+/** Signs a payload, which is copied as JSON; a promise for RS and PS. @throws TypeError where the payload has no JSON form */
+export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
+
+const badSignature = () => new InvalidToken(undefined, { reason: 'the signature, algorithm or form is wrong' })
 
 const alphabet = /^[\w-]+$/
 /** RFC 4648 section 3.5: the last character of a segment, by its length modulo 4, when the bits to spare are zero. */
@@ -85,6 +90,22 @@ function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
 /** A copy of a token on its own: a part of a string keeps all of it in memory, here a whole Cookie header. */
 const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
 
+const hashOf = (algorithm: Algorithm) => `sha${algorithm.slice(2)}`
+
+/** Says, for canonical tokens, whether the signature is the HMAC of what it signs, in a time that does not depend on where it differs. */
+function hmacCheck (algorithm: Algorithm, key: Key): (token: string, second: number) => boolean {
+  const secret = createSecretKey(key.material)
+  const hash = hashOf(algorithm)
+  return (token, second) => {
+    const expected = createHmac(hash, secret).update(token.slice(0, second)).digest()
+    const signature = Buffer.from(token.slice(second + 1), 'base64url')
+    return signature.length === expected.length && timingSafeEqual(signature, expected)
+  }
+}
+
+/** After a bad token, so many others in a row must be good before a bad one is no longer expected. */
+const waryFor = 100
+
 function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Verifier {
   const verifySignature = createVerifier({
     // Exactly one name in a list: anything else means "whatever this key allows" to fast-jwt.
@@ -96,6 +117,12 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     ignoreNotBefore: true
   })
   const cache = cacheSize > 0 ? new TokenCache<VerifiedToken>(cacheSize) : undefined
+  const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
+  /**
+   * While it is not zero, bad tokens are expected: then the HMAC alone is looked at first, because what fast-jwt throws
+   * for a wrong one costs several times more. It can only refuse; what it lets pass, fast-jwt is asked all the same.
+   */
+  let wary = 0
   /** Headers of issuers hardly ever differ: the last one found acceptable is not looked at again. */
   let acceptableHeader = ''
 
@@ -119,6 +146,13 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     if (remembered !== undefined) return remembered
     const dots = findDots(token)
     if (dots === undefined) return new InvalidToken(undefined, { reason: 'it is not three segments of base64url, or too long' })
+    if (wary > 0 && isSigned !== undefined) {
+      if (!isSigned(token, dots[1])) {
+        wary = waryFor
+        return badSignature()
+      }
+      wary--
+    }
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
       if (cache === undefined || outcome instanceof InvalidToken || !cache.admits(token)) return outcome
@@ -127,12 +161,35 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
       return entry
     } catch {
       // By exclusion: whatever fast-jwt throws, this token is not acceptable.
-      return new InvalidToken(undefined, { reason: 'the signature, algorithm or form is wrong' })
+      wary = waryFor
+      return badSignature()
     }
   }
 }
 
+const encoded = (content: object) => Buffer.from(JSON.stringify(content)).toString('base64url')
+
+/**
+ * A signature of RSA takes a millisecond, in which nobody else is served. fast-jwt can only compute it on the spot;
+ * Node.js can in its thread pool. Header and payload are, to the byte, those of fast-jwt: a test holds one against the other.
+ */
+function buildPooledSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
+  const privateKey = createPrivateKey(key.material)
+  // RFC 7518 section 3.5: the salt of PS is as long as the hash.
+  const options = algorithm.startsWith('PS')
+    ? { key: privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
+    : { key: privateKey, padding: constants.RSA_PKCS1_PADDING }
+  const header = encoded({ alg: algorithm, typ: 'JWT' })
+  const sign = promisify(signInPool)
+  return async (payload) => {
+    const input = `${header}.${encoded(issuedAt ? payload : { ...payload, iat: undefined })}`
+    const signature = await sign(hashOf(algorithm), Buffer.from(input), options)
+    return `${input}.${signature.toString('base64url')}`
+  }
+}
+
 function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
+  if (!isHmac(algorithm) && !algorithm.startsWith('ES')) return buildPooledSigner(algorithm, key, issuedAt)
   const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt })
   return (payload) => sign(payload)
 }

@@ -24,6 +24,13 @@ export function satisfies (required: Scope, granted: Scope, requireAllActions: b
   return requireAllActions ? required.actions.every(has) : required.actions.some(has)
 }
 
+/** Whether a scope of a token could satisfy one of a namespace. Most cannot, and are not worth parsing. */
+function concerns (granted: string, namespace: string): boolean {
+  const end = granted.indexOf(':')
+  if (end === -1) return namespace === '' || granted === namespace
+  return end === namespace.length && granted.startsWith(namespace)
+}
+
 /** Reads the scopes claim: the strings in it as written. One string is one scope, or several words (RFC 6749 section 3.3). */
 export function readScopes (claim: unknown): string[] {
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
@@ -63,10 +70,12 @@ export interface ScopeRules {
 /** Whether the scopes of a token are enough for what a route requires. */
 export function areScopesEnough (requirements: readonly Requirement[], claim: unknown, rules: ScopeRules): boolean {
   const texts = readScopes(claim)
-  const granted = texts.map(parseScope).filter((scope) => scope !== undefined)
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
-    const isValid = granted.some((candidate) => satisfies(scope, candidate, requireAllActions))
+    const isValid = texts.some((candidate) => {
+      const granted = concerns(candidate, scope.namespace) ? parseScope(candidate) : undefined
+      return granted !== undefined && satisfies(scope, granted, requireAllActions)
+    })
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
     // A promise is no answer, and one that rejects must not end the process.

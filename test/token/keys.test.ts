@@ -64,7 +64,7 @@ for (const algorithm of algorithms) {
     t.equal(new Set(verifiers.map(({ fingerprint }) => fingerprint)).size, 1)
     for (const [form, given] of Object.entries(signing)) {
       const key = signingKey(algorithm, { [signingName]: given })
-      const issued = signerOf(algorithm, key, false)({ user_id: 1 })
+      const issued = await signerOf(algorithm, key, false)({ user_id: 1 })
       t.ok(verifiers.every((verifying) => accepts(verifierOf(algorithm, verifying, 0), issued)), form)
       t.doesNotThrow(() => verifiers.forEach((verifying) => checkPair(key, verifying)))
     }
