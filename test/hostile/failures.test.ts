@@ -215,6 +215,33 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
   t.same(reasons, [])
 })
 
+t.test('what comes late is neither stored nor set while a hook of the host delays the answer of handlerTimeout', async (t) => {
+  const reasons = unhandled(t)
+  for (const [name, request] of [['authenticate', 'login'], ['extendPayload', 'login'], ['retrieveRefreshToken', 'refresh'], ['retrieveUser', 'injected']] as const) {
+    for (const isFailing of [false, true]) {
+      const finishing: Array<() => void> = []
+      const hang = async () => await new Promise((resolve, reject) => {
+        const late = name === 'retrieveRefreshToken' ? 'refresh' : { user_id: 1 }
+        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(late))
+      })
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, [name]: hang }, { handlerTimeout: 20 })
+      app.addHook('onSend', async (_request, reply) => {
+        if (reply.statusCode !== 503) return
+        for (const finish of finishing) finish()
+        for (let turns = 0; turns < 10; turns++) await turn()
+      })
+      const late = await ask(app, request)
+      t.equal(late.status, 503, `${name}, ${isFailing ? 'fails' : 'answers'} late`)
+      t.equal(finishing.length, 1)
+      t.equal(late.headers['set-cookie'], undefined)
+      t.notMatch(late.body, confession)
+      t.same([...stored], [[1, 'refresh']], 'nothing is stored')
+      t.same(reached, [])
+    }
+  }
+  t.same(reasons, [])
+})
+
 t.test('the store comes first, the answer last: nothing is sent before it has stored, and nothing is set when it fails', async (t) => {
   const order: string[] = []
   let isUp = true

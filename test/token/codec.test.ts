@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
+import { createSigner } from 'fast-jwt'
 import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -184,6 +185,32 @@ for (const algorithm of algorithms) {
   })
 }
 
+t.test('a token that the thread pool signs is, but for the random salt of PS, the one that fast-jwt makes', async (t) => {
+  const contents = fc.record({ user_id: fc.nat(), exp: fc.integer({ min: 1, max: 4102444800 }), iat: fc.nat(), more: fc.jsonValue({ maxDepth: 2 }) })
+  for (const algorithm of algorithms.filter((name) => /^[RP]S/.test(name))) {
+    for (const issuedAt of [true, false]) {
+      const sign = signer(algorithm, issuedAt)
+      const theirs = createSigner({ algorithm, key: signingKey(algorithm, keysFor(algorithm)).material, noTimestamp: !issuedAt })
+      await fc.assert(fc.asyncProperty(contents, async (given) => {
+        const content = JSON.parse(JSON.stringify(given))
+        const [ours, expected] = [await sign(content), theirs(content)].map((token) => token.split('.'))
+        const compared = algorithm.startsWith('RS') ? 3 : 2
+        return isDeepStrictEqual(ours?.slice(0, compared), expected?.slice(0, compared)) && accepts(verifier(algorithm), ours?.join('.') ?? '')
+      }), { numRuns: 10 })
+    }
+  }
+})
+
+t.test('the event loop goes on while RSA signs', async (t) => {
+  let turns = 0
+  let isSigned = false
+  const count = () => { turns++; if (!isSigned) setImmediate(count) }
+  setImmediate(count)
+  await Promise.all(Array.from({ length: 4 }, () => signer('RS512')({ user_id: 1 })))
+  isSigned = true
+  t.ok(turns > 1)
+})
+
 t.test('any JSON object comes back from a token as it went in', async () => {
   const registered = ['exp', 'nbf', 'iat']
   const objects = fc.dictionary(fc.string().filter((key) => !registered.includes(key)), fc.jsonValue({ maxDepth: 3 }), { maxKeys: 8 })
@@ -224,6 +251,23 @@ for (const algorithm of ['HS256', 'ES256'] as const) {
 
 /** Lone surrogates included. */
 const codeUnit = fc.nat(0xFFFF).map((code) => String.fromCharCode(code))
+
+t.test('a verifier that has met bad tokens decides as one that has not', async () => {
+  for (const algorithm of ['HS256', 'HS512', 'ES256'] as const) {
+    const wary = verifier(algorithm)
+    const other = verifier(algorithm, 1)
+    const good = await signer(algorithm)({ user_id: 1 })
+    const index = fc.nat(good.length - 1)
+    const spoilt = fc.tuple(index, fc.constantFrom(...alphabet)).map(([at, character]) => good.slice(0, at) + character + good.slice(at + 1))
+    const cut = index.map((at) => good.slice(0, at))
+    const tokens = fc.array(fc.oneof(fc.constant(good), spoilt, cut), { maxLength: 30 })
+    fc.assert(fc.property(tokens, (list) => list.every((token) => {
+      // The other one meets a hundred and more good tokens before each, and expects the best.
+      for (let met = 0; met < 101; met++) other(good)
+      return accepts(wary, token) === accepts(other, token) && accepts(wary, token) === (token === good)
+    })), { numRuns: algorithm === 'ES256' ? 20 : 100 })
+  }
+})
 
 t.test('a verifier refuses random text, and never throws', async () => {
   const segment = fc.oneof(fc.string(), fc.base64String(), fc.json().map(encode), fc.constantFrom('', encode(header), encode(payload)))
