@@ -1,7 +1,7 @@
 /**
  * Runs the benchmarks: `node benchmarks/run.js [--quick] [--only <title>] [--seed <number>] [--replicates <number>]`. A
- * full run writes results.json, README.md and chart.svg; a quick one, and one of a single comparison of guarded routes
- * (`--only "bad signature"`), print only. A run in which a bare route differs from itself is void and writes nothing.
+ * full run writes results.json, README.md and chart.svg; a quick one, and one of a single comparison (`--only "bad
+ * signature"`), print only. A run in which a bare route differs from itself is void and writes nothing.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -26,7 +26,9 @@ const settings = {
 console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)
 
 if (values.only !== undefined) {
-  await guardedRoute(settings, (title) => title === values.only)
+  const isWanted = (title) => title === values.only
+  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted)]
+  if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
   process.exit()
 }
 

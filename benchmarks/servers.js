@@ -162,7 +162,8 @@ const servers = {
     urlPrefix: '',
     expirationDelta: lifetime,
     authenticate: () => ({ user_id: 1 }),
-    extendPayload: (payload) => ({ ...payload, ...claims })
+    // Not spread into a new object: the others make only one, and a second one takes 4 us.
+    extendPayload: (payload) => Object.assign(payload, claims)
   }), 'POST'),
   'issue: @fastify/jwt': (options) => fastify(async (app) => {
     await fastifyJwt(app, options)

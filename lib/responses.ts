@@ -41,8 +41,9 @@ export function isReplaced (responses: Responses, name: keyof Responses): boolea
   return responses[name] !== Responses.prototype[name]
 }
 
-/** Adds to a body what a hook returns. @throws {HandlerFailed} where the hook throws or returns something else than fields */
-export async function extendBody (body: Record<string, unknown>, hook: Hook, call: () => Extension): Promise<Record<string, unknown>> {
+/** Adds to a body what a hook returns, where the host has one. @throws {HandlerFailed} where the hook throws or returns something else than fields */
+export async function extendBody (responses: Responses, body: Record<string, unknown>, hook: Hook, call: () => Extension): Promise<Record<string, unknown>> {
+  if (!isReplaced(responses, hook)) return body
   const fields = await callHost(hook, call)
   if (fields === undefined || fields === null) return body
   if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object whose fields are added to the response', fields)

@@ -13,7 +13,7 @@ import { bodySchema, errorSchema, type Endpoint } from './route.ts'
  * The specification answers a refused login as text, although its body is JSON. A host that replaced the rendering
  * decides for itself.
  */
-async function refuseLogin (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply, error: AuthenticationFailed): Promise<unknown> {
+function refuseLogin (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply, error: AuthenticationFailed): string {
   const { responses } = instance
   const auth = instance.enter(request, instance.policy)
   if (auth.settings.onRefusal === 'throw' || isReplaced(responses, 'exceptionResponse')) throw error
@@ -33,7 +33,7 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
   const accessToken = await instance.issue(user, 'authenticate', auth)
   const refreshToken = settings.refreshTokenEnabled ? await instance.makeRefreshToken(request, user) : undefined
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
-  const body = await extendBody({
+  const body = await extendBody(responses, {
     [settings.accessTokenName]: accessToken,
     ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
   }, 'extendAuthenticate', () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
@@ -63,13 +63,9 @@ export function authenticateEndpoint (instance: TokenAuth): Endpoint {
         401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } }
       }
     },
-    async handler (request, reply) {
-      try {
-        return await authenticate(instance, request, reply)
-      } catch (error) {
-        if (error instanceof AuthenticationFailed) return await refuseLogin(instance, request, reply, error)
-        throw error
-      }
-    }
+    handler: (request, reply) => authenticate(instance, request, reply).catch((error: unknown) => {
+      if (error instanceof AuthenticationFailed) return refuseLogin(instance, request, reply, error)
+      throw error
+    })
   }
 }

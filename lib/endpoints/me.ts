@@ -23,7 +23,7 @@ export function meEndpoint (instance: TokenAuth): Endpoint {
       const auth = instance.enter(request, instance.policy)
       const user = await auth.user()
       const me = user === null ? null : await serializeUser(user)
-      return await extendBody({ me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: auth.payload }))
+      return await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: auth.payload }))
     }
   }
 }

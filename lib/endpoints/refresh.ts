@@ -49,7 +49,7 @@ async function refresh (instance: TokenAuth, request: FastifyRequest, reply: Fas
   if (user === null || userIdOf(user, settings.userId, 'retrieveUser') !== userId) throw new AuthenticationFailed()
   const accessToken = await instance.issue(user, 'retrieveUser', auth)
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
-  const body = await extendBody({ [settings.accessTokenName]: accessToken }, 'extendRefresh',
+  const body = await extendBody(responses, { [settings.accessTokenName]: accessToken }, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
   if (!isAnswered(request, reply)) setCookies(reply, cookies, settings)
   return body

@@ -28,7 +28,7 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
       if (refusal !== null) reply.code(400)
       if (!isExtended) return body
       const user = refusal === null ? await auth.user() : null
-      return await extendBody(body, 'extendVerify', () => responses.extendVerify(request, { user, payload: auth.payload }))
+      return await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: auth.payload }))
     }
   }
 }
