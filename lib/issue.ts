@@ -30,7 +30,7 @@ async function extend (payload: Payload, user: object, extendPayload: ExtendPayl
 async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScopesToPayload']): Promise<readonly string[]> {
   const scopes: unknown = await callHost('addScopesToPayload', () => addScopesToPayload(user))
   if (typeof scopes === 'string') return [scopes]
-  if (Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string')) return scopes
+  if (Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string')) return [...scopes]
   throw wrongResult('addScopesToPayload', 'a string or a list of strings', scopes)
 }
 

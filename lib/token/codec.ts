@@ -1,9 +1,9 @@
 /**
- * The signer and the verifier of one key. fast-jwt decides whether a token is accepted; everything that it lets pass and
- * RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
+ * The fast-jwt signer and verifier of one key. fast-jwt decides whether a signature is right; everything that it lets
+ * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
  */
 import { isUtf8 } from 'node:buffer'
-import { constants, createHmac, createPrivateKey, createSecretKey, sign as signInPool, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
@@ -90,12 +90,10 @@ function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
 /** A copy of a token on its own: a part of a string keeps all of it in memory, here a whole Cookie header. */
 const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
 
-const hashOf = (algorithm: Algorithm) => `sha${algorithm.slice(2)}`
-
 /** Says, for canonical tokens, whether the signature is the HMAC of what it signs, in a time that does not depend on where it differs. */
 function hmacCheck (algorithm: Algorithm, key: Key): (token: string, second: number) => boolean {
   const secret = createSecretKey(key.material)
-  const hash = hashOf(algorithm)
+  const hash = `sha${algorithm.slice(2)}`
   return (token, second) => {
     const expected = createHmac(hash, secret).update(token.slice(0, second)).digest()
     const signature = Buffer.from(token.slice(second + 1), 'base64url')
@@ -167,31 +165,22 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
   }
 }
 
-const encoded = (content: object) => Buffer.from(JSON.stringify(content)).toString('base64url')
+const nextTurn = promisify(setImmediate)
+let lastTurn: Promise<void> = Promise.resolve()
 
 /**
- * A signature of RSA takes a millisecond, in which nobody else is served. fast-jwt can only compute it on the spot;
- * Node.js can in its thread pool. Header and payload are, to the byte, those of fast-jwt: a test holds one against the other.
+ * Signs in a turn of the event loop of its own. A signature of RSA takes around a millisecond: several in a row would hold
+ * up everyone else. Measured against Node.js's thread pool, whose threads take the time of the loop where cores are few.
  */
-function buildPooledSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
-  const privateKey = createPrivateKey(key.material)
-  // RFC 7518 section 3.5: the salt of PS is as long as the hash.
-  const options = algorithm.startsWith('PS')
-    ? { key: privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST }
-    : { key: privateKey, padding: constants.RSA_PKCS1_PADDING }
-  const header = encoded({ alg: algorithm, typ: 'JWT' })
-  const sign = promisify(signInPool)
-  return async (payload) => {
-    const input = `${header}.${encoded(issuedAt ? payload : { ...payload, iat: undefined })}`
-    const signature = await sign(hashOf(algorithm), Buffer.from(input), options)
-    return `${input}.${signature.toString('base64url')}`
-  }
+async function inTurn (sign: () => string): Promise<string> {
+  lastTurn = lastTurn.then(() => nextTurn())
+  await lastTurn
+  return sign()
 }
 
 function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
-  if (!isHmac(algorithm) && !algorithm.startsWith('ES')) return buildPooledSigner(algorithm, key, issuedAt)
   const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt })
-  return (payload) => sign(payload)
+  return isHmac(algorithm) || algorithm.startsWith('ES') ? (payload) => sign(payload) : (payload) => inTurn(() => sign(payload))
 }
 
 /** What was built once is used by every instance that has the same key and the same rules, for as long as one does. */
