@@ -11,7 +11,7 @@ import { userIdOf } from './users.ts'
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
 
 /** What a token is made with. */
-export interface Issuing {
+export interface Recipe {
   readonly settings: Settings
   readonly signer: Signer
   readonly customClaims: readonly CustomClaim[]
@@ -39,8 +39,8 @@ async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScop
  * @param handler who gave the user, for messages
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed}
  */
-export async function issueAccessToken (user: unknown, handler: string, issuing: Issuing): Promise<string> {
-  const { settings, customClaims, addScopesToPayload } = issuing
+export async function issueAccessToken (user: unknown, handler: string, recipe: Recipe): Promise<string> {
+  const { settings, customClaims, addScopesToPayload } = recipe
   const userId = userIdOf(user, settings.userId, handler)
   // The check above found an object.
   const known = user as object
@@ -49,15 +49,15 @@ export async function issueAccessToken (user: unknown, handler: string, issuing:
     const value: unknown = await callHost(`custom claim "${claim.key}"`, () => claim.setup(payload, known))
     payload = { ...payload, [claim.key]: value }
   }
-  for (const extendPayload of issuing.extendPayload) payload = await extend(payload, known, extendPayload)
+  for (const extendPayload of recipe.extendPayload) payload = await extend(payload, known, extendPayload)
   const required = customClaims.map((claim) => claim.key)
   if (addScopesToPayload !== undefined) {
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
   // Where no handler had a hand in it, the payload is JSON as it is.
-  if (customClaims.length > 0 || issuing.extendPayload.length > 0) payload = asJson(payload)
+  if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload)
   checkFinished(payload, userId, settings, required)
-  const token = await issuing.signer(payload)
+  const token = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
   }

@@ -34,7 +34,7 @@ export class Responses<User extends object = object, Claims extends object = Rec
   }
 }
 
-type Hook = 'extendAuthenticate' | 'extendRetrieveUser' | 'extendVerify' | 'extendRefresh'
+type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
 /** Whether a host replaced a method of the responses class. */
 export function isReplaced (responses: Responses, name: keyof Responses): boolean {

@@ -10,15 +10,14 @@ import { userIdOf } from '../users.ts'
 import { bodySchema, errorSchema, type Endpoint } from './route.ts'
 
 /**
- * The specification answers a refused login as text, although its body is JSON. A host that replaced the rendering
+ * The specification answers a refused login as text, although its body is JSON. A host that renders refusals itself
  * decides for itself.
  */
-function refuseLogin (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply, error: AuthenticationFailed): string {
-  const { responses } = instance
-  const auth = instance.enter(request, instance.policy)
-  if (auth.settings.onRefusal === 'throw' || isReplaced(responses, 'exceptionResponse')) throw error
-  reply.code(error.statusCode).headers(error.headers).type('text/plain; charset=utf-8')
-  return JSON.stringify(responses.exceptionResponse(request, error, reply))
+function answerAsText (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): void {
+  const { settings } = instance.enter(request, instance.policy)
+  if (settings.onRefusal === 'reply' && !isReplaced(instance.responses, 'exceptionResponse')) {
+    reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
+  }
 }
 
 async function authenticate (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
@@ -64,7 +63,7 @@ export function authenticateEndpoint (instance: TokenAuth): Endpoint {
       }
     },
     handler: (request, reply) => authenticate(instance, request, reply).catch((error: unknown) => {
-      if (error instanceof AuthenticationFailed) return refuseLogin(instance, request, reply, error)
+      if (error instanceof AuthenticationFailed) answerAsText(instance, request, reply)
       throw error
     })
   }

@@ -35,7 +35,7 @@ export function bodySchema (properties: Record<string, TSchema>, options: object
 }
 
 /** RFC 6749 section 5.1 asks it of every response with a token; a refusal must not outlive its reason either. */
-export const noStore: onRequestHookHandler = function (_request, reply, done) {
+const noStore: onRequestHookHandler = function (_request, reply, done) {
   reply.header('cache-control', 'no-store')
   done()
 }

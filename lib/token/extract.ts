@@ -73,13 +73,13 @@ function single (values: readonly string[]): string | undefined | InvalidToken {
 }
 
 /** The value of a cookie, undefined where it is missing or empty, an error where it is there twice. */
-export function readCookie (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+function readCookie (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
   const header = carrier.headers.cookie
   return typeof header === 'string' ? single(cookieValues(header, name)) : undefined
 }
 
 /** The value of a query parameter, undefined where it is missing or empty, an error where it is there twice. */
-export function readQuery (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+function readQuery (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
   // From the URL itself: a route's schema may strip or rewrite the parsed query before a guard runs.
   const url = carrier.url ?? ''
   const start = url.indexOf('?')
