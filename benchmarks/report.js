@@ -24,7 +24,7 @@ function comparison ({ title, rows }) {
 function methodSection ({ settings, areCoresSeparate }) {
   const { replicates, windows, requests, seed } = settings
   return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections is for information.
-- Every server is a process of its own, fresh for each replicate (${replicates} of them). It gets at least 10,000 requests, and where tokens are remembered each token once, before ${windows} rounds of windows of ${requests.toLocaleString('en')} requests (fewer where a request takes a millisecond). The order within a round is shuffled (seed ${seed}).
+- Every server is a process of its own, fresh for each replicate (${replicates} of them). It gets at least 10,000 requests, and where tokens are remembered each token once, before ${windows} rounds of windows of ${requests.toLocaleString('en')} requests (fewer where they would take longer than 40 ms). The order within a round is shuffled (seed ${seed}).
 - ${areCoresSeparate ? 'The client has one core, the servers have another.' : 'Client and servers shared cores: the system did not let us choose.'}
 - The bare route takes part twice. Where it differs from itself by more than 5 %, a comparison is repeated once, and then the run is void.
 - Tokens have about 460 characters and 8 claims; the route answers \`{"hello":"world"}\`. Status codes of all answers are checked.`)

@@ -10,6 +10,8 @@ const serversFile = new URL('../servers.js', import.meta.url)
 /** Fewer would measure the compiler. */
 const leastWarmUp = 10_000
 const manyConnections = 32
+/** Microseconds of CPU time that a window takes at most: a slow server gets fewer requests, all get the same time. */
+const longestWindow = 40_000
 
 /** Starts a server in a process of its own. */
 export async function startServer (server, options, launching) {
@@ -27,6 +29,7 @@ class Subject {
   #status
   #remembers
   #next = 0
+  #count
 
   static async start ({ name, server = name, options = {}, requests, status, remembers = false }) {
     const subject = new Subject()
@@ -49,16 +52,20 @@ class Subject {
   }
 
   /** Where tokens are remembered, each is sent once before the clock starts, so that the memory is as it will be. */
-  async warmUp () {
+  async warmUp (requests) {
     await this.#send(this.#many, this.#remembers ? Math.max(leastWarmUp, this.#requests.length) : leastWarmUp)
-    await this.#send(this.#one, 500)
+    this.#count = Math.min(requests, Math.ceil(longestWindow / await this.#measure(this.#one, 500)))
   }
 
-  /** Microseconds of the server's CPU time for each of `count` requests, over one connection or over many. */
-  async measure (count, isOne = true) {
+  async #measure (connections, count) {
     const before = await this.#server.ask('cpu')
-    await this.#send(isOne ? this.#one : this.#many, count)
+    await this.#send(connections, count)
     return (await this.#server.ask('cpu') - before) / count
+  }
+
+  /** Microseconds of the server's CPU time for each request of a window, over one connection and over many. */
+  async measure () {
+    return { one: await this.#measure(this.#one, this.#count), many: await this.#measure(this.#many, Math.ceil(this.#count / 3)) }
   }
 
   async stop () {
@@ -72,13 +79,13 @@ async function replicate (subjects, results, { windows, requests, random }) {
   // In turns from the beginning: what the machine does meanwhile is nobody's disadvantage.
   for (const subject of shuffled(subjects, random)) {
     const running = await Subject.start(subject)
-    await running.warmUp()
+    await running.warmUp(requests)
     started.push(running)
   }
   for (let window = 0; window < windows; window++) {
     const times = new Map()
     for (const subject of shuffled(started, random)) {
-      times.set(subject.name, { one: await subject.measure(requests), many: await subject.measure(Math.ceil(requests / 3), false) })
+      times.set(subject.name, await subject.measure())
     }
     for (const [name, time] of times) results.get(name).push({ ...time, bare: times.get('bare'), ours: times.get('fastify-token-auth') })
   }
