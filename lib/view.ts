@@ -1,5 +1,5 @@
 /** Class views: additional endpoints under the prefix, as classes. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../types/instance.ts'
 import type { ClassView } from '../types/options.ts'
 import { InvalidClassViews } from './errors.ts'
@@ -38,6 +38,8 @@ export class View {
   readonly responses: Responses
   /** Guards of single methods: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. */
   readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] } = {}
+  /** Schemas of single methods, as Fastify's routes have them: `{ post: { body: { type: 'object' } } }`. */
+  readonly schemas: { readonly [Method in ViewMethod]?: FastifySchema } = {}
 
   constructor ({ instance }: ViewContext) {
     this.instance = instance
@@ -51,6 +53,7 @@ export interface ViewRoute {
   readonly path: string
   readonly method: ViewMethod
   readonly guards: readonly Guard[]
+  readonly schema: FastifySchema | undefined
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
 
@@ -67,25 +70,48 @@ function faultOf (entry: unknown): string | undefined {
   return ViewClass.prototype instanceof View ? undefined : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
 }
 
+const isGuard = (guard: unknown) => typeof guard === 'function'
+const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** What a view says of single methods: which values it may have, in words, by an example and as a check. */
+const perMethod = {
+  guards: {
+    allowed: 'a guard, or a list of guards',
+    example: 'guards = { get: this.instance.protect() }',
+    isFit: (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
+  },
+  schemas: { allowed: 'a schema', example: "schemas = { post: { body: { type: 'object' } } }", isFit: isObject }
+} as const
+
 /**
- * A field of this class hides whatever else a subclass calls `guards`: an accessor, a method or a static field would be
- * dropped without a word, and the routes be open.
+ * Checks what a view says of its methods: a name or a value that means nothing would leave a route open, or unchecked.
  * @throws {InvalidClassViews}
  */
-function checkGuardsField (ViewClass: ClassView[1]): void {
-  for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
-    if (Object.hasOwn(level, 'guards') || Object.hasOwn(Reflect.get(level, 'prototype'), 'guards')) {
-      throw new InvalidClassViews(`The guards of the view ${ViewClass.name} must be a field of its objects: guards = { get: this.instance.protect() }.`)
+function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
+  const { allowed, example, isFit } = perMethod[field]
+  const given: unknown = view[field]
+  if (typeof given !== 'object' || given === null || !Object.values(given).every(isFit)) {
+    throw new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}.`)
+  }
+  for (const method of Object.keys(given)) {
+    if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
+      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", a method that it does not have. Add the method, or remove what is said of it.`)
     }
   }
 }
 
-/** Only a method that is not named is open. @throws {InvalidClassViews} */
-function checkGuards ({ guards }: View, name: string): void {
-  const isGuard = (guard: unknown) => typeof guard === 'function'
-  const isFit = (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
-  if (typeof guards !== 'object' || guards === null || !Object.values(guards).every(isFit)) {
-    throw new InvalidClassViews(`The guards of the view ${name} must be an object with a guard, or a list of guards, for each method that is named: guards = { get: this.instance.protect() }.`)
+/**
+ * The fields of this class hide whatever else a subclass calls by their names: an accessor, a method or a static field
+ * would be dropped without a word, and the routes be open.
+ * @throws {InvalidClassViews}
+ */
+function checkFields (ViewClass: ClassView[1]): void {
+  for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
+    for (const [field, { example }] of Object.entries(perMethod)) {
+      if (Object.hasOwn(level, field) || Object.hasOwn(Reflect.get(level, 'prototype'), field)) {
+        throw new InvalidClassViews(`The ${field} of the view ${ViewClass.name} must be a field of its objects: ${example}.`)
+      }
+    }
   }
 }
 
@@ -93,18 +119,15 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
   const fault = faultOf(entry)
   if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`)
   const [path, ViewClass] = entry as ClassView
-  checkGuardsField(ViewClass)
+  checkFields(ViewClass)
   const view = new ViewClass(context)
-  checkGuards(view, ViewClass.name)
-  for (const method of Object.keys(view.guards)) {
-    if (!viewMethods.some((name) => name === method && typeof view[name] === 'function')) {
-      throw new InvalidClassViews(`The view ${ViewClass.name} guards "${method}", which it does not have. Add the method, or remove its guard.`)
-    }
-  }
+  checkPerMethod(view, 'guards', ViewClass.name)
+  checkPerMethod(view, 'schemas', ViewClass.name)
   const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({
     path,
     method,
     guards: [view.guards[method] ?? []].flat(),
+    schema: view.schemas[method],
     handler: view[method]!.bind(view)
   }))
   if (routes.length === 0) throw new InvalidClassViews(`The view ${ViewClass.name} has none of the methods ${viewMethods.join(', ')}.`)

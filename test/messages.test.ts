@@ -191,7 +191,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ classViews: [['/ping', Silent]] },
       'InvalidClassViews: The view Silent has none of the methods get, post, put, patch, delete, options.'],
     [{ classViews: [['/ping', Misguarded]] },
-      'InvalidClassViews: The view Misguarded guards "post", which it does not have. Add the method, or remove its guard.'],
+      'InvalidClassViews: The view Misguarded has guards for "post", a method that it does not have. Add the method, or remove what is said of it.'],
     [{ classViews: [['/me', Ping]] },
       'InvalidClassViews: The class view on "/me" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false.']
   ],

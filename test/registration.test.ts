@@ -293,9 +293,9 @@ t.test('class views are pairs of a path and a view class', async (t) => {
     [[['/ping', () => {}]], /; entry 0 has a function as its view class, which does not extend View\.$/],
     [[['/ping', View]], /does not extend View\.$/],
     [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\.$/],
-    [[['/ping', Unguarded]], /^The view Unguarded guards "post", which it does not have\. Add the method, or remove its guard\.$/],
-    [[['/ping', Guarded]], /^The view Guarded guards "post"/],
-    [[['/ping', Empty]], /^The view Empty guards "get"/],
+    [[['/ping', Unguarded]], /^The view Unguarded has guards for "post", a method that it does not have\. Add the method, or remove what is said of it\.$/],
+    [[['/ping', Guarded]], /^The view Guarded has guards for "post"/],
+    [[['/ping', Empty]], /^The view Empty has guards for "get"/],
     ...['/', '/verify', '/verify/', '/me', '/refresh'].map((path): [unknown, RegExp] => [[[path, Ping]], /stands on the path of a default endpoint/])
   ]
   for (const [classViews, message] of refused) {

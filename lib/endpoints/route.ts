@@ -10,7 +10,7 @@ import type { TokenAuth } from '../token-auth.ts'
 interface EndpointSchema extends FastifySchema {
   summary?: string
   description?: string
-  tags?: string[]
+  tags?: readonly string[]
 }
 
 export interface Endpoint {
@@ -18,6 +18,8 @@ export interface Endpoint {
   /** Path below `urlPrefix`. */
   readonly path: string
   readonly schema: EndpointSchema
+  /** The schema is the host's: for its compilers, and in the language of its documents. */
+  readonly isSchemaOfHost?: boolean
   /** Whether it reads an access token without a guard; for what documents it. */
   readonly readsToken?: boolean
   /** In cookie mode, refresh needs no body. */
@@ -52,7 +54,8 @@ function serialize (body: unknown): string {
  * of another library, and a host that replaces them must not change what an endpoint accepts. The schemas stay as what
  * documents the routes.
  */
-function compilers ({ isBodyOptional = false }: Endpoint) {
+function compilers ({ isBodyOptional = false, isSchemaOfHost = false }: Endpoint) {
+  if (isSchemaOfHost) return {}
   return {
     validatorCompiler: ({ httpPart }: { httpPart?: string | undefined }) => (data: unknown) => {
       // Fastify gives null for no body at all, too.
@@ -63,8 +66,12 @@ function compilers ({ isBodyOptional = false }: Endpoint) {
   }
 }
 
-/** What the second spelling of a path needs: it is the same operation, documented once. A response schema takes 5 KB of Fastify. */
-const undocumented = ({ body }: EndpointSchema): FastifySchema & { hide: true } => ({ ...(body !== undefined && { body }), hide: true })
+/** The schema of the second spelling of a path: it is the same operation, documented once. */
+function undocumented ({ schema, isSchemaOfHost = false }: Endpoint): FastifySchema & { hide: true } {
+  const { response, ...rest } = schema
+  // A response schema takes 5 KB in Fastify; ours only documents.
+  return { ...rest, ...(isSchemaOfHost && response !== undefined && { response }), hide: true }
+}
 
 /** Both spellings of a path, where the application's router does not answer both by itself. */
 function spellings (path: string, strict: boolean, ignoresSlash: boolean): string[] {
@@ -78,7 +85,7 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
   return (initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash) === true
 }
 
-const isOpen = ({ readsToken, preHandler = [] }: Endpoint) => readsToken !== true && preHandler.length === 0
+const isOpen = ({ readsToken, isSchemaOfHost, preHandler = [] }: Endpoint) => readsToken !== true && isSchemaOfHost !== true && preHandler.length === 0
 const asItIs = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 /**
@@ -102,7 +109,7 @@ export function addEndpoint (context: FastifyInstance, host: FastifyInstance, in
     context.route({
       method: endpoint.method,
       url,
-      schema: index === 0 ? endpoint.schema : undocumented(endpoint.schema),
+      schema: index === 0 ? endpoint.schema : undocumented(endpoint),
       ...compilers(endpoint),
       // A transformation of the host's is for schemas of another library; ours are JSON. Guarded routes are transformed already.
       ...(isOpen(endpoint) && { config: { swaggerTransform: asItIs } }),

@@ -17,11 +17,12 @@ export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings
   }
 }
 
-export function viewEndpoint ({ path, method, guards, handler }: ViewRoute): Endpoint {
+export function viewEndpoint ({ path, method, guards, schema, handler }: ViewRoute): Endpoint {
   return {
     method: method.toUpperCase() as HTTPMethods,
     path,
-    schema: { tags: ['authentication'] },
+    schema: { tags: ['authentication'], ...schema },
+    isSchemaOfHost: true,
     preHandler: [...guards],
     async handler (request, reply) {
       const body = await handler(request, reply)

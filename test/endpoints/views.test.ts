@@ -153,6 +153,40 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
   t.equal((await app.inject('/auth/me')).body, 'fine')
 })
 
+t.test('a view may have schemas for its methods, which the application\'s compilers take', async (t) => {
+  class Rooms extends View {
+    override schemas: View['schemas'] = {
+      post: {
+        body: { type: 'object', properties: { seats: { type: 'integer', minimum: 1 } }, required: ['seats'] },
+        response: { 200: { type: 'object', properties: { seats: { type: 'integer' } } } }
+      }
+    }
+
+    override async post ({ body }: FastifyRequest) { return { ...Object(body), secret: true } }
+    override async put ({ body }: FastifyRequest) { return body }
+  }
+  const app = await build(t, { classViews: [['/rooms', Rooms]] })
+  for (const url of ['/auth/rooms', '/auth/rooms/']) {
+    const good = await app.inject({ method: 'POST', url, payload: { seats: '2' } })
+    t.same(good.json(), { seats: 2 }, 'coerced, and nothing shown that the schema does not name')
+    const bad = await app.inject({ method: 'POST', url, payload: { seats: 0 } })
+    t.equal(bad.statusCode, 400)
+    t.match(bad.json(), { code: 'FST_ERR_VALIDATION', message: 'body/seats must be >= 1' })
+    t.same((await app.inject({ method: 'PUT', url, payload: { seats: 0 } })).json(), { seats: 0 })
+  }
+})
+
+t.test('schemas of a view that mean nothing are refused at registration', async (t) => {
+  const withSchemas = (schemas: unknown) => class Given extends View {
+    override schemas = mistyped<View['schemas']>(schemas)
+    override async get () { return 'reached' }
+  }
+  class Static extends View { static schemas = {}; override async get () { return 'reached' } }
+  for (const view of [Static, ...[null, 1, { get: null }, { get: [] }, { get: undefined }, { post: {} }].map(withSchemas)]) {
+    await t.rejects(build(t, { classViews: [['/v', view]] }), { name: 'InvalidClassViews', message: /schemas/ })
+  }
+})
+
 t.test('guards of a view that would be dropped without a word are refused at registration', async (t) => {
   const open = async () => 'reached'
   class Accessor extends View { override async get () { return open() } }
