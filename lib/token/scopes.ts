@@ -26,9 +26,8 @@ export function satisfies (required: Scope, granted: Scope, requireAllActions: b
 
 /** Whether a scope of a token could satisfy one of a namespace. Most cannot, and are not worth parsing. */
 function concerns (granted: string, namespace: string): boolean {
-  const end = granted.indexOf(':')
-  if (end === -1) return namespace === '' || granted === namespace
-  return end === namespace.length && granted.startsWith(namespace)
+  if (namespace === '') return granted.indexOf(':') <= 0
+  return granted.startsWith(namespace) && (granted.length === namespace.length || granted[namespace.length] === ':')
 }
 
 /** Reads the scopes claim: the strings in it as written. One string is one scope, or several words (RFC 6749 section 3.3). */
