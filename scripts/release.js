@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 
 // Refuses what it does not know: a misspelt dry run must not publish.
-const { values } = parseArgs({ options: { 'dry-run': { type: 'boolean', default: false } } })
+const { values } = parseArgs({ options: { 'dry-run': { type: 'boolean' } } })
 const { version, repository } = JSON.parse(readFileSync('package.json', 'utf8'))
 const git = (...args) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 const isDated = (line) => line.startsWith(`## [${version}] - `) && /\d{4}-\d{2}-\d{2}$/.test(line)
@@ -30,4 +30,4 @@ function run (command, ...args) {
 
 run('.ci/run')
 // publishConfig of package.json asks for provenance: npm publishes nothing where it cannot be had.
-run('npm', 'publish', `--dry-run=${values['dry-run']}`)
+run('npm', 'publish', ...values['dry-run'] ? ['--dry-run'] : [])

@@ -146,7 +146,7 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
 
 t.test('the two walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
   const [, walks = ''] = /^## Two walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  for (const [walk, first, last] of [['A request', 'guards', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints']]) {
+  for (const [walk, first, last] of [['A request', 'guards', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints']] as const) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
     t.strictSame([steps[0], steps.at(-1)], [first, last], walk)

@@ -39,8 +39,8 @@ async function makeRelease (t: Test) {
     await git('tag', '--force', 'v1.2.3')
   }
   await commit()
-  const release = async (...args: string[]) => {
-    const child = run(process.execPath, [join(root, 'scripts/release.js'), ...args], { cwd: folder, env: environment })
+  const release = async (args: string[] = [], env: Record<string, string> = {}) => {
+    const child = run(process.execPath, [join(root, 'scripts/release.js'), ...args], { cwd: folder, env: { ...environment, ...env } })
     const result: { code?: unknown, stdout: string, stderr: string } = await child.catch((error) => error)
     return { code: 0, ...result }
   }
@@ -49,18 +49,19 @@ async function makeRelease (t: Test) {
 
 t.test('a dry run of a release does all but publish', async (t) => {
   const { git, release, asked } = await makeRelease(t)
-  const { code, stdout, stderr } = await release('--dry-run')
+  const { code, stdout, stderr } = await release(['--dry-run'])
   t.equal(code, 0, stderr)
   t.match(stdout, /^checked$/m, '.ci/run was run')
   t.match(stdout, /^\+ released@1\.2\.3$/m)
   t.match(stderr, /with tag latest and public access \(dry-run\)/)
   t.notOk(asked.includes('PUT'), 'nothing was published')
+  t.match((await release([], { npm_config_dry_run: 'true' })).stderr, /\(dry-run\)/, 'npm run release --dry-run, for which npm keeps the flag')
 
   // What the workflow has: the tag, and no branch but that of the server.
   await git('update-ref', 'refs/remotes/origin/main', 'HEAD')
   await git('checkout', '--quiet', '--detach')
   await git('branch', '--quiet', '--delete', '--force', 'main')
-  t.equal((await release('--dry-run')).code, 0)
+  t.equal((await release(['--dry-run'])).code, 0)
   t.notOk(asked.includes('PUT'))
 })
 
@@ -129,7 +130,7 @@ t.test('a release is refused while anything is not ready, before its checks run'
 
   await t.test('a misspelt dry run', async (t) => {
     const { release, asked } = await makeRelease(t)
-    t.equal((await release('--dryrun')).code, 1)
+    t.equal((await release(['--dryrun'])).code, 1)
     t.strictSame(asked, [])
   })
 })
