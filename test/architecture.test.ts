@@ -144,6 +144,16 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
   }
 })
 
+t.test('the two walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
+  const [, walks = ''] = /^## Two walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
+  for (const [walk, first, last] of [['A request', 'guards', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints']] as const) {
+    const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
+    const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
+    t.strictSame([steps[0], steps.at(-1)], [first, last], walk)
+    for (const step of steps) t.ok(files.some((file) => file === `lib/${step}.ts` || file.startsWith(`lib/${step}/`)), `${walk}: ${step}`)
+  }
+})
+
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {
   for (const file of files) {
     const lines = readFileSync(join(root, file), 'utf8').split('\n').length - 1

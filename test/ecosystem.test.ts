@@ -1,5 +1,4 @@
 import fastifyAuth from '@fastify/auth'
-import autoload from '@fastify/autoload'
 import cors from '@fastify/cors'
 import helmet from '@fastify/helmet'
 import rateLimit from '@fastify/rate-limit'
@@ -14,7 +13,7 @@ import { WebSocket, type ClientOptions } from 'ws'
 import tokenAuth, { protect, type Guard } from '../lib/index.ts'
 import { authenticate, bearer, build, claims, forge, host, listen, login, otherSecret, refreshStore, secret } from './helper.ts'
 
-/** The plugin beside those of the Fastify organisation, each with the real package. */
+/** The plugin beside those of the Fastify organisation, each with the real package; @fastify/autoload is met in package.test.ts. */
 
 const token = forge(claims())
 const otherToken = forge(claims({ user_id: 2 }), { key: otherSecret })
@@ -266,17 +265,6 @@ t.test('@fastify/static: who is not authenticated is sent from a private page to
     t.throws(() => app.tokenAuth.protect({ redirectOnFail: true, loginRedirectUrl: redirectUrl }), refusal)
     await t.rejects(build(t, { loginRedirectUrl: redirectUrl }), refusal)
   }
-})
-
-t.test('@fastify/autoload loads the built package with its options', async (t) => {
-  const app = host(t)
-  await app.register(autoload, { dir: fixtures('autoload') })
-  await app.ready()
-  const issued = await login(app)
-  t.equal(issued.statusCode, 200)
-  const verified = await app.inject({ url: '/auth/verify', headers: bearer(issued.json().access_token) })
-  t.strictSame(verified.json(), { valid: true })
-  t.ok(app.tokenAuth, 'the decorator is on the context above, for the routes of the application')
 })
 
 t.test('@fastify/type-provider-typebox: routes with schemas are guarded before and after their body is checked', async (t) => {

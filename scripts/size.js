@@ -1,0 +1,38 @@
+/**
+ * Prints what an application gets with this package, and fails where that is more than is allowed here. The dependencies
+ * are those of package-lock.json; Fastify, the peer, and what only it needs are the application's own. Needs a build.
+ */
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+const [{ size, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
+const direct = Object.keys(packages[''].dependencies)
+const all = Object.keys(packages).filter((path) => path !== '' && !packages[path].dev && !packages[path].devOptional && !packages[path].peer)
+
+/** The bytes of a folder, without packages inside of it: the lock file lists those by themselves. */
+function bytesOf (folder) {
+  return readdirSync(folder, { withFileTypes: true }).reduce((sum, entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return entry.name === 'node_modules' ? sum : sum + bytesOf(path)
+    return sum + statSync(path).size
+  }, 0)
+}
+
+const kilobytes = (bytes) => Math.ceil(bytes / 1000)
+const rows = [
+  ['Tarball, kB', kilobytes(size), 110],
+  ['Unpacked, kB', kilobytes(unpackedSize), 400],
+  ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 3600],
+  ['Direct dependencies', direct.length, 4],
+  ['All dependencies', all.length, 17]
+]
+
+for (const [what, amount, limit] of rows) {
+  console.log(`${what.padEnd(36)}${String(amount).padStart(5)}, at most ${limit}`)
+  if (amount > limit) {
+    console.error(`Too much: ${what}`)
+    process.exitCode = 1
+  }
+}
