@@ -3,7 +3,7 @@ import neostandard from 'neostandard'
 export default [
   ...neostandard({
     ts: true,
-    ignores: ['dist/**', '.tap/**', 'coverage/**']
+    ignores: ['dist/**', '.tap/**', 'coverage/**', 'docs/api/**']
   }),
   {
     // These run in browsers.

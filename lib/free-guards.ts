@@ -81,14 +81,14 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
   return guard
 }
 
-/** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
+/** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function protect (overrides: GuardOptions & InstanceChoice = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
   return freeGuard(perInstance(choice, (instance) => instance.protect(options)))
 }
 
-/** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
+/** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   const { requireAll, requireAllActions, ...guardOptions } = options
@@ -99,7 +99,7 @@ export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & Insta
   return freeGuard(perInstance(choice, (instance) => instance.scoped(scopes, options)))
 }
 
-/** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {InvalidConfiguration} */
+/** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function injectUser<Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth'> (
   handler: UserRouteHandler<UserOf<Name>, Route>, overrides: GuardOptions & InstanceChoice<Name> = {}
 ): InjectedRouteHandler<Route> {

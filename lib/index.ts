@@ -1,4 +1,7 @@
-/** What the package exports; nothing else. */
+/**
+ * What the package exports; nothing else.
+ * @module fastify-token-auth
+ */
 import { Authentication } from './authentication.ts'
 import * as errors from './errors.ts'
 import { injectUser, protect, scoped } from './free-guards.ts'

@@ -1,4 +1,7 @@
-/** For the tests of hosts: access tokens for an instance, in any state. Exported as `fastify-token-auth/testing`. */
+/**
+ * For the tests of hosts: access tokens for an instance, in any state. Exported as `fastify-token-auth/testing`.
+ * @module fastify-token-auth/testing
+ */
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../types/handlers.ts'
@@ -8,9 +11,13 @@ import type { Settings } from './settings/schema.ts'
 
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
 
-/** What is wrong with a token; `valid`: nothing. */
+/**
+ * What is wrong with a token; `valid`: nothing.
+ * @useDeclaredType
+ */
 export type TokenState = typeof states[number]
 
+/** What a test asks of its token. */
 export interface TestTokenOptions {
   /** What is wrong with the token; default: `valid`, nothing. */
   state?: TokenState
@@ -47,7 +54,7 @@ function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settin
 /**
  * Makes an access token for a user of an instance, for the header, cookie or query string of a test's request.
  * @param instance the instance: `app.tokenAuth`
- * @throws {InvalidConfiguration} for options that it does not know, or a state that the instance would accept
+ * @throws `InvalidConfiguration` for options that it does not know, or a state that the instance would accept
  * @throws what `generateAccessToken` throws
  */
 export async function createTestToken<User extends object, Claims extends object> (

@@ -8,6 +8,10 @@ import type { Responses } from './responses.ts'
 import type { Settings } from './settings/schema.ts'
 
 export const viewMethods = ['get', 'post', 'put', 'patch', 'delete', 'options'] as const
+/**
+ * The methods of a view that become routes.
+ * @useDeclaredType
+ */
 export type ViewMethod = typeof viewMethods[number]
 
 /** What a view is constructed with. */

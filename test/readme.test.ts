@@ -1,13 +1,32 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import jwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
+import { bearer, host, payloadOf, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
+
+/** Runs a program of the README, without its imports, with these names in their place. */
+function run<Result> (program: string, names: Record<string, unknown>): Promise<Result> {
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
+  return new AsyncFunction(...Object.keys(names), program.replace(/^import .*$/gm, ''))(...Object.values(names))
+}
+
+t.test('the README has a section for everything that a reader looks for', async (t) => {
+  const headings = Array.from(readme.matchAll(/^##+ (.+)$/gm), ([, heading]) => heading)
+  for (const heading of [
+    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
+    'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'API reference'
+  ]) t.ok(headings.includes(heading), heading)
+  const [, introduction = ''] = /^# .*\n\n(.*)\n/.exec(readme) ?? []
+  t.equal(introduction.split(/\. |\.$/).filter(Boolean).length, 3, 'it says in three sentences what it is')
+})
 
 t.test('the tables of the README are what the code says', async (t) => {
   const script = fileURLToPath(new URL('scripts/tables.js', root))
@@ -16,13 +35,10 @@ t.test('the tables of the README are what the code says', async (t) => {
 
 t.test('the first example of the README runs as it stands', async (t) => {
   const [, code = ''] = /```js\n(import Fastify[\s\S]*?)```/.exec(readme) ?? []
-  t.ok(code.split('\n').length <= 22, 'it is short')
-  const body = code
-    .replace(/^import .*$/gm, '')
-    .replace(/await app\.listen.*$/m, 'return app')
-  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
-  const run: (...imports: unknown[]) => Promise<FastifyInstance> = new AsyncFunction('Fastify', 'tokenAuth', 'AuthenticationFailed', 'process', body)
-  const app = await run(Fastify, tokenAuth, library.AuthenticationFailed, { env: { JWT_SECRET: 'x'.repeat(32) } })
+  t.ok(code.trim().split('\n').length <= 15, 'it has 15 lines')
+  const app = await run<FastifyInstance>(code.replace(/await app\.listen.*$/m, 'return app'), {
+    Fastify, tokenAuth, AuthenticationFailed: library.AuthenticationFailed, process: { env: { JWT_SECRET: secret } }
+  })
   t.teardown(() => app.close())
   const login = await app.inject({ method: 'POST', url: '/auth', payload: { name: 'ada', password: 'lovelace' } })
   t.equal(login.statusCode, 200)
@@ -30,6 +46,31 @@ t.test('the first example of the README runs as it stands', async (t) => {
   t.match((await app.inject({ url: '/private', headers })).json(), { user_id: 1 })
   t.equal((await app.inject({ url: '/private' })).statusCode, 401)
   t.equal((await app.inject({ method: 'POST', url: '/auth', payload: { name: 'ada', password: 'x' } })).statusCode, 401)
+})
+
+t.test('the lines of the migration from @fastify/jwt do the same before and after, and take the tokens of each other', async (t) => {
+  const [, diff = ''] = /```diff\n([\s\S]*?)```/.exec(readme) ?? []
+  const lines = diff.trimEnd().split('\n')
+  t.ok(lines.length <= 10, 'it has ten lines')
+  const programOf = (sign: string) => lines.filter((line) => line.startsWith(sign) || line.startsWith(' ')).map((line) => line.slice(1)).join('\n')
+
+  const apps = await Promise.all(['-', '+'].map(async (sign) => {
+    const app = host(t)
+    await run(programOf(sign), { app, jwt, tokenAuth, secret, logIn: async ({ name }: { name: string }) => name })
+    return app
+  }))
+  for (const issuer of apps) {
+    const { token } = (await issuer.inject({ method: 'POST', url: '/login', payload: { name: 'ada' } })).json()
+    const { user_id: userId, exp } = payloadOf(token)
+    t.equal(userId, 'ada')
+    t.ok(Math.abs(Number(exp) - Date.now() / 1000 - 1800) < 60, 'it expires in half an hour')
+    for (const app of apps) {
+      const response = await app.inject({ url: '/private', headers: bearer(token) })
+      t.equal(response.statusCode, 200)
+      t.match(response.json(), { user_id: 'ada', exp })
+    }
+  }
+  for (const app of apps) t.equal((await app.inject({ url: '/private' })).statusCode, 401)
 })
 
 t.test('every file and script that the documents name exists', async (t) => {
@@ -40,6 +81,13 @@ t.test('every file and script that the documents name exists', async (t) => {
       t.doesNotThrow(() => readFileSync(new URL(target, root)), `${name} names ${target}`)
     }
     for (const [, script = ''] of text.matchAll(/npm run ([a-z:]+)/g)) t.ok(scripts[script], `${name} names npm run ${script}`)
+  }
+})
+
+t.test('CONTRIBUTING says what every file of lib/ is for', async (t) => {
+  const text = readFileSync(new URL('CONTRIBUTING.md', root), 'utf8')
+  for (const file of readdirSync(new URL('lib', root), { recursive: true, encoding: 'utf8' })) {
+    t.match(text, new RegExp(`\\b${basename(file, '.ts')}\\b`), file)
   }
 })
 

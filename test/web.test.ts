@@ -1,8 +1,8 @@
 /** The example of `npm start` as a visitor sees it: in headless Chromium. */
-import { existsSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
+import { type BrowserContext, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { openBrowser, skip } from './browser.ts'
 
 interface Service {
   createService: (options?: { fastify?: object, secret?: string, settings?: object }) => Promise<FastifyInstance>
@@ -13,20 +13,7 @@ const { createService }: Service = await import(example)
 const secret = 'a secret for tests only, of more than thirty-two bytes'
 const people = { ada: 'lovelace', grace: 'hopper' }
 
-const executablePath = process.env.CHROMIUM_PATH ??
-  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
-const isMissing = executablePath === undefined
-if (isMissing && process.env.CI === 'true') throw new Error('Chromium is missing: install it, or name it in CHROMIUM_PATH.')
-const skip = isMissing && 'Chromium is missing: install it, or name it in CHROMIUM_PATH, to test the example in a browser.'
-
-let browser: Browser
-t.before(async () => {
-  if (executablePath === undefined) return
-  const args = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
-  // Its profile is an empty folder, made anew and removed at the end.
-  browser = await chromium.launch({ executablePath, args, chromiumSandbox: false })
-})
-t.teardown(() => browser?.close())
+const browser = openBrowser(t)
 
 interface Visit {
   app: FastifyInstance
@@ -46,7 +33,7 @@ async function visit (t: Test): Promise<Visit> {
   const app = await createService({ secret })
   t.teardown(() => stop(app))
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
-  const context = await browser.newContext({ baseURL: address })
+  const context = await (await browser()).newContext({ baseURL: address })
   t.teardown(() => context.close())
   context.setDefaultTimeout(15_000)
   const page = await context.newPage()

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 
+/** A value, or a promise of it: what a synchronous or an asynchronous function returns. */
 export type MaybePromise<T> = T | Promise<T>
 
 /** A user id: a non-empty string, a safe integer or a boolean. */
@@ -39,7 +40,7 @@ export interface Handlers<User extends object, Claims extends object> {
   /**
    * Decides who is a valid user; required while the endpoints are on.
    * @returns the user: a mapping with the user id, or an object with the user id and `toDict()` (or `toJSON()`)
-   * @throws {AuthenticationFailed} to refuse
+   * @throws {@link AuthenticationFailed} to refuse
    */
   authenticate? (request: FastifyRequest): MaybePromise<GivenUser<User>>
   /** Stores the refresh token of a user; required with `refreshTokenEnabled`. Whatever was stored before is replaced or kept: your choice. */

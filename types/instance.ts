@@ -23,6 +23,7 @@ export interface GuardOptions extends SettingOverrides {
   redirectUrl?: string | undefined
 }
 
+/** What `scoped` takes besides the scopes. */
 export interface ScopedOptions extends GuardOptions {
   /** Whether all required scopes must be satisfied (default), or any one. */
   requireAll?: boolean | undefined
@@ -72,12 +73,12 @@ export interface TokenAuthInstance<User extends object = Record<string, unknown>
   /**
    * Makes a guard that lets only requests with a valid access token pass.
    * @param overrides settings for the routes with this guard
-   * @throws {InvalidConfiguration} for wrong overrides
+   * @throws {@link InvalidConfiguration} for wrong overrides
    */
   protect (overrides?: GuardOptions): Guard
   /**
    * Makes a guard that lets only requests with a valid access token and acceptable scopes pass.
-   * @throws {InvalidConfiguration} for missing, empty or malformed scopes, and for wrong overrides
+   * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for wrong overrides
    */
   scoped (scopes: RequiredScopes, options?: ScopedOptions): Guard
   /**
@@ -89,9 +90,9 @@ export interface TokenAuthInstance<User extends object = Record<string, unknown>
 
   /**
    * Makes an access token for a user.
-   * @throws {InvalidUserObject} where the user has no user id
-   * @throws {MissingRegisteredClaim} where a handler spoiled the payload
-   * @throws {RequiredKeysNotFound} where the instance has no key to sign with
+   * @throws {@link InvalidUserObject} where the user has no user id
+   * @throws {@link MissingRegisteredClaim} where a handler spoiled the payload
+   * @throws {@link RequiredKeysNotFound} where the instance has no key to sign with
    */
   generateAccessToken (user: GivenUser<User>, additions?: TokenAdditions<User>): Promise<string>
   /** Makes a refresh token for a user and stores it through `storeRefreshToken`. */
@@ -99,7 +100,7 @@ export interface TokenAuthInstance<User extends object = Record<string, unknown>
   /**
    * Verifies a token that did not come with a request.
    * @returns a copy of its payload
-   * @throws {InvalidToken}
+   * @throws {@link InvalidToken}
    */
   verifyToken (token: string): Payload<Claims>
   /** Whether the request carries a valid access token. */

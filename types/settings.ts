@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import type { KeySetting, RouteSetting, Settings } from '../lib/settings/schema.ts'
+import type { Static } from '@sinclair/typebox'
+import type { KeySetting, RouteSetting, Settings, settingsSchema } from '../lib/settings/schema.ts'
 import type { MaybePromise } from './handlers.ts'
 
 export type { Algorithm, KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
@@ -12,7 +13,7 @@ export interface KeyFile { path: string }
 export type KeyMaterial = string | Buffer | KeyObject | URL | KeyFile
 
 /** The settings that hold keys. */
-export type KeySettings = Record<KeySetting, KeyMaterial>
+export type KeySettings = Pick<Static<typeof settingsSchema>, KeySetting>
 
 /** Makes a new refresh token; it may use the request and the user. */
 export type GenerateRefreshToken<User> = (request: FastifyRequest, user: User) => MaybePromise<string>
@@ -39,5 +40,8 @@ export type SettingGetters<User> = {
     ((request: FastifyRequest) => K extends KeySetting ? MaybePromise<AllSettings<User>[K]> : AllSettings<User>[K]) | undefined
 }
 
-/** Settings that one guard overrides for its route. */
+/**
+ * Settings that one guard overrides for its route.
+ * @interface
+ */
 export type SettingOverrides = Optional<Omit<Settings & KeySettings, RouteSetting>>

@@ -157,9 +157,20 @@ export const tokenSettings = [
 
 export type KeySetting = typeof keySettings[number]
 export type RouteSetting = typeof routeSettings[number]
+/**
+ * The names of the settings.
+ * @useDeclaredType
+ */
 export type SettingName = keyof typeof settingsSchema.properties
-/** What can be read back: every setting but the key material and the generator, resolved and complete. */
+/**
+ * What can be read back: every setting but the key material and the generator, resolved and complete.
+ * @interface
+ */
 export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generateRefreshToken'>
+/**
+ * The signing algorithms (RFC 7518 section 3.1).
+ * @useDeclaredType
+ */
 export type Algorithm = typeof algorithms[number]
 
 export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]
