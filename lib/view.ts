@@ -84,9 +84,9 @@ function checkGuardsField (ViewClass: ClassView[1]): void {
 function checkGuards ({ guards }: View, name: string): void {
   const isGuard = (guard: unknown) => typeof guard === 'function'
   const isFit = (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
-  if (typeof guards !== 'object' || guards === null || !Object.values(guards).every(isFit)) {
-    throw new InvalidClassViews(`The guards of the view ${name} must be an object with a guard, or a list of guards, for each method that is named: guards = { get: this.instance.protect() }.`)
-  }
+  const refusal = (given: string) => new InvalidClassViews(`The guards of the view ${name} must be an object with a guard, or a non-empty list of guards, for each method that is named: guards = { get: this.instance.protect() }; given: ${given}.`)
+  if (typeof guards !== 'object' || guards === null) throw refusal(typeName(guards))
+  for (const [method, guard] of Object.entries(guards)) if (!isFit(guard)) throw refusal(`${typeName(guard)} for "${method}"`)
 }
 
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
