@@ -1,6 +1,6 @@
 /** The host's handlers: where they come from. */
 import { InvalidConfiguration } from './errors.ts'
-import { typeName } from './host.ts'
+import { asyncFunction, isAsync, typeName } from './host.ts'
 import type { Handlers } from '../types/handlers.ts'
 import type { ClaimsOf, UserOf } from '../types/registry.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -30,15 +30,17 @@ export const handlerNames = [
  */
 export function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {
   const { authenticationClass = Authentication } = options
-  const Given = checkSubclass('authenticationClass', authenticationClass, Authentication)
+  const Given = checkSubclass('authenticationClass', authenticationClass, Authentication, 'handlers')
   const authentication = new Given()
   const handlers: Record<string, unknown> = {}
   for (const name of handlerNames) {
     const fromOption = options[name] !== undefined
     const handler: unknown = fromOption ? options[name] : Reflect.get(authentication, name)
     if (handler === undefined) continue
-    if (typeof handler !== 'function') {
-      throw new InvalidConfiguration(`${fromOption ? 'Option' : 'Authentication class:'} "${name}" must be a function; given: ${typeName(handler)}.`)
+    const source = `${fromOption ? 'Option' : 'Authentication class:'} "${name}"`
+    if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { section: 'handlers' })
+    if (name === 'overrideScopeValidator' && isAsync(handler)) {
+      throw new InvalidConfiguration(`${source} must be a synchronous function; given: ${asyncFunction}.`, { section: 'handlers' })
     }
     handlers[name] = fromOption ? handler : handler.bind(authentication)
   }

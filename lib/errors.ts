@@ -18,14 +18,22 @@ interface Challenge {
   scope?: string
 }
 
+/** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
+type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'settings' | 'testing-your-routes'
+
 interface Definition extends TokenAuthErrorOptions {
   name: string
   statusCode: number
   message: string
   challenge?: Challenge
+  /** What the message ends with. None where it is an answer to a client. */
+  section?: Section
 }
 
 const realm = 'token-auth'
+
+/** Relative to the host's project, where editors and terminals open it. No full stop after it, which they would take for a part of it. */
+const readme = 'node_modules/fastify-token-auth/README.md'
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
@@ -60,11 +68,11 @@ export class TokenAuthError extends Error {
   /** With the setting `debug`: which check failed and where the token was found. */
   detail?: string
 
-  constructor ({ name, statusCode, message, challenge, cause }: Definition) {
+  constructor ({ name, statusCode, message, challenge, section, cause }: Definition) {
     const limit = Error.stackTraceLimit
     // Not assigned: where the process runs with frozen intrinsics that would throw. Then traces are captured, no more.
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', 0)
-    super(message, cause === undefined ? undefined : { cause })
+    super(section === undefined ? message : `${message} See ${readme}#${section}`, cause === undefined ? undefined : { cause })
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', limit)
     this.name = name
     this.statusCode = statusCode
@@ -212,11 +220,11 @@ export class InitializationFailure extends TokenAuthError {
 
 /** Thrown by `register()` and by guards that are made with wrong overrides. */
 export class InvalidConfiguration extends TokenAuthError {
-  /** The number of a finding about keys, or about settings that have no safe meaning together: see docs/security.md. */
+  /** The number of a finding about keys, or about settings that have no safe meaning together. */
   declare readonly finding?: string
-  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions & { finding?: string } = {}) {
-    const { finding, cause } = options
-    super({ name: 'InvalidConfiguration', statusCode: 500, message, cause })
+  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions & { finding?: string, section?: Section } = {}) {
+    const { finding, section = 'settings', cause } = options
+    super({ name: 'InvalidConfiguration', statusCode: 500, message, section, cause })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }
@@ -224,34 +232,34 @@ export class InvalidConfiguration extends TokenAuthError {
 /** Thrown by `register()`: the endpoints are on and there is no `authenticate` handler. */
 export class AuthenticateNotImplemented extends TokenAuthError {
   constructor (message = 'The authenticate handler is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message })
+    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message, section: 'handlers' })
   }
 }
 
 /** Thrown by `register()`: `refreshTokenEnabled` is true and a handler that it needs is missing. */
 export class RefreshTokenNotImplemented extends TokenAuthError {
   constructor (message = 'A refresh token handler is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message })
+    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message, section: 'handlers' })
   }
 }
 
 /** Thrown by `register()`: an asymmetric algorithm lacks a key. */
 export class RequiredKeysNotFound extends TokenAuthError {
   constructor (message = 'A key is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message })
+    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message, section: 'settings' })
   }
 }
 
 /** Thrown by `register()`: `classViews` is not a list of `[path, ViewClass]`. */
 export class InvalidClassViews extends TokenAuthError {
   constructor (message = 'classViews is invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message })
+    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message, section: 'responses' })
   }
 }
 
 /** Thrown by `register()`: a custom claim lacks `key`, `setup` or `verify`, or its key is taken. */
 export class InvalidCustomClaim extends TokenAuthError {
   constructor (message = 'A custom claim is invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message })
+    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message, section: 'handlers' })
   }
 }

@@ -22,7 +22,7 @@ function findInstance (context: FastifyInstance, { on = context, instanceName = 
 
 function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {
   const { on, instanceName, ...options } = readOptions(overrides)
-  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`)
+  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`, { section: 'guards' })
   const choice: InstanceChoice = { on, instanceName }
   return { choice, options }
 }

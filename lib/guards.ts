@@ -56,7 +56,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
-    if (done !== undefined && typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters.')
+    if (done !== undefined && typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters.', { section: 'guards' })
     const auth = instance.enter(request, policy)
     if (done === undefined) return wait(auth, request, reply)
     let refusal: Refusal | Promise<Refusal>
@@ -92,7 +92,7 @@ export interface ScopeOptions {
 export function checkFlag (name: keyof ScopeOptions, value: unknown): boolean {
   if (value === undefined) return true
   if (typeof value === 'boolean') return value
-  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`)
+  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`, { section: 'scopes' })
 }
 
 /**
@@ -103,7 +103,7 @@ export function readRequirements (scopes: unknown): Requirement[] {
   const requirements = parseRequirements(scopes)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.`)
+  throw new InvalidConfiguration(`scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.`, { section: 'scopes' })
 }
 
 /** A list that a function of the host gave while the request waits. @throws {InvalidScopes} */
@@ -179,7 +179,7 @@ function isWithoutToken (refusal: TokenAuthError): boolean {
 
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
-  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() needs a route handler (request, reply, user); given: ${typeName(handler)}.`)
+  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() needs a route handler (request, reply, user); given: ${typeName(handler)}.`, { section: 'guards' })
 }
 
 export function makeInjection<Route extends object> (

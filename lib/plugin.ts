@@ -13,7 +13,7 @@ import { addEndpoint, type Endpoint } from './endpoints/route.ts'
 import { verifyEndpoint } from './endpoints/verify.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from './errors.ts'
-import { typeName } from './host.ts'
+import { asyncFunction, isAsync, typeName } from './host.ts'
 import { documentGuards } from './openapi.ts'
 import { Responses } from './responses.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -41,17 +41,20 @@ function checkOptionNames (options: Options): void {
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {
-  return new (checkSubclass('responsesClass', responsesClass, Responses))()
+  return new (checkSubclass('responsesClass', responsesClass, Responses, 'responses'))()
 }
 
 function readExtraVerifications ({ extraVerifications = [] }: Options) {
   const expected = 'must be a list of functions (payload) => boolean'
   if (!Array.isArray(extraVerifications)) {
-    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(extraVerifications)}.`)
+    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(extraVerifications)}.`, { section: 'handlers' })
   }
   for (const [index, verification] of extraVerifications.entries()) {
     if (typeof verification !== 'function') {
-      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`)
+      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, { section: 'handlers' })
+    }
+    if (isAsync(verification)) {
+      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${asyncFunction}.`, { section: 'handlers' })
     }
   }
   return extraVerifications
@@ -90,11 +93,11 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth): void {
   const name = instance.settings.instanceName
   const existing: unknown = Reflect.get(fastify, name)
   if (Object.hasOwn(fastify, name) && existing instanceof TokenAuth) {
-    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.`)
+    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.`, { section: 'instances' })
   }
   const isOurs = existing instanceof TokenAuth
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is a property of Fastify or of another plugin already. Choose another name.`)
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is a property of Fastify or of another plugin already. Choose another name.`, { section: 'instances' })
   }
   fastify.decorate(name, instance)
   // The slot is reserved once, so that all requests keep one hidden class.
@@ -130,7 +133,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const instance = createInstance(options, resolved)
   if (isDefaultSecret) warn('W01', instance.settings.instanceName)
   if (instance.policy.isSecretShort) warn('W02', instance.settings.instanceName)
-  warnOfSettings(instance.settings)
+  warnOfSettings(resolved, instance.handlers)
 
   const setsCookies = instance.settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })

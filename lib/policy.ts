@@ -4,7 +4,7 @@
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
 import { hostError, typeName } from './host.ts'
-import { fits } from './settings/check.ts'
+import { allowedValues, fits, given } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
 import { redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
@@ -50,7 +50,7 @@ function prepareKey<Made> (
         const use = (value: unknown) => {
           try {
             // Never an empty key, and never another one instead.
-            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" was computed as something that is no key.`)
+            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${getterName(name)} gave ${typeName(value)}.`)
             return make(settings, { [name]: value })
           } catch (cause) {
             throw new HandlerFailed(getterName(name), { cause })
@@ -105,18 +105,26 @@ export function preparePolicy (resolved: Resolved, issues: Issuing, computed: Co
 
 /** The options of a guard are an object, or left out. @throws {InvalidConfiguration} */
 export function readOptions<Options extends object> (options: Options): Options {
-  // Without a prototype: what somebody wrote into that of all objects is no option.
-  if (typeof options === 'object' && options !== null && !Array.isArray(options)) return Object.assign(Object.create(null), options)
-  throw new InvalidConfiguration(`The options of a guard must be an object of overrides; given: ${typeName(options)}.`)
+  const found: unknown = options
+  if (typeof found === 'object' && found !== null && !Array.isArray(found)) {
+    // A request or a reply.
+    if ('raw' in found) {
+      throw new InvalidConfiguration('protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }.', { section: 'guards' })
+    }
+    // Without a prototype: what somebody wrote into that of all objects is no option.
+    return Object.assign(Object.create(null), found)
+  }
+  const hint = typeof found === 'string' || Array.isArray(found) ? ' Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]).' : ''
+  throw new InvalidConfiguration(`The options of a guard must be an object of overrides; given: ${typeName(found)}.${hint}`, { section: 'guards' })
 }
 
 const redirectPattern = new RegExp(redirectTarget.pattern!)
 
 /** Checks where a guard redirects to. @throws {InvalidConfiguration} */
 export function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Policy['redirectUrl'] {
-  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`)
+  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${JSON.stringify(redirectUrl)}.`)
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${given('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
   }
   if (!redirectOnFail) return undefined
   return (settings) => redirectUrl ?? settings.loginRedirectUrl

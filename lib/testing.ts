@@ -43,11 +43,11 @@ function claimsOf (state: TokenState, leeway: number): Payload {
 /** A token that is not what its test asked for would let the test pass for nothing. @throws {InvalidConfiguration} */
 function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
   const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}"; it has state, scopes, claims and request.`)
+  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}"; it has state, scopes, claims and request.`, { section: 'testing-your-routes' })
   const { state = 'valid' } = options
-  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`)
+  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { section: 'testing-your-routes' })
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
-    throw new InvalidConfiguration(`The state "${state}" would be accepted: the instance has no "${state === 'otherIssuer' ? 'claimIss' : 'claimAud'}".`)
+    throw new InvalidConfiguration(`The state "${state}" would be accepted: the instance has no "${state === 'otherIssuer' ? 'claimIss' : 'claimAud'}". Give it to the instance, or choose another state.`, { section: 'testing-your-routes' })
   }
 }
 
@@ -60,7 +60,7 @@ function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settin
 export async function createTestToken<User extends object, Claims extends object> (
   instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
-  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration('createTestToken needs an instance, such as app.tokenAuth, and then a user.')
+  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration('createTestToken needs an instance, such as app.tokenAuth, and then a user.', { section: 'testing-your-routes' })
   checkOptions(options, instance.settings)
   const { state = 'valid', scopes, claims, request } = options
   const token = await instance.generateAccessToken(user, {

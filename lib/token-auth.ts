@@ -113,7 +113,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   protect (overrides: GuardOptions = {}): Guard {
-    return makeGuard(this, this.policyOf(overrides))
+    // First: a route that is given this method itself calls it on another object.
+    const options = readOptions(overrides)
+    return makeGuard(this, this.policyOf(options))
   }
 
   scoped (scopes: RequiredScopes, options: ScopedOptions = {}): Guard {
@@ -169,7 +171,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async storeRefreshToken (request: FastifyRequest, user: object, refreshToken: string): Promise<void> {
     const { storeRefreshToken } = this.handlers
-    if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing.')
+    if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class.')
     const userId = userIdOf(user, this.of(request).settings.userId, 'The caller of generateRefreshToken')
     await callHost('storeRefreshToken', () => storeRefreshToken(userId, refreshToken, request))
   }
@@ -177,7 +179,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   verifyToken (token: string): Payload {
     const made = !this.#needsRequest && this.policy.verifier(this.settings, new GetterResults({}))
     if (made === false || made instanceof Promise) {
-      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request.')
+      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload.')
     }
     if (typeof token !== 'string') throw new InvalidToken()
     const valid = verifyToken(token, made, this.settings, this)

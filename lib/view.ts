@@ -80,7 +80,7 @@ const isObject = (value: unknown) => typeof value === 'object' && value !== null
 /** What a view says of single methods: which values it may have, in words, by an example and as a check. */
 const perMethod = {
   guards: {
-    allowed: 'a guard, or a list of guards',
+    allowed: 'a guard, or a non-empty list of guards,',
     example: 'guards = { get: this.instance.protect() }',
     isFit: (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
   },
@@ -93,11 +93,11 @@ const perMethod = {
  */
 function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
   const { allowed, example, isFit } = perMethod[field]
-  const given: unknown = view[field]
-  if (typeof given !== 'object' || given === null || !Object.values(given).every(isFit)) {
-    throw new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}.`)
-  }
-  for (const method of Object.keys(given)) {
+  const value: unknown = view[field]
+  const refusal = (given: string) => new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}; given: ${given}.`)
+  if (typeof value !== 'object' || value === null) throw refusal(typeName(value))
+  for (const [method, entry] of Object.entries(value)) {
+    if (!isFit(entry)) throw refusal(`${typeName(entry)} for "${method}"`)
     if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
       throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", a method that it does not have. Add the method, or remove what is said of it.`)
     }

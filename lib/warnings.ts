@@ -1,5 +1,6 @@
-/** What `register()` warns of: settings that are allowed and dangerous. Each has a number, so that it can be looked up and silenced. */
-import type { Settings } from './settings/schema.ts'
+/** What `register()` warns of: settings that are allowed, and dangerous or without effect. Each has a number, so that it can be looked up and silenced. */
+import type { HostHandlers } from './authentication.ts'
+import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
   W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret" (or SERVICE_JWT_SECRET); with NODE_ENV=production this is an error.',
@@ -12,7 +13,10 @@ const texts = {
   W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token.',
   W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
   W10: '"cookieSecure" is false: browsers send the cookies, and the tokens in them, over plain HTTP too. They take Secure cookies on http://localhost, so development does not need it.',
-  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted.'
+  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted.',
+  W12: 'There is a handler "addScopesToPayload", and "scopesEnabled" is false: it is never called, and no token gets scopes. Set "scopesEnabled" to true, or remove the handler.',
+  W13: 'There is a handler "retrieveRefreshToken", and "refreshTokenEnabled" is false: it is never called, a login gives no refresh token, and there is no refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
+  W14: '"scopesEnabled" is true, and there is no handler "addScopesToPayload": a login gives no scopes. Give the handler, or set "scopesEnabled" to false.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -22,8 +26,11 @@ export function warn (code: WarningCode, instanceName: string): void {
   process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** The warnings that settings alone deserve. */
-export function warnOfSettings (settings: Settings): void {
+/** The warnings that settings deserve, alone and with the handlers that they switch on or off. */
+export function warnOfSettings ({ settings, getters }: Resolved, handlers: Partial<HostHandlers>): void {
+  const { authMode, scopesEnabled, refreshTokenEnabled } = settings
+  // Without endpoints, settings and handlers are often those of the service that has them.
+  const areScopesFixed = authMode && !getters.has('scopesEnabled')
   const findings: Partial<Record<WarningCode, boolean>> = {
     W03: !settings.doProtection,
     W04: !settings.verifyExp,
@@ -33,7 +40,11 @@ export function warnOfSettings (settings: Settings): void {
     W08: settings.cookieSet && !settings.cookieHttponly && !settings.cookieSplit,
     W09: settings.cookieSet && settings.cookieSamesite === 'none',
     W10: settings.cookieSet && !settings.cookieSecure,
-    W11: settings.verifyExp && settings.claimNbf && settings.claimNbfDelta - settings.leeway >= settings.expirationDelta + settings.leeway
+    W11: settings.verifyExp && settings.claimNbf && settings.claimNbfDelta - settings.leeway >= settings.expirationDelta + settings.leeway,
+    W12: areScopesFixed && !scopesEnabled && handlers.addScopesToPayload !== undefined,
+    // `storeRefreshToken` alone serves `generateRefreshToken`.
+    W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
+    W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }

@@ -11,7 +11,7 @@ import ts from 'typescript'
 const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
-  host: ['errors'],
+  host: ['errors', 'node:*'],
   warnings: [],
   'request-serializer': [],
   openapi: [],

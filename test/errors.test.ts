@@ -27,12 +27,12 @@ const errors: Row[] = [
   ['TokenTooLarge', 500, 'The token is too large.'],
   ['HandlerFailed', 500, 'The host handler failed.'],
   ['InitializationFailure', 500, 'No token authentication is registered for this route.'],
-  ['InvalidConfiguration', 500, 'The configuration is invalid.'],
-  ['AuthenticateNotImplemented', 500, 'The authenticate handler is missing.'],
-  ['RefreshTokenNotImplemented', 500, 'A refresh token handler is missing.'],
-  ['RequiredKeysNotFound', 500, 'A key is missing.'],
-  ['InvalidClassViews', 500, 'classViews is invalid.'],
-  ['InvalidCustomClaim', 500, 'A custom claim is invalid.']
+  ['InvalidConfiguration', 500, 'The configuration is invalid. See node_modules/fastify-token-auth/README.md#settings'],
+  ['AuthenticateNotImplemented', 500, 'The authenticate handler is missing. See node_modules/fastify-token-auth/README.md#handlers'],
+  ['RefreshTokenNotImplemented', 500, 'A refresh token handler is missing. See node_modules/fastify-token-auth/README.md#handlers'],
+  ['RequiredKeysNotFound', 500, 'A key is missing. See node_modules/fastify-token-auth/README.md#settings'],
+  ['InvalidClassViews', 500, 'classViews is invalid. See node_modules/fastify-token-auth/README.md#responses'],
+  ['InvalidCustomClaim', 500, 'A custom claim is invalid. See node_modules/fastify-token-auth/README.md#handlers']
 ]
 
 type ErrorClass = new (message?: string, options?: object) => TokenAuthError
@@ -71,7 +71,9 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
     const cause = new Error('original')
     const another = new ErrorClass('another message', { cause })
     t.equal(another.cause, cause)
-    t.equal(another.message, name === 'HandlerFailed' ? 'The another message handler failed.' : 'another message')
+    // A message of another ends with the same section of the README.
+    const [link = ''] = / See .*$/.exec(message) ?? []
+    t.equal(another.message, name === 'HandlerFailed' ? 'The another message handler failed.' : `another message${link}`)
     t.notMatch(JSON.stringify(another), 'original')
     t.end()
   })

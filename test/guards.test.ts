@@ -1,5 +1,5 @@
 import fastifyAuth from '@fastify/auth'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, preHandlerHookHandler, preParsingHookHandler, RouteShorthandOptions } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, preHandlerHookHandler, preParsingHookHandler, RouteHandlerMethod, RouteShorthandOptions } from 'fastify'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
@@ -602,6 +602,23 @@ t.test('a guard in the place of a preParsing hook, which gets other parameters, 
   const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
   t.equal(response.statusCode, 500)
   t.match(response.json().message, /preHandler/)
+})
+
+t.test('protect, scoped and injectUser themselves in the place of what they return open nothing, and say that they must be called', async (t) => {
+  const app = await build(t)
+  const uncalled: Record<string, preHandlerHookHandler> = mistyped({
+    protect: app.tokenAuth.protect, scoped: app.tokenAuth.scoped, 'free-protect': protect, 'free-scoped': scoped
+  })
+  for (const [name, hook] of Object.entries(uncalled)) {
+    app.get(`/${name}/early`, { onRequest: mistyped<onRequestHookHandler>(hook) }, async () => 'reached')
+    app.get(`/${name}/late`, { preHandler: hook }, async () => 'reached')
+  }
+  app.get('/injectUser', mistyped<RouteHandlerMethod>(app.tokenAuth.injectUser))
+  app.get('/free-injectUser', mistyped<RouteHandlerMethod>(injectUser))
+  for (const url of [...Object.keys(uncalled).flatMap((name) => [`/${name}/early`, `/${name}/late`]), '/injectUser', '/free-injectUser']) {
+    const response = await app.inject({ url, headers: bearer(forge(claims())) })
+    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /call it, as in/ }, url)
+  }
 })
 
 t.test('an algorithm computed for a request that does not fit the key is a fault of the host, and says nothing of the key', async (t) => {

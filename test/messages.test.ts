@@ -1,11 +1,23 @@
 /**
- * Every message of a wrong configuration, as a newcomer reads it: it says what was given, what is allowed and what to do.
- * They stand here in full, so that whoever changes one reads it once more.
+ * Every message of a wrong configuration, as a newcomer reads it: it says what was given, what is allowed, what to do and
+ * where to read more. They stand here in full, so that whoever changes one reads it once more; the last test finds
+ * places in lib/ whose message does not.
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { Authentication, Configuration, injectUser, InvalidConfiguration, protect, scoped, type UserRouteHandler, View } from '../lib/index.ts'
-import { authenticate, build, ecPair, environment, host, mistyped, rsaPair, secret } from './helper.ts'
+import ts from 'typescript'
+import * as library from '../lib/index.ts'
+import tokenAuth, {
+  Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
+} from '../lib/index.ts'
+import { createTestToken } from '../lib/testing.ts'
+import { hmacKey } from '../lib/token/keys.ts'
+import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
+
+const root = new URL('../', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
 /** What is given, and the message. */
 type Case<Given> = [Given, string]
@@ -18,14 +30,43 @@ async function refused (t: Test, options: object, config: object = {}): Promise<
   return await said(async () => await app.register(tokenAuth, { secret, authenticate, ...options }))
 }
 
-/** The message of what a function throws, with its name where that is not the usual one. */
+/** What was read: the places in lib/ where the errors were made, as `file:line`, and the sections that they name. */
+const places = new Set<string>()
+const sections = new Set<string>()
+
+/** The message of an error, with its name where that is not the usual one. */
+function messageOf (error: unknown): string {
+  if (!(error instanceof TokenAuthError)) return String(error)
+  const [, place = ''] = /^ +at .*[\\/]lib[\\/]([\w\\/-]+\.ts:\d+)/m.exec(error.stack ?? '') ?? []
+  places.add(place.replaceAll('\\', '/'))
+  const message = error.message.replace('node_modules/fastify-token-auth/', '')
+  const [, section] = /README\.md#(.+)$/.exec(message) ?? []
+  if (section !== undefined) sections.add(section)
+  return error instanceof InvalidConfiguration ? message : `${error.name}: ${message}`
+}
+
+/** The message of what a function throws, or of what it hides from clients. */
 async function said (act: () => unknown): Promise<string> {
   try {
     await act()
     return 'nothing'
   } catch (error) {
-    return error instanceof InvalidConfiguration ? error.message : String(error)
+    return messageOf(error instanceof HandlerFailed ? error.cause : error)
   }
+}
+
+type Act = (request: FastifyRequest, reply: FastifyReply, app: FastifyInstance) => unknown
+
+/** What something says that is done while a request waits. */
+async function during (t: Test, options: object, act: Act): Promise<string> {
+  const app = await build(t, options)
+  let message = ''
+  app.get('/', async (request, reply) => {
+    message = await said(() => act(request, reply, app))
+    return reply.sent ? reply : 'done'
+  })
+  await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  return message
 }
 
 /** An option: a configuration class with these members. */
@@ -41,6 +82,8 @@ const inClass = (members: object) => ({
 class Ping extends View { override get () { return 'pong' } }
 class Silent extends View {}
 class Misguarded extends Ping { override readonly guards = { post: this.instance.protect() } }
+class Unguarded extends Ping { override readonly guards = mistyped<View['guards']>({ get: [] }) }
+class Dropped extends Ping { static guards = {} }
 class Wrong extends Authentication { constructor () { super(); Reflect.set(this, 'retrieveUser', 'x') } }
 
 const [setup, verify] = [() => 1, () => true]
@@ -51,247 +94,308 @@ const edPublic = ed.publicKey.export({ type: 'spki', format: 'pem' })
 const rs = { secret: undefined, algorithm: 'RS256', ...rsa }
 const es = { secret: undefined, algorithm: 'ES256', ...ec }
 const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' })
+/** The public half of a pair with the exponent 1. */
+const { n } = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
+const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ' }, format: 'jwk' })
 const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' })
 
 /** By what is wrong. */
 const registrations: Record<string, Case<object>[]> = {
   'names of options': [
     [{ expiration_delta: 60 },
-      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass.'],
+      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ zzzzzzzzzz: 1 },
-      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass.'],
+      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ leeway: 1, setLeeway: 2 },
-      'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them.'],
+      'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them. See README.md#settings'],
     [{ getUrlPrefix: () => '/x' },
-      'Option "getUrlPrefix": "urlPrefix" shapes the routes and is decided once, so it cannot be computed per request. Use "urlPrefix" or "setUrlPrefix".'],
+      'Option "getUrlPrefix": "urlPrefix" shapes the routes and is decided once, so it cannot be computed per request. Use "urlPrefix" or "setUrlPrefix". See README.md#settings'],
     [{ getLeeway: 5 },
-      'Option "getLeeway" must be a function of the request; given: a number.']
+      'Option "getLeeway" must be a function of the request; given: a number. See README.md#settings']
   ],
   'values of settings': [
     [{ leeway: '5' },
-      'Option "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5".'],
+      'Option "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5". See README.md#settings'],
     [{ leeway: -1 },
-      'Option "leeway" must be a whole number of seconds from 0 to 3153600000; given: -1.'],
+      'Option "leeway" must be a whole number of seconds from 0 to 3153600000; given: -1. See README.md#settings'],
     [{ cookieSet: 'yes' },
-      'Option "cookieSet" must be true or false; given: "yes".'],
+      'Option "cookieSet" must be true or false; given: "yes". See README.md#settings'],
     [{ algorithm: 'none' },
-      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384" or "PS512"; given: "none".'],
+      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384" or "PS512"; given: "none". See README.md#settings'],
     [{ claimIss: '' },
-      'Option "claimIss" must be a non-empty string or null; given: "".'],
+      'Option "claimIss" must be a non-empty string or null; given: "". See README.md#settings'],
     [{ cookieMaxAge: 0 },
-      'Option "cookieMaxAge" must be a whole number of seconds from 1 to 3153600000 or null; given: 0.'],
+      'Option "cookieMaxAge" must be a whole number of seconds from 1 to 3153600000 or null; given: 0. See README.md#settings'],
     [{ cookieSamesite: 'Lax' },
-      'Option "cookieSamesite" must be "strict", "lax" or "none"; given: "Lax".'],
+      'Option "cookieSamesite" must be "strict", "lax" or "none"; given: "Lax". See README.md#settings'],
     [{ authorizationHeader: 'two words' },
-      'Option "authorizationHeader" must be a header name without spaces and separators (RFC 9110 section 5.6.2); given: "two words".'],
+      'Option "authorizationHeader" must be a header name without spaces and separators (RFC 9110 section 5.6.2); given: "two words". See README.md#settings'],
     [{ cookieAccessTokenName: 'a=b' },
-      'Option "cookieAccessTokenName" must be a cookie name without spaces and separators (RFC 6265 section 4.1.1); given: "a=b".'],
+      'Option "cookieAccessTokenName" must be a cookie name without spaces and separators (RFC 6265 section 4.1.1); given: "a=b". See README.md#settings'],
     [{ queryStringAccessTokenName: 'a[]' },
-      'Option "queryStringAccessTokenName" must be a query parameter name of letters, digits and ". _ ~ -"; given: "a[]".'],
+      'Option "queryStringAccessTokenName" must be a query parameter name of letters, digits and ". _ ~ -"; given: "a[]". See README.md#settings'],
     [{ userId: '' },
-      'Option "userId" must be a non-empty name of one line, other than "__proto__"; given: "".'],
+      'Option "userId" must be a non-empty name of one line, other than "__proto__"; given: "". See README.md#settings'],
     [{ pathToVerify: '/:id' },
-      'Option "pathToVerify" must be a path that starts with "/", without parameters or wildcards; given: "/:id".'],
+      'Option "pathToVerify" must be a path that starts with "/", without parameters or wildcards; given: "/:id". See README.md#settings'],
     [{ urlPrefix: '/auth/' },
-      'Option "urlPrefix" must be a path with a leading "/" and no trailing "/", or an empty string for none; given: "/auth/".'],
+      'Option "urlPrefix" must be a path with a leading "/" and no trailing "/", or an empty string for none; given: "/auth/". See README.md#settings'],
     [{ loginRedirectUrl: '//evil' },
-      'Option "loginRedirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: "//evil".'],
+      'Option "loginRedirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: "//evil". See README.md#settings'],
     [{ cookiePath: 'x' },
-      'Option "cookiePath" must be a path that starts with "/", without spaces and ";"; given: "x".'],
+      'Option "cookiePath" must be a path that starts with "/", without spaces and ";"; given: "x". See README.md#settings'],
     [{ cookieDomain: 'https://a' },
-      'Option "cookieDomain" must be a domain name such as "example.org", or an empty string for none; given: "https://a".'],
+      'Option "cookieDomain" must be a domain name such as "example.org", or an empty string for none; given: "https://a". See README.md#settings'],
     [{ authorizationHeaderPrefix: 'two words' },
-      'Option "authorizationHeaderPrefix" must be one word of visible ASCII characters, or an empty string; given: "two words".'],
+      'Option "authorizationHeaderPrefix" must be one word of visible ASCII characters, or an empty string; given: "two words". See README.md#settings'],
     [{ instanceName: 'a-b' },
-      'Option "instanceName" must be a JavaScript identifier of letters, digits, "_" and "$"; given: "a-b".'],
+      'Option "instanceName" must be a JavaScript identifier of letters, digits, "_" and "$"; given: "a-b". See README.md#settings'],
     [{ generateRefreshToken: 'x' },
-      'Option "generateRefreshToken" must be a function (request, user) that returns a non-empty string; given: a string.'],
+      'Option "generateRefreshToken" must be a function (request, user) that returns a non-empty string; given: a string. See README.md#settings'],
     [{ secret: null },
-      'Option "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null.'],
+      'Option "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings'],
     [{ setLeeway: async () => 5 },
-      'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: a promise.']
+      'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: a promise. See README.md#settings']
   ],
   'settings together': [
     [{ accessTokenName: 'refresh_token' },
-      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names.'],
+      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names. See README.md#settings'],
     [{ cookieAccessTokenName: 'refresh_token' },
-      '"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need different names.'],
+      '"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need different names. See README.md#settings'],
     [{ queryStringAccessTokenName: 'refresh_token' },
-      '"queryStringRefreshTokenName" and "queryStringAccessTokenName" are both "refresh_token": query parameters need different names.'],
+      '"queryStringRefreshTokenName" and "queryStringAccessTokenName" are both "refresh_token": query parameters need different names. See README.md#settings'],
     [{ userId: 'scopes' },
-      '"scopesName" and "userId" are both "scopes": claims need different names.'],
+      '"scopesName" and "userId" are both "scopes": claims need different names. See README.md#settings'],
     [{ userId: 'exp' },
-      '"userId" must not be "exp", which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.'],
+      '"userId" must not be "exp", which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name. See README.md#settings'],
     [{ pathToRefresh: '/' },
-      '"pathToRefresh" and "pathToAuthenticate" are both "/": the POST endpoints need different paths.'],
+      '"pathToRefresh" and "pathToAuthenticate" are both "/": the POST endpoints need different paths. See README.md#settings'],
     [{ pathToVerify: '/me' },
-      '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths.'],
+      '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths. See README.md#settings'],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false },
-      '"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.']
+      '"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise. See README.md#settings']
   ],
   'the configuration class': [
     [inClass({ leway: 1 }),
-      'Configuration class: unknown setting "leway". Did you mean "leeway"? Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.'],
+      'Configuration class: unknown setting "leway". Did you mean "leeway"? Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields. See README.md#settings'],
     [inClass({ leeway: '1' }),
-      'Configuration class: "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1".'],
+      'Configuration class: "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1". See README.md#settings'],
     [inClass({ setLeeway: () => '1' }),
-      'Configuration class: "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1".'],
+      'Configuration class: "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1". See README.md#settings'],
     [inClass({ getAuthMode: () => true }),
-      'Configuration class: "getAuthMode": "authMode" shapes the routes and is decided once, so it cannot be computed per request. Use "authMode" or "setAuthMode".'],
+      'Configuration class: "getAuthMode": "authMode" shapes the routes and is decided once, so it cannot be computed per request. Use "authMode" or "setAuthMode". See README.md#settings'],
     [inClass({ leeway: 1, setLeeway: 1 }),
-      'Configuration class: "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them.'],
+      'Configuration class: "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them. See README.md#settings'],
     [{ configurationClass: class {} },
-      'Option "configurationClass" must be a subclass of Configuration; given: configurationClass, which does not extend it.']
+      'Option "configurationClass" must be a subclass of Configuration; given: configurationClass, which does not extend it. See README.md#settings']
   ],
   'handlers, lists and classes': [
     [{ authenticate: undefined },
-      'AuthenticateNotImplemented: The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.'],
+      'AuthenticateNotImplemented: The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens. See README.md#handlers'],
     [{ authenticate: 'x' },
-      'Option "authenticate" must be a function; given: a string.'],
+      'Option "authenticate" must be a function; given: a string. See README.md#handlers'],
     [{ refreshTokenEnabled: true },
-      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but the host gives no "storeRefreshToken" and no "retrieveRefreshToken". Give both handlers as options or as methods of the authentication class.'],
+      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but the host gives no "storeRefreshToken" and no "retrieveRefreshToken". Give both handlers as options or as methods of the authentication class. See README.md#handlers'],
     [{ authenticationClass: {} },
-      'Option "authenticationClass" must be a subclass of Authentication; given: an object.'],
+      'Option "authenticationClass" must be a subclass of Authentication; given: an object. See README.md#handlers'],
     [{ authenticationClass: Wrong },
-      'Authentication class: "retrieveUser" must be a function; given: a string.'],
+      'Authentication class: "retrieveUser" must be a function; given: a string. See README.md#handlers'],
     [{ responsesClass: 'x' },
-      'Option "responsesClass" must be a subclass of Responses; given: a string.'],
+      'Option "responsesClass" must be a subclass of Responses; given: a string. See README.md#responses'],
     [{ extraVerifications: () => true },
-      'Option "extraVerifications" must be a list of functions (payload) => boolean; given: a function.'],
+      'Option "extraVerifications" must be a list of functions (payload) => boolean; given: a function. See README.md#handlers'],
     [{ extraVerifications: [true] },
-      'Option "extraVerifications" must be a list of functions (payload) => boolean; entry 0 is a boolean.'],
+      'Option "extraVerifications" must be a list of functions (payload) => boolean; entry 0 is a boolean. See README.md#handlers'],
+    [{ extraVerifications: [async () => true] },
+      'Option "extraVerifications" must be a list of functions (payload) => boolean; entry 0 is an async function, which gives a promise and never true. Load what it needs beforehand. See README.md#handlers'],
+    [{ overrideScopeValidator: async () => true },
+      'Option "overrideScopeValidator" must be a synchronous function; given: an async function, which gives a promise and never true. Load what it needs beforehand. See README.md#handlers'],
     [{ instanceName: 'taken' },
-      '"instanceName" is "taken", which is a property of Fastify or of another plugin already. Choose another name.'],
+      '"instanceName" is "taken", which is a property of Fastify or of another plugin already. Choose another name. See README.md#instances'],
     [{ customClaims: {} },
-      'InvalidCustomClaim: "customClaims" must be a list of claims; given: an object.'],
+      'InvalidCustomClaim: "customClaims" must be a list of claims; given: an object. See README.md#handlers'],
     [{ customClaims: ['x'] },
-      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a string.'],
+      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a string. See README.md#handlers'],
     [{ customClaims: [() => {}] },
-      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a function that is no class.'],
+      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a function that is no class. See README.md#handlers'],
     [{ customClaims: [{}] },
-      'InvalidCustomClaim: "customClaims[0]" needs a "key": the name of the claim, a non-empty string; given: undefined.'],
+      'InvalidCustomClaim: "customClaims[0]" needs a "key": the name of the claim, a non-empty string; given: undefined. See README.md#handlers'],
     [{ customClaims: [{ key: 'a' }] },
-      'InvalidCustomClaim: The custom claim "a" needs a function "setup"; given: undefined.'],
+      'InvalidCustomClaim: The custom claim "a" needs a function "setup"; given: undefined. See README.md#handlers'],
     [{ customClaims: [{ key: 'exp', setup, verify }] },
-      'InvalidCustomClaim: The custom claim "exp" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key".'],
+      'InvalidCustomClaim: The custom claim "exp" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key". See README.md#handlers'],
+    [{ customClaims: [{ key: 'a', setup, verify: async () => true }] },
+      'InvalidCustomClaim: The custom claim "a" needs a synchronous function "verify"; given: an async function, which gives a promise and never true. Load what it needs beforehand. See README.md#handlers'],
     [{ classViews: {} },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; given: an object.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; given: an object. See README.md#responses'],
     [{ classViews: ['/ping'] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 is a string.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 is a string. See README.md#responses'],
     [{ classViews: [['/ping', Ping, 1]] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has 3 elements, not two.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has 3 elements, not two. See README.md#responses'],
     [{ classViews: [['ping', Ping]] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has the path "ping".'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has the path "ping". See README.md#responses'],
     [{ classViews: [[1, Ping]] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has a number as its path.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has a number as its path. See README.md#responses'],
     [{ classViews: [['/ping', 'x']] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has a string as its view class.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has a string as its view class. See README.md#responses'],
     [{ classViews: [['/ping', class Page {}]] },
-      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has Page as its view class, which does not extend View.'],
+      'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has Page as its view class, which does not extend View. See README.md#responses'],
     [{ classViews: [['/ping', Silent]] },
-      'InvalidClassViews: The view Silent has none of the methods get, post, put, patch, delete, options.'],
+      'InvalidClassViews: The view Silent has none of the methods get, post, put, patch, delete, options. See README.md#responses'],
     [{ classViews: [['/ping', Misguarded]] },
-      'InvalidClassViews: The view Misguarded has guards for "post", a method that it does not have. Add the method, or remove what is said of it.'],
+      'InvalidClassViews: The view Misguarded has guards for "post", a method that it does not have. Add the method, or remove what is said of it. See README.md#responses'],
+    [{ classViews: [['/ping', Unguarded]] },
+      'InvalidClassViews: The guards of the view Unguarded must be an object with a guard, or a non-empty list of guards, for each method that is named: guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+    [{ classViews: [['/ping', Dropped]] },
+      'InvalidClassViews: The guards of the view Dropped must be a field of its objects: guards = { get: this.instance.protect() }. See README.md#responses'],
     [{ classViews: [['/me', Ping]] },
-      'InvalidClassViews: The class view on "/me" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false.']
+      'InvalidClassViews: The class view on "/me" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false. See README.md#responses']
   ],
   secrets: [
     [{ secret: '' },
-      '"secret" is empty or blank. Give a random secret of at least 32 bytes.'],
+      '"secret" is empty or blank. Give a random secret of at least 32 bytes. See README.md#settings'],
     [{ secret: rsa.publicKey },
-      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: createPublicKey(rsa.publicKey) },
-      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der },
-      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der.toString('base64') },
-      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: 'ssh-ed25519 AAAA' },
-      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: '{"kty":"oct"}' },
-      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256.'],
+      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: new URL('https://example.org/key') },
-      '"secret" is a URL with "https:"; only "file:" URLs are read. Nothing is ever fetched.'],
+      '"secret" is a URL with "https:"; only "file:" URLs are read. Nothing is ever fetched. See README.md#settings'],
     [{ secret: { path: '/nonexistent/key' } },
-      'The file given as "secret" cannot be read (ENOENT). Check its path and permissions.']
+      'The file given as "secret" cannot be read (ENOENT). Check its path and permissions. See README.md#settings']
   ],
   'pairs of keys': [
     [{ ...rs, publicKey: undefined },
-      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }.'],
+      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }. See README.md#settings'],
     [{ ...rs, privateKey: undefined },
-      'RequiredKeysNotFound: RS256 needs "privateKey" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.'],
+      'RequiredKeysNotFound: RS256 needs "privateKey" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false. See README.md#settings'],
     [{ ...rs, publicKey: rsa.privateKey },
-      '"publicKey" is a private key; give the public key of the pair.'],
+      '"publicKey" is a private key; give the public key of the pair. See README.md#settings'],
     [{ ...rs, publicKey: createSecretKey(Buffer.from(secret)) },
-      '"publicKey" is a secret key; give the public key of the pair.'],
+      '"publicKey" is a secret key; give the public key of the pair. See README.md#settings'],
     [{ ...rs, privateKey: rsa.publicKey },
-      '"privateKey" is a public key or certificate; give the private key of the pair.'],
+      '"privateKey" is a public key or certificate; give the private key of the pair. See README.md#settings'],
     [{ ...rs, privateKey: createPublicKey(rsa.publicKey) },
-      '"privateKey" is a public key; give the private key of the pair.'],
+      '"privateKey" is a public key; give the private key of the pair. See README.md#settings'],
     [{ ...rs, privateKey: encrypted },
-      '"privateKey" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }).'],
+      '"privateKey" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }). See README.md#settings'],
     [{ ...rs, publicKey: 'x' },
-      '"publicKey" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----").'],
+      '"publicKey" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----"). See README.md#settings'],
     [{ ...rs, privateKey: 'x' },
-      '"privateKey" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----").'],
+      '"privateKey" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----"). See README.md#settings'],
+    [{ ...rs, publicKey: './public.pem' },
+      '"publicKey" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See README.md#settings'],
+    [{ ...rs, publicKey: undefined, secret: 'keys/public.txt' },
+      '"secret" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See README.md#settings'],
+    [{ ...rs, privateKey: 'C:\\private' },
+      '"privateKey" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See README.md#settings'],
+    [{ ...rs, privateKey: rsa.privateKey.replaceAll('\n', '\\n') },
+      '"privateKey" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----"). Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does. See README.md#settings'],
+    [{ ...rs, publicKey: everyoneSigns },
+      '"publicKey" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair. See README.md#settings'],
     [{ ...rs, publicKey: ec.publicKey },
-      '"publicKey" is a key of the type ec; RS256 needs an RSA key.'],
+      '"publicKey" is a key of the type ec; RS256 needs an RSA key. See README.md#settings'],
     [{ ...rs, ...rsaPair(1024) },
-      '"publicKey" is an RSA key of 1024 bits; RS256 needs at least 2048 (RFC 7518 section 3.3).'],
+      '"publicKey" is an RSA key of 1024 bits; RS256 needs at least 2048 (RFC 7518 section 3.3). See README.md#settings'],
     [{ ...rs, privateKey: rsaPair(2048, 1).privateKey },
-      '"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other.'],
+      '"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one. See README.md#settings'],
     [{ ...es, publicKey: rsa.publicKey },
-      '"publicKey" is a key of the type rsa; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4).'],
+      '"publicKey" is a key of the type rsa; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
     [{ ...es, ...ecPair('secp384r1') },
-      '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4).'],
+      '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
     [{ ...es, publicKey: edPublic },
-      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4).']
+      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings']
   ]
 }
 
 const configurations: Case<object>[] = [
   [{ SERVICE_JWT_LEEWAY: '5s' },
-    '"SERVICE_JWT_LEEWAY" of the application\'s configuration must be a whole number of seconds from 0 to 3153600000; given: "5s".'],
+    '"SERVICE_JWT_LEEWAY" of the application\'s configuration must be a whole number of seconds from 0 to 3153600000; given: "5s". See README.md#settings'],
   [{ SERVICE_JWT_DEBUG: 'yes' },
-    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: "yes".'],
+    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: "yes". See README.md#settings'],
   [{ SERVICE_JWT_DEBUG: null },
-    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: null.'],
+    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: null. See README.md#settings'],
   [{ SERVICE_JWT_EXPIRATION: '60' },
-    'The application\'s configuration has the unknown key "SERVICE_JWT_EXPIRATION". Did you mean "SERVICE_JWT_EXPIRATION_DELTA"? Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it.'],
+    'The application\'s configuration has the unknown key "SERVICE_JWT_EXPIRATION". Did you mean "SERVICE_JWT_EXPIRATION_DELTA"? Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it. See README.md#settings'],
   [{ SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ: '1' },
-    'The application\'s configuration has the unknown key "SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ". Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it.']
+    'The application\'s configuration has the unknown key "SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ". Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it. See README.md#settings']
 ]
 
 const guardOptions: Case<object>[] = [
   [{ leeway: '5' },
-    'Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5".'],
+    'Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5". See README.md#settings'],
   [{ leway: 5 },
-    'Unknown override "leway". Did you mean "leeway"? A guard takes settings as overrides, and "redirectOnFail" and "redirectUrl".'],
+    'Unknown override "leway". Did you mean "leeway"? A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
   [{ urlPrefix: '/x' },
-    '"urlPrefix" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().'],
+    '"urlPrefix" shapes the routes of an instance and cannot be overridden by a guard. Give it to register(). See README.md#guards'],
   [{ redirectOnFail: 'yes' },
-    '"redirectOnFail" must be true or false; given: a string.'],
+    '"redirectOnFail" must be true or false; given: a string. See README.md#guards'],
   [{ redirectUrl: '//evil' },
-    '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: "//evil".'],
+    '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: "//evil". See README.md#guards'],
   [{ redirectUrl: 5 },
-    '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: 5.'],
+    '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: 5. See README.md#guards'],
   [{ secret: null },
-    'Override "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null.']
+    'Override "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings']
 ]
 
 const guards: Case<() => unknown>[] = [
   [() => protect(mistyped('x')),
-    'The options of a guard must be an object of overrides; given: a string.'],
+    'The options of a guard must be an object of overrides; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+  [() => protect(mistyped(5)),
+    'The options of a guard must be an object of overrides; given: a number. See README.md#guards'],
+  [() => scoped('user', mistyped('admin')),
+    'The options of a guard must be an object of overrides; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+  [() => scoped('user', mistyped({ requireall: false })),
+    'Unknown override "requireall". Did you mean "requireAll"? A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
+  [() => protect(mistyped({ requireAll: false })),
+    'Unknown override "requireAll". A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
   [() => protect(mistyped({ on: 5 })),
-    '"on" of a free-standing guard must be a Fastify instance; given: a number.'],
+    '"on" of a free-standing guard must be a Fastify instance; given: a number. See README.md#guards'],
   [() => scoped(mistyped(undefined)),
-    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: undefined. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.'],
+    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: undefined. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action. See README.md#scopes'],
   [() => scoped(['user', 'user:read ']),
-    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: [ \'user\', \'user:read \' ]. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.'],
+    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: [ \'user\', \'user:read \' ]. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action. See README.md#scopes'],
   [() => scoped('user', mistyped({ requireAll: 'yes' })),
-    '"requireAll" of scoped() must be true or false; given: a string.'],
+    '"requireAll" of scoped() must be true or false; given: a string. See README.md#scopes'],
   [() => injectUser(mistyped<UserRouteHandler<object>>(5)),
-    'injectUser() needs a route handler (request, reply, user); given: a number.']
+    'injectUser() needs a route handler (request, reply, user); given: a number. See README.md#guards']
+]
+
+const testTokens: Case<[user: unknown, options?: object]>[] = [
+  [[{ user_id: 1 }, { states: 'expired' }],
+    'createTestToken has no option "states"; it has state, scopes, claims and request. See README.md#testing-your-routes'],
+  [[{ user_id: 1 }, { state: 'late' }],
+    '"state" must be one of valid, expired, notYetActive, wrongSignature, otherIssuer, otherAudience; given: "late". See README.md#testing-your-routes'],
+  [[{ user_id: 1 }, { state: 'otherIssuer' }],
+    'The state "otherIssuer" would be accepted: the instance has no "claimIss". Give it to the instance, or choose another state. See README.md#testing-your-routes']
+]
+
+const requests: [options: object, act: Act, message: string][] = [
+  [{}, (request, reply) => Reflect.apply(protect, undefined, [request, reply]),
+    'protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }. See README.md#guards'],
+  [{}, (request, reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [request, reply, {}]),
+    'A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters. See README.md#guards'],
+  [{}, (request, reply) => protect({ instanceName: 'staff' })(request, reply),
+    'InitializationFailure: No token authentication named "staff" is registered for this route. Register the plugin on its context or above, or name the context with "on".'],
+  [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
+    'InitializationFailure: The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.'],
+  [{ secret: undefined, getSecret: () => 5 }, (request) => request.tokenAuth.payload,
+    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; getSecret gave a number. See README.md#settings'],
+  [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
+    '"leeway" must be a whole number of seconds from 0 to 3153600000; getLeeway gave a promise. See README.md#settings'],
+  [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
+    'RequiredKeysNotFound: Settings of this instance are computed from requests. Give generateAccessToken the option "request". See README.md#settings'],
+  [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken('x'),
+    'RequiredKeysNotFound: Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload. See README.md#settings'],
+  [{}, (request, _reply, app) => app.tokenAuth.generateRefreshToken(request, { user_id: 1 }),
+    'RefreshTokenNotImplemented: The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class. See README.md#handlers']
 ]
 
 for (const [subject, cases] of Object.entries(registrations)) {
@@ -316,8 +420,57 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
 t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
   const twice = await build(t)
   t.equal(await said(async () => await twice.register(tokenAuth, { secret, authMode: false })),
-    'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.')
+    'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints. See README.md#instances')
   environment(t, 'production')
   t.equal(await refused(t, { secret: undefined }),
-    '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process.')
+    '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See README.md#settings')
+})
+
+t.test('createTestToken says what is wrong with its options', async (t) => {
+  const app = await build(t)
+  for (const [[user, options], message] of testTokens) {
+    t.equal(await said(async () => await createTestToken(app.tokenAuth, mistyped(user), options)), message)
+  }
+  t.equal(await said(async () => await createTestToken(mistyped<typeof app.tokenAuth>(app), { user_id: 1 })),
+    'createTestToken needs an instance, such as app.tokenAuth, and then a user. See README.md#testing-your-routes')
+})
+
+t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {
+  for (const [options, act, message] of requests) t.equal(await during(t, options, act), message)
+})
+
+t.test('a key that is none is refused by whoever reads it, too', async (t) => {
+  t.equal(await said(() => hmacKey('HS256', 'secret', 5)),
+    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }. See README.md#settings')
+})
+
+type ErrorClass = new () => TokenAuthError
+const isErrorClass = (value: unknown): value is ErrorClass => typeof value === 'function' && value.prototype instanceof TokenAuthError
+
+/** The errors of wrong configurations: those that name a section of the README, and the one that clients see. */
+const names = Object.values<unknown>(library).filter(isErrorClass).map((ErrorClass) => new ErrorClass())
+  .filter(({ name, message }) => name === 'InitializationFailure' || message.includes('README.md#')).map(({ name }) => name)
+
+/** Where a file of lib/ makes such errors. */
+function placesIn (file: string): string[] {
+  const source = ts.createSourceFile(file, read(`lib/${file}`), ts.ScriptTarget.Latest)
+  const found: string[] = []
+  const visit = (node: ts.Node) => {
+    if (ts.isNewExpression(node) && names.includes(node.expression.getText(source))) {
+      found.push(`${file.replaceAll('\\', '/')}:${source.getLineAndCharacterOfPosition(node.getStart(source)).line + 1}`)
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return found
+}
+
+// Last: it asks what the tests above have read.
+t.test('every message of a wrong configuration is read here, and the section of the README that it names is there', async (t) => {
+  const inCode = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).flatMap(placesIn)
+  t.ok(inCode.length > 70)
+  t.equal(new Set(inCode).size, inCode.length, 'one on a line, or they could not be told apart')
+  t.strictSame(inCode.filter((place) => !places.has(place)), [])
+  const headings = [...read('README.md').matchAll(/^##+ (.+)$/gm)].map(([, heading = '']) => heading.toLowerCase().replaceAll(' ', '-'))
+  t.strictSame([...sections].filter((section) => !headings.includes(section)), [])
 })

@@ -98,7 +98,7 @@ t.test('a name that Fastify or another plugin has already is refused', async (t)
     app.decorateRequest('lazy', { getter: () => 1 })
     const error = await refusal(t, { instanceName }, app)
     t.equal(error?.name, 'InvalidConfiguration', instanceName)
-    t.equal(error?.message, `"instanceName" is "${instanceName}", which is a property of Fastify or of another plugin already. Choose another name.`)
+    t.match(error?.message, `"instanceName" is "${instanceName}", which is a property of Fastify or of another plugin already. Choose another name.`)
   }
 })
 
@@ -205,7 +205,7 @@ t.test('the classes must extend those of the library, and may be those', async (
     for (const [value, shown] of wrong) {
       const error = await refusal(t, { [name]: value })
       t.equal(error?.name, 'InvalidConfiguration')
-      t.equal(error?.message, `Option "${name}" must be a subclass of ${Base.name}; given: ${shown}.`)
+      t.match(error?.message, `Option "${name}" must be a subclass of ${Base.name}; given: ${shown}.`)
     }
   }
 })
@@ -235,19 +235,20 @@ t.test('custom claims are objects or classes with key, setup and verify', async 
 
   const [setup, verify] = [() => 1, () => true]
   const refused: [unknown, RegExp][] = [
-    [null, /^"customClaims" must be a list of claims; given: null\.$/],
-    [plain, /^"customClaims" must be a list of claims; given: an object\.$/],
-    [[null], /^"customClaims\[0\]" must be a class or an object; given: null\.$/],
-    [[plain, 'claim'], /^"customClaims\[1\]" must be a class or an object; given: a string\.$/],
-    [[() => {}], /^"customClaims\[0\]" must be a class or an object; given: a function that is no class\.$/],
-    [[{ setup, verify }], /^"customClaims\[0\]" needs a "key": the name of the claim, a non-empty string; given: undefined\.$/],
-    [[{ key: '', setup, verify }], /given: an empty string\.$/],
-    [[{ key: 5, setup, verify }], /given: a number\.$/],
-    [[{ key: 'a', verify }], /^The custom claim "a" needs a function "setup"; given: undefined\.$/],
-    [[{ key: 'a', setup, verify: true }], /^The custom claim "a" needs a function "verify"; given: a boolean\.$/],
+    [null, /^"customClaims" must be a list of claims; given: null\. See /],
+    [plain, /^"customClaims" must be a list of claims; given: an object\. See /],
+    [[null], /^"customClaims\[0\]" must be a class or an object; given: null\. See /],
+    [[plain, 'claim'], /^"customClaims\[1\]" must be a class or an object; given: a string\. See /],
+    [[() => {}], /^"customClaims\[0\]" must be a class or an object; given: a function that is no class\. See /],
+    [[{ setup, verify }], /^"customClaims\[0\]" needs a "key": the name of the claim, a non-empty string; given: undefined\. See /],
+    [[{ key: '', setup, verify }], /given: an empty string\. See /],
+    [[{ key: 5, setup, verify }], /given: a number\. See /],
+    [[{ key: 'a', verify }], /^The custom claim "a" needs a function "setup"; given: undefined\. See /],
+    [[{ key: 'a', setup, verify: true }], /^The custom claim "a" needs a function "verify"; given: a boolean\. See /],
+    [[{ key: 'a', setup, verify: async () => true }], /^The custom claim "a" needs a synchronous function "verify"; given: an async function/],
     [[class { static key = 'a' }], /needs a "key"/],
     ...['exp', 'nbf', 'iat', 'iss', 'aud', 'user_id', 'scopes', '__proto__'].map((key): [unknown, RegExp] => [[{ key, setup, verify }], /^The custom claim ".*" has the name of a claim/]),
-    [[plain, plain], /^The custom claim "plan" has the name of a claim that the library writes itself, or of another custom claim\. Choose another "key"\.$/]
+    [[plain, plain], /^The custom claim "plan" has the name of a claim that the library writes itself, or of another custom claim\. Choose another "key"\. See /]
   ]
   for (const [customClaims, message] of refused) {
     const error = await refusal(t, { customClaims })
@@ -263,9 +264,9 @@ t.test('extra verifications are a list of functions', async (t) => {
   t.equal(await refusal(t, { extraVerifications: [] }), undefined)
   t.equal(await refusal(t, { extraVerifications: [() => true] }), undefined)
   const list = 'Option "extraVerifications" must be a list of functions (payload) => boolean'
-  const refused: [unknown, string][] = [[null, 'given: null'], [() => true, 'given: a function'], [[() => true, true], 'entry 1 is a boolean'], ['x', 'given: a string']]
+  const refused: [unknown, string][] = [[null, 'given: null'], [() => true, 'given: a function'], [[() => true, true], 'entry 1 is a boolean'], [[async () => true], 'entry 0 is an async function'], ['x', 'given: a string']]
   for (const [extraVerifications, fault] of refused) {
-    t.match(await refusal(t, { extraVerifications }), { name: 'InvalidConfiguration', message: `${list}; ${fault}.` })
+    t.match(await refusal(t, { extraVerifications }), { name: 'InvalidConfiguration', message: `${list}; ${fault}` })
   }
 })
 
@@ -278,22 +279,22 @@ t.test('class views are pairs of a path and a view class', async (t) => {
   class Guarded extends Ping { override readonly guards = { post: this.instance.protect() } }
   class Empty extends View { override readonly guards = { get: this.instance.protect() } }
   const refused: [unknown, RegExp][] = [
-    [null, /given: null\.$/],
-    [{ '/ping': Ping }, /given: an object\.$/],
-    [['/ping', Ping], /; entry 0 is a string\.$/],
-    [[null], /; entry 0 is null\.$/],
-    [[['/ping', Ping], ['/pong']], /; entry 1 has 1 elements, not two\.$/],
-    [[['/ping', Ping, {}]], /; entry 0 has 3 elements, not two\.$/],
-    [[[5, Ping]], /; entry 0 has a number as its path\.$/],
-    [[['ping', Ping]], /; entry 0 has the path "ping"\.$/],
-    [[['', Ping]], /; entry 0 has the path ""\.$/],
-    [[['/ping', undefined]], /; entry 0 has undefined as its view class\.$/],
-    [[['/ping', app.tokenAuth]], /; entry 0 has an object as its view class\.$/],
-    [[['/ping', class Other {}]], /; entry 0 has Other as its view class, which does not extend View\.$/],
-    [[['/ping', () => {}]], /; entry 0 has a function as its view class, which does not extend View\.$/],
-    [[['/ping', View]], /does not extend View\.$/],
-    [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\.$/],
-    [[['/ping', Unguarded]], /^The view Unguarded has guards for "post", a method that it does not have\. Add the method, or remove what is said of it\.$/],
+    [null, /given: null\. See /],
+    [{ '/ping': Ping }, /given: an object\. See /],
+    [['/ping', Ping], /; entry 0 is a string\. See /],
+    [[null], /; entry 0 is null\. See /],
+    [[['/ping', Ping], ['/pong']], /; entry 1 has 1 elements, not two\. See /],
+    [[['/ping', Ping, {}]], /; entry 0 has 3 elements, not two\. See /],
+    [[[5, Ping]], /; entry 0 has a number as its path\. See /],
+    [[['ping', Ping]], /; entry 0 has the path "ping"\. See /],
+    [[['', Ping]], /; entry 0 has the path ""\. See /],
+    [[['/ping', undefined]], /; entry 0 has undefined as its view class\. See /],
+    [[['/ping', app.tokenAuth]], /; entry 0 has an object as its view class\. See /],
+    [[['/ping', class Other {}]], /; entry 0 has Other as its view class, which does not extend View\. See /],
+    [[['/ping', () => {}]], /; entry 0 has a function as its view class, which does not extend View\. See /],
+    [[['/ping', View]], /does not extend View\. See /],
+    [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\. See /],
+    [[['/ping', Unguarded]], /^The view Unguarded has guards for "post", a method that it does not have\. Add the method, or remove what is said of it\. See /],
     [[['/ping', Guarded]], /^The view Guarded has guards for "post"/],
     [[['/ping', Empty]], /^The view Empty has guards for "get"/],
     ...['/', '/verify', '/verify/', '/me', '/refresh'].map((path): [unknown, RegExp] => [[[path, Ping]], /stands on the path of a default endpoint/])
@@ -343,9 +344,10 @@ t.test('without a secret the instances of a process share a random one; producti
   for (const options of sufficient) t.equal(await refusal(t, options), undefined, inspect(options))
 })
 
-t.test('what is allowed and dangerous is warned of once for each registration, and nothing else is', async (t) => {
+t.test('what is allowed, and dangerous or without effect, is warned of once for each registration, and nothing else is', async (t) => {
   const bytes = (count: number) => randomBytes(count)
   const cookies = { cookieSet: true }
+  const addScopesToPayload = () => ['a']
   const cases: [object, string[]][] = [
     [{}, []],
     [{ secret: undefined }, ['W01']],
@@ -369,7 +371,13 @@ t.test('what is allowed and dangerous is warned of once for each registration, a
     [{ claimNbf: true, claimNbfDelta: 1800 + 2 * 180 }, ['W11']], [{ claimNbf: true, claimNbfDelta: 1800 + 2 * 180 - 1 }, []],
     [{ claimNbfDelta: 5000 }, []], [{ claimNbf: true, claimNbfDelta: 5000, verifyExp: false }, ['W04']],
     [{ doProtection: false, verifyExp: false, secret: 'short' }, ['W02', 'W03', 'W04']],
-    [{ ...refreshHandlers, scopesEnabled: true, queryStringSet: false, claimNbf: true }, []]
+    [{ addScopesToPayload }, ['W12']], [{ addScopesToPayload, scopesEnabled: true }, []], [{ addScopesToPayload, getScopesEnabled: () => true }, []],
+    [{ addScopesToPayload, authMode: false }, []],
+    [{ authenticationClass: class extends Authentication { override addScopesToPayload (): string[] { return ['a'] } } }, ['W12']],
+    [{ ...refreshHandlers, refreshTokenEnabled: false }, ['W13']], [{ ...refreshHandlers, refreshTokenEnabled: false, authMode: false }, []],
+    [{ storeRefreshToken: refreshHandlers.storeRefreshToken }, []],
+    [{ scopesEnabled: true }, ['W14']], [{ scopesEnabled: true, authMode: false }, []], [{ scopesEnabled: true, getScopesEnabled: () => false }, []],
+    [{ ...refreshHandlers, refreshTokenEnabled: true, queryStringSet: false, claimNbf: true }, []]
   ]
   const codes = warnings(t)
   for (const [options, expected] of cases) {

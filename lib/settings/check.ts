@@ -52,10 +52,10 @@ export function given (name: SettingName, value: unknown): string {
  * Checks an option that is a class of the host.
  * @throws {InvalidConfiguration} for anything but the base class and its subclasses
  */
-export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base): Base {
+export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, section: 'settings' | 'handlers' | 'responses'): Base {
   if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
   const found = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
-  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${found}.`)
+  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${found}.`, { section })
 }
 
 /**

@@ -148,7 +148,7 @@ function namesOf (configuration: Configuration): Set<string> {
 
 function readClass (configurationClass: unknown): Accessors {
   if (configurationClass === undefined) return { values: {}, getters: new Map() }
-  const Given = checkSubclass('configurationClass', configurationClass, Configuration)
+  const Given = checkSubclass('configurationClass', configurationClass, Configuration, 'settings')
   const configuration = new Given()
   const names = namesOf(configuration)
   const valid = settingOptionNames()
@@ -220,16 +220,21 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
   return { ...resolved, getters }
 }
 
+/** What guards take besides settings. */
+const guardOptions = ['redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions']
+
 /** Checks overrides on their own, without an instance. @throws {InvalidConfiguration} */
 export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
   const checked = new Map<SettingName, unknown>()
   for (const [name, value] of Object.entries(overrides)) {
     if (value === undefined) continue
     if (!isSetting(name)) {
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, settingNames)} A guard takes settings as overrides, and "redirectOnFail" and "redirectUrl".`)
+      // The last two are unknown to guards without scopes.
+      const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too.`, { section: 'guards' })
     }
     if (isRouteSetting(name)) {
-      throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`)
+      throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`, { section: 'guards' })
     }
     checkSetting(name, value, `Override "${name}"`)
     checked.set(name, value)

@@ -122,7 +122,10 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W08', 'a cookie that scripts can read', { cookieSet: true, cookieHttponly: false }],
   ['W09', 'SameSite none', { cookieSet: true, cookieSamesite: 'none' }],
   ['W10', 'cookies over plain HTTP', { cookieSet: true, cookieSecure: false }],
-  ['W11', 'tokens that expire before they become valid', { claimNbf: true, claimNbfDelta: 3600, expirationDelta: 600 }]
+  ['W11', 'tokens that expire before they become valid', { claimNbf: true, claimNbfDelta: 3600, expirationDelta: 600 }],
+  ['W12', 'a handler of scopes while they are off', { addScopesToPayload: () => 'a' }],
+  ['W13', 'a handler of refresh tokens while they are off', { retrieveRefreshToken: () => 'stored' }],
+  ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }]
 ]
 
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))

@@ -148,7 +148,7 @@ for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
     for (const value of refuses) {
       const error = await refusal(t, { [name]: value })
       t.ok(error instanceof InvalidConfiguration, `refuses ${inspect(value)}`)
-      t.equal(error?.message, `Option "${name}" must be ${allowed}; given: ${shown(name, value)}.`)
+      t.match(error?.message, `Option "${name}" must be ${allowed}; given: ${shown(name, value)}.`)
     }
     t.equal(await refusal(t, { [name]: undefined }), undefined, 'undefined is the same as not given')
   })
@@ -156,7 +156,7 @@ for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
 
 t.test('a long value is cut in the message', async (t) => {
   const error = await refusal(t, { algorithm: 'x'.repeat(100_000) })
-  t.ok(error?.message.endsWith(`given: "${'x'.repeat(57)}...".`))
+  t.ok(error?.message.includes(`given: "${'x'.repeat(57)}...".`))
 })
 
 t.test('a secret may be text, bytes, a key object or a file, and all of them sign the same', async (t) => {
@@ -208,10 +208,10 @@ t.test('an unknown option is refused, and the nearest name is suggested', async 
 
 t.test('a setting that is given twice is refused, as an option and in a configuration class', async (t) => {
   const message = 'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them.'
-  t.equal((await refusal(t, { leeway: 1, setLeeway: 1 }))?.message, message)
+  t.match(await refusal(t, { leeway: 1, setLeeway: 1 }), { message })
   t.match(await refusal(t, { setLeeway: () => 1, leeway: 1 }), { name: 'InvalidConfiguration', message: /as "setLeeway" and as "leeway"/ })
   class Twice extends Configuration { override leeway = 1; setLeeway = 2 }
-  t.equal((await refusal(t, { configurationClass: Twice }))?.message, message.replace('Option', 'Configuration class:'))
+  t.match(await refusal(t, { configurationClass: Twice }), { message: message.replace('Option', 'Configuration class:') })
   t.equal(await refusal(t, { leeway: 1, setLeeway: undefined }), undefined)
   t.equal(await refusal(t, { leeway: 1, getLeeway: () => 2 }), undefined, 'a getter goes with a value')
 })
@@ -220,14 +220,14 @@ t.test('the value of a set function is checked like a value', async (t) => {
   t.match(await refusal(t, { setLeeway: '1' }), { message: 'Option "setLeeway" must be a whole number of seconds from 0 to 3153600000; given: "1".' })
   t.match(await refusal(t, { setLeeway: () => '1' }),
     { message: 'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1".' })
-  t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /given: a promise\.$/ })
-  t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /given: a number\.$/ })
+  t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /given: a promise\. See / })
+  t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /given: a number\. See / })
   t.match(await refusal(t, { setLeeway: () => { throw new RangeError('no') } }), { name: 'RangeError' }, 'its own error is the caller\'s')
 })
 
 t.test('a getter must be a function, and settings that shape routes take none', async (t) => {
   t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
-  t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\.$/ })
+  t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\. See / })
   const routeSettings = [
     'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
   ]
@@ -251,17 +251,17 @@ t.test('a getter must be a function, and settings that shape routes take none', 
 
 t.test('settings that contradict each other are refused', async (t) => {
   const contradictions: [object, RegExp][] = [
-    [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names\.$/],
+    [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names\. See /],
     [{ cookieAccessTokenName: 'refresh_token' }, /^"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need/],
     [{ cookieSplitSignatureName: 'access_token' }, /^"cookieSplitSignatureName" and "cookieAccessTokenName" are both/],
     [{ cookieSplitSignatureName: 'refresh_token' }, /^"cookieSplitSignatureName" and "cookieRefreshTokenName" are both/],
-    [{ queryStringRefreshTokenName: 'access_token' }, /: query parameters need different names\.$/],
-    [{ userId: 'scopes' }, /: claims need different names\.$/],
+    [{ queryStringRefreshTokenName: 'access_token' }, /: query parameters need different names\. See /],
+    [{ userId: 'scopes' }, /: claims need different names\. See /],
     ...['exp', 'nbf', 'iat', 'iss', 'aud'].flatMap((claim): [object, RegExp][] => [
       [{ userId: claim }, new RegExp(`^"userId" must not be "${claim}", which is a registered claim`)],
       [{ scopesName: claim }, new RegExp(`^"scopesName" must not be "${claim}"`)]
     ]),
-    [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need different paths\.$/],
+    [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need different paths\. See /],
     [{ pathToAuthenticate: '/refresh/' }, /the POST endpoints need/],
     [{ pathToVerify: '/me' }, /"pathToRetrieveUser" and "pathToVerify" are both "\/me": the GET endpoints need/],
     [{ pathToVerify: '/me/' }, /the GET endpoints need/],
@@ -282,11 +282,11 @@ t.test('settings that contradict each other are refused', async (t) => {
 t.test('overrides of a guard are checked like options, when the guard is made', async (t) => {
   const app = await build(t)
   const cases: [object, RegExp][] = [
-    [{ leeway: '1' }, /^Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1"\.$/],
+    [{ leeway: '1' }, /^Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1"\. See /],
     [{ leway: 1 }, /^Unknown override "leway"\. Did you mean "leeway"\?/],
     [{ setLeeway: 1 }, /^Unknown override "setLeeway"\./],
     [{ getLeeway: () => 1 }, /^Unknown override "getLeeway"\./],
-    [{ secret: null }, /^Override "secret" must be .*; given: null\.$/],
+    [{ secret: null }, /^Override "secret" must be .*; given: null\. See /],
     [{ userId: 'scopes' }, /are both "scopes"/]
   ]
   for (const [overrides, message] of cases) {
@@ -318,11 +318,11 @@ t.test('a configuration class may have settings, set, get and helpers, and nothi
     [class extends Configuration { setLeway () { return 1 } }, /unknown setting "setLeway"\. Did you mean "setLeeway"\?/],
     [class extends Configuration { getLeway () { return 1 } }, /unknown setting "getLeway"\. Did you mean "getLeeway"\?/],
     [withMember('leeway', '1'), /^Configuration class: "leeway" must be a whole number/],
-    [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\.$/],
-    [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function, which does not extend it\.$/],
-    [new Configuration(), /given: an object\.$/],
-    ['Configuration', /given: a string\.$/],
-    [null, /given: null\.$/]
+    [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\. See /],
+    [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function, which does not extend it\. See /],
+    [new Configuration(), /given: an object\. See /],
+    ['Configuration', /given: a string\. See /],
+    [null, /given: null\. See /]
   ]
   for (const [configurationClass, message] of wrong) {
     const error = await refusal(t, { configurationClass })
