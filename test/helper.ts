@@ -4,7 +4,7 @@ import { createHmac, generateKeyPairSync, sign as signBytes, constants, type Key
 import { connect } from 'node:net'
 import { inspect } from 'node:util'
 import type { Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, requestSerializer, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, TokenAuthError, requestSerializer, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
 
 /** Names for tests with several instances; users and claims may be any. */
 declare module '../types/registry.ts' {
@@ -137,6 +137,18 @@ export const claims = (extra: Record<string, unknown> = {}) => ({ user_id: 1, ex
 
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
+/** What signs with the key of an algorithm. */
+export function signingKey (algorithm: Algorithm): string {
+  const keys = keysFor(algorithm)
+  return 'secret' in keys ? keys.secret : keys.privateKey
+}
+
+/** A token that {@link verifying} accepts. */
+export const valid = (algorithm: Algorithm, payload: Record<string, unknown> = claims()) => forge(payload, { algorithm, key: signingKey(algorithm) })
+
+/** The characters of base64url. */
+export const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
 /** What a token says, without any verification. */
 export function payloadOf (token: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString())
@@ -166,6 +178,21 @@ export async function build (t: Test, options: TokenAuthOptions = {}, server: Fa
   const app = host(t, server)
   await app.register(tokenAuth, { secret, authenticate, ...options })
   return app
+}
+
+/** What an instance that only verifies says of a token. */
+export async function verifying (t: Test, algorithm: Algorithm, options: TokenAuthOptions = {}): Promise<(token: string) => string> {
+  const keys = keysFor(algorithm)
+  const key: TokenAuthOptions = 'secret' in keys ? { secret: keys.secret } : mistyped({ secret: undefined, publicKey: keys.publicKey })
+  const app = await build(t, { algorithm, authMode: false, ...key, ...options })
+  return (token) => {
+    try {
+      app.tokenAuth.verifyToken(token)
+      return 'accepted'
+    } catch (error) {
+      return error instanceof TokenAuthError && error.statusCode === 401 ? 'refused' : `threw ${String(error)}`
+    }
+  }
 }
 
 /** An in-memory store of refresh tokens, as handlers. */
