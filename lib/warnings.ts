@@ -4,15 +4,15 @@ import type { Settings } from './settings/schema.ts'
 const texts = {
   W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret" (or SERVICE_JWT_SECRET); with NODE_ENV=production this is an error.',
   W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
-  W03: '"doProtection" is false: every request passes every guard.',
-  W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked.',
+  W03: '"doProtection" is false: every request passes every guard. Leave it to tests and development.',
+  W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked. Turn it on.',
   W05: '"queryStringSet" is true: tokens in URLs end up in logs, histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler: that of Fastify logs URLs too.',
-  W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime.',
-  W07: '"debug" is true in production: refusals tell clients which check failed.',
-  W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token.',
+  W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime. Lower "leeway".',
+  W07: '"debug" is true in production: refusals tell clients which check failed. Turn it off.',
+  W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token. Turn one of them on.',
   W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
   W10: '"cookieSecure" is false: browsers send the cookies, and the tokens in them, over plain HTTP too. They take Secure cookies on http://localhost, so development does not need it.',
-  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted.'
+  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted. Lower "claimNbfDelta".'
 } as const
 
 export type WarningCode = keyof typeof texts

@@ -43,11 +43,14 @@ export function leaksIn (log: readonly string[]): string[] {
   return [...phrases, ...[...text.matchAll(/eyJ[\w-]{13,}|[\w-]{40,}/g)].map(([part]) => part).filter((part) => part.startsWith('eyJ') || secrets.has(part))]
 }
 
+/** Where something is done when the test ends. */
+interface Ending { teardown: (end: () => unknown) => void }
+
 /**
  * The options of an application with a log at every level, in which nothing secret may be found when the test ends.
  * A logger of the test's own gets its lines as well.
  */
-export function scannedLog (t: Test, options: FastifyServerOptions = {}): FastifyServerOptions {
+export function scannedLog (t: Ending, options: FastifyServerOptions = {}): FastifyServerOptions {
   const { logger = { serializers: { req: requestSerializer() } } } = options
   if (typeof logger === 'boolean') return options
   const lines: string[] = []
@@ -166,7 +169,7 @@ export const authenticate: NonNullable<TokenAuthOptions['authenticate']> = async
 }
 
 /** An application that is closed when the test ends, in whose log nothing secret may be found then. */
-export function host (t: Test, options: FastifyServerOptions = {}): FastifyInstance {
+export function host (t: Ending, options: FastifyServerOptions = {}): FastifyInstance {
   const app = Fastify(scannedLog(t, options))
   t.teardown(() => app.close())
   hideTraffic(app)

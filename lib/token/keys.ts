@@ -136,7 +136,7 @@ function checkKind (algorithm: Algorithm, name: KeySetting, key: KeyObject): voi
     throw new InvalidConfiguration(`"${name}" is an RSA key of ${details.modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04' })
   }
   if (details.publicExponent === undefined || details.publicExponent < 3n) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign.`, { finding: 'E04' })
+    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04' })
   }
 }
 
@@ -152,7 +152,7 @@ function readPublic (name: KeySetting, material: Buffer | KeyObject): KeyObject 
     return createPublicKey(material)
   } catch {
     // The original message is left out: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----").`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").`, { finding: 'E07' })
   }
 }
 
@@ -171,7 +171,7 @@ function readPrivate (name: KeySetting, material: Buffer | KeyObject): KeyObject
   try {
     return createPrivateKey(material)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----").`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").`, { finding: 'E07' })
   }
 }
 
@@ -198,5 +198,5 @@ export function privateKey (algorithm: Algorithm, name: KeySetting, given: unkno
 /** A pair whose halves do not match would sign tokens that nobody accepts. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other.', { finding: 'E06' })
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
 }
