@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { FastifyInstance } from 'fastify'
+import { scannedLog } from './helper.ts'
 
 interface Service {
   createService: (options?: { fastify?: object, secret?: string }) => Promise<FastifyInstance>
@@ -35,7 +36,7 @@ async function curl (line: string, variables: Record<string, string>): Promise<A
 }
 
 t.test('every curl line that the example service prints does what its title says', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
   const steps = (await instructions(app, address)).split('\n\n').map((step) => step.trim().split('\n'))
@@ -58,7 +59,7 @@ t.test('every curl line that the example service prints does what its title says
 })
 
 t.test('the example greets whom it knows by name, and strangers too', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
   const headers = { authorization: `Bearer ${login.json().access_token}` }
@@ -67,7 +68,7 @@ t.test('the example greets whom it knows by name, and strangers too', async (t) 
 })
 
 t.test('the example answers an unknown name as it answers a wrong password', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const [unknown, wrong] = await Promise.all([{ username: 'nobody', password: 'nobody' }, { username: 'ada', password: 'x' }]
     .map((payload) => app.inject({ method: 'POST', url: '/auth', payload })))
@@ -76,7 +77,7 @@ t.test('the example answers an unknown name as it answers a wrong password', asy
 })
 
 t.test('the example takes requests that may change something from its own pages, and from clients that are no browsers', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const host = 'example.test:8080'
   const cases: Array<[headers: Record<string, string>, status: number]> = [
@@ -108,7 +109,7 @@ t.test('the example takes requests that may change something from its own pages,
 })
 
 t.test('no page of the example that has a guard is to be had around it', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   for (const url of ['/private/profile.html', '/profile.html/', '//profile.html', '/../private/profile.html', '/%2e%2e/private/profile.html', '/.%2fprofile.html', '/server.js', '/../server.js']) {
     const response = await app.inject({ url })
@@ -123,7 +124,7 @@ t.test('no page of the example that has a guard is to be had around it', async (
 })
 
 t.test('the example serves a few logins a minute to each address, with and without a slash at the end', async (t) => {
-  const app = await createService()
+  const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const statuses: number[] = []
   for (let count = 0; count < 22; count++) {

@@ -1,9 +1,10 @@
 /** What every test needs: an application with the plugin, keys, and tokens that say what a test wants them to say. */
-import Fastify, { type FastifyInstance, type FastifyServerOptions, type LightMyRequestResponse } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyLoggerOptions, type FastifyServerOptions, type InjectOptions, type LightMyRequestResponse } from 'fastify'
 import { createHmac, generateKeyPairSync, sign as signBytes, constants, type KeyObject } from 'node:crypto'
 import { connect } from 'node:net'
+import { inspect } from 'node:util'
 import type { Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, TokenAuthError, requestSerializer, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
 
 /** Names for tests with several instances; users and claims may be any. */
 declare module '../types/registry.ts' {
@@ -21,6 +22,59 @@ export const algorithms: readonly Algorithm[] = [
   'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
 ]
 
+export const users = [
+  { user_id: 1, username: 'ada', password: 'lovelace' },
+  { user_id: 2, username: 'grace', password: 'hopper' }
+]
+
+/** The parts of all tokens, private keys and cookies that were seen: none of them may be in a log. */
+const secrets = new Set<string>()
+
+/** Texts as long as a digest are keys, signatures, payloads or refresh tokens. */
+function hide (text: string): void {
+  for (const [part] of text.matchAll(/[\w-]{40,}/g)) secrets.add(part)
+}
+
+/** What of a log is secret: the secrets and passwords of the tests, what was hidden, and everything that begins as the parts of a token do. */
+export function leaksIn (log: readonly string[]): string[] {
+  // What is escaped in JSON is no part of a word.
+  const text = log.join('\n').replace(/\\./g, ' ')
+  const phrases = [secret, otherSecret, ...users.map(({ password }) => password)].filter((phrase) => text.includes(phrase))
+  return [...phrases, ...[...text.matchAll(/eyJ[\w-]{13,}|[\w-]{40,}/g)].map(([part]) => part).filter((part) => part.startsWith('eyJ') || secrets.has(part))]
+}
+
+/** Where something is done when the test ends. */
+interface Ending { teardown: (end: () => unknown) => void }
+
+/**
+ * The options of an application with a log at every level, in which nothing secret may be found when the test ends.
+ * A logger of the test's own gets its lines as well.
+ */
+export function scannedLog (t: Ending, options: FastifyServerOptions = {}): FastifyServerOptions {
+  const { logger = { serializers: { req: requestSerializer() } } } = options
+  if (typeof logger === 'boolean') return options
+  const lines: string[] = []
+  t.teardown(() => {
+    const leaks = leaksIn(lines)
+    if (leaks.length > 0) throw new Error(`This is secret, and it was logged: ${leaks[0]} in ${lines.find((line) => line.includes(leaks[0]!))}`)
+  })
+  const given: FastifyLoggerOptions = logger
+  const stream = { write: (line: string) => { lines.push(line); given.stream?.write(line) } }
+  return { ...options, logger: { level: 'trace', ...logger, stream } }
+}
+
+/** Hides what clients send to an application and what it answers, but for the address, which belongs into logs. */
+function hideTraffic (app: FastifyInstance): void {
+  const inject = app.inject.bind(app)
+  const watched = async (request: string | InjectOptions) => {
+    if (typeof request === 'object') hide(inspect({ ...request, url: '' }, { maxStringLength: null }))
+    const answer = await inject(request)
+    hide(inspect([answer.headers['set-cookie'], answer.payload], { maxStringLength: null }))
+    return answer
+  }
+  Object.assign(app, { inject: watched })
+}
+
 export interface Pair { publicKey: string, privateKey: string }
 
 const pem = (pair: { publicKey: KeyObject, privateKey: KeyObject }): Pair => ({
@@ -32,6 +86,7 @@ const pairs = new Map<string, Pair>()
 function remember (id: string, make: () => Pair): Pair {
   const pair = pairs.get(id) ?? make()
   pairs.set(id, pair)
+  hide(pair.privateKey)
   return pair
 }
 
@@ -75,13 +130,27 @@ export interface Forgery {
 /** A token with any payload and header, validly signed unless told otherwise. */
 export function forge (payload: unknown, { algorithm = 'HS256', key = secret, header = {} }: Forgery = {}): string {
   const input = `${encode({ alg: algorithm, typ: 'JWT', ...header })}.${encode(payload)}`
-  return `${input}.${signature(input, algorithm, key)}`
+  const token = `${input}.${signature(input, algorithm, key)}`
+  hide(token)
+  return token
 }
 
 /** The payload of a token that the default settings accept. */
 export const claims = (extra: Record<string, unknown> = {}) => ({ user_id: 1, exp: now() + 1800, ...extra })
 
 export const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+/** What signs with the key of an algorithm. */
+export function signingKey (algorithm: Algorithm): string {
+  const keys = keysFor(algorithm)
+  return 'secret' in keys ? keys.secret : keys.privateKey
+}
+
+/** A token that {@link verifying} accepts. */
+export const valid = (algorithm: Algorithm, payload: Record<string, unknown> = claims()) => forge(payload, { algorithm, key: signingKey(algorithm) })
+
+/** The characters of base64url. */
+export const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 
 /** What a token says, without any verification. */
 export function payloadOf (token: string): Record<string, unknown> {
@@ -91,11 +160,6 @@ export function headerOf (token: string): Record<string, unknown> {
   return JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
 }
 
-export const users = [
-  { user_id: 1, username: 'ada', password: 'lovelace' },
-  { user_id: 2, username: 'grace', password: 'hopper' }
-]
-
 /** The handler of most hosts: a user by name and password, or a refusal. */
 export const authenticate: NonNullable<TokenAuthOptions['authenticate']> = async ({ body }) => {
   const { username, password } = body as { username?: unknown, password?: unknown }
@@ -104,10 +168,11 @@ export const authenticate: NonNullable<TokenAuthOptions['authenticate']> = async
   return user
 }
 
-/** An application that is closed when the test ends. */
-export function host (t: Test, options: FastifyServerOptions = {}): FastifyInstance {
-  const app = Fastify(options)
+/** An application that is closed when the test ends, in whose log nothing secret may be found then. */
+export function host (t: Ending, options: FastifyServerOptions = {}): FastifyInstance {
+  const app = Fastify(scannedLog(t, options))
   t.teardown(() => app.close())
+  hideTraffic(app)
   return app
 }
 
@@ -116,6 +181,21 @@ export async function build (t: Test, options: TokenAuthOptions = {}, server: Fa
   const app = host(t, server)
   await app.register(tokenAuth, { secret, authenticate, ...options })
   return app
+}
+
+/** What an instance that only verifies says of a token. */
+export async function verifying (t: Test, algorithm: Algorithm, options: TokenAuthOptions = {}): Promise<(token: string) => string> {
+  const keys = keysFor(algorithm)
+  const key: TokenAuthOptions = 'secret' in keys ? { secret: keys.secret } : mistyped({ secret: undefined, publicKey: keys.publicKey })
+  const app = await build(t, { algorithm, authMode: false, ...key, ...options })
+  return (token) => {
+    try {
+      app.tokenAuth.verifyToken(token)
+      return 'accepted'
+    } catch (error) {
+      return error instanceof TokenAuthError && error.statusCode === 401 ? 'refused' : `threw ${String(error)}`
+    }
+  }
 }
 
 /** An in-memory store of refresh tokens, as handlers. */
@@ -165,6 +245,7 @@ export async function exchange (port: number, bytes: string): Promise<string> {
   socket.write(bytes)
   let answer = ''
   for await (const chunk of socket) answer += String(chunk)
+  hide(answer)
   return answer
 }
 

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, claims, exchange, forge, host, keysFor, listen, now, otherSecret, refreshStore, secret, users } from './helper.ts'
+import { authenticate, bearer, build, claims, exchange, forge, host, keysFor, leaksIn, listen, login, now, otherSecret, refreshStore, rsaPair, secret, users } from './helper.ts'
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>
@@ -105,6 +105,25 @@ for (const [name, options] of modes) {
     checkLines(t, watched)
   })
 }
+
+t.test('the log of every application of the suite is searched for tokens, secrets, passwords and cookies, and what is in it is found', async (t) => {
+  const { stored, ...store } = refreshStore()
+  const app = await build(t, { ...store, cookieSet: true, cookieSplit: true })
+  const { access_token: access, refresh_token: refresh }: Record<string, string> = (await login(app)).json()
+  const session = '0123456789abcdef'.repeat(3)
+  await app.inject({ url: '/nowhere', headers: { cookie: `session=${session}` } })
+  const { privateKey } = rsaPair()
+  const made = [secret, otherSecret, privateKey, forge(claims()), access, refresh, access?.split('.')[2], session, ...users.map(({ password }) => password)]
+  for (const value of made) t.not(leaksIn([JSON.stringify({ msg: `before ${value} after` })]).length, 0, String(value).slice(0, 30))
+  t.same(leaksIn([JSON.stringify({ req: { url: '/auth?access_token=[redacted]' }, reqId: 'req-1', msg: 'incoming request' })]), [])
+
+  for (const logger of [undefined, { level: 'info' }]) {
+    const endings: (() => unknown)[] = []
+    const careless = host({ teardown: (end) => { endings.unshift(end) } }, logger && { logger })
+    careless.log.info({ nested: { access } }, 'a slip')
+    await t.rejects(async () => { for (const end of endings) await end() }, /secret, and it was logged/, 'a test in which that happens fails')
+  }
+})
 
 t.test("a mistake of a handler is logged with a trace, and without the user's data", async (t) => {
   const watched = await service(t, { authenticate: () => ({ password: 'lovelace', user_id: { $ne: 'hopper' } }) })

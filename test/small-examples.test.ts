@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { bearer, payloadOf, setClock } from './helper.ts'
+import { bearer, payloadOf, scannedLog, setClock } from './helper.ts'
 
 const folder = new URL('../examples/', import.meta.url)
 const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
@@ -16,7 +16,7 @@ interface Example { createService: (options?: object) => Promise<FastifyInstance
 
 async function create (t: Test, name: string, options: object = {}): Promise<FastifyInstance> {
   const { createService }: Example = await import(new URL(name, folder).href)
-  const app = await createService(options)
+  const app = await createService({ fastify: scannedLog(t), ...options })
   t.teardown(() => app.close())
   return app
 }

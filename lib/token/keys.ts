@@ -160,7 +160,7 @@ function readPublic (name: KeySetting, material: Buffer | KeyObject): KeyObject 
     return createPublicKey(material)
   } catch {
     // The original message is left out: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form ("-----BEGIN PUBLIC KEY-----").${hint(text)}`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(text)}`, { finding: 'E07' })
   }
 }
 
@@ -179,7 +179,7 @@ function readPrivate (name: KeySetting, material: Buffer | KeyObject): KeyObject
   try {
     return createPrivateKey(material)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07' })
   }
 }
 
@@ -206,5 +206,5 @@ export function privateKey (algorithm: Algorithm, name: KeySetting, given: unkno
 /** A pair whose halves do not match would sign tokens that nobody accepts. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one.', { finding: 'E06' })
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
 }

@@ -1,7 +1,7 @@
 import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, secret } from '../helper.ts'
 
 const stored = 'stored'
@@ -252,7 +252,7 @@ const refreshCases: Case[] = [
 
 t.test('the refresh token is searched like the access token, and in the body where no strict source says otherwise', async (t) => {
   for (const { name, options, cookie, query, header, body, expect } of refreshCases) {
-    const app = await build(t, { ...refreshing, ...options })
+    const app = await build(t, { ...refreshing, ...options }, { logger: { serializers: { req: requestSerializer('a', 'r') } } })
     const headers = { ...(header === true && bearer(token)), ...(cookie !== undefined && { cookie }) }
     const response = await refresh(app, headers, { ...(query !== undefined && { query }), ...(body !== undefined && bodyOf(body)) })
     const status = expect === 200 ? 200 : expect === 'MissingRefreshToken' ? 400 : 401

@@ -65,34 +65,35 @@ const failures: Record<string, () => unknown> = {
   'is a thenable that rejects': () => ({ then: (_: unknown, reject: (error: Error) => void) => reject(new Error(confession)) })
 }
 
-/** Every handler and hook that may be asynchronous, and the requests that call it. */
-const handlers: [name: string, calledBy: Parameters<typeof ask>[1], options: (fail: () => unknown) => TokenAuthOptions][] = [
-  ['authenticate', 'login', (fail) => ({ authenticate: mistyped(fail) })],
-  ['addScopesToPayload', 'login', (fail) => ({ scopesEnabled: true, addScopesToPayload: mistyped(fail) })],
-  ['extendPayload', 'login', (fail) => ({ extendPayload: mistyped(fail) })],
-  ['a custom claim', 'login', (fail) => ({ customClaims: [{ key: 'tenant', setup: fail, verify: () => true }] })],
-  ['generateRefreshToken', 'login', (fail) => ({ generateRefreshToken: mistyped(fail) })],
-  ['storeRefreshToken', 'login', (fail) => ({ storeRefreshToken: mistyped(fail) })],
-  ['extendAuthenticate', 'login', (fail) => ({ responsesClass: class extends Responses { override extendAuthenticate () { return mistyped<object>(fail()) } } })],
-  ['retrieveRefreshToken', 'refresh', (fail) => ({ retrieveRefreshToken: mistyped(fail) })],
-  ['retrieveUser', 'refresh', (fail) => ({ retrieveUser: mistyped(fail) })],
-  ['retrieveUser', 'me', (fail) => ({ retrieveUser: mistyped(fail) })],
-  ['retrieveUser', 'injected', (fail) => ({ retrieveUser: mistyped(fail) })],
-  ['extendPayload', 'refresh', (fail) => ({ extendPayload: mistyped(fail) })],
-  ['extendRefresh', 'refresh', (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return mistyped<object>(fail()) } } })],
-  ['extendRetrieveUser', 'me', (fail) => ({ responsesClass: class extends Responses { override extendRetrieveUser () { return mistyped<object>(fail()) } } })],
-  ['extendVerify', 'verify', (fail) => ({ responsesClass: class extends Responses { override extendVerify () { return mistyped<object>(fail()) } } })],
-  ['a getter of the secret', 'guarded', (fail) => ({ secret, getSecret: mistyped(fail) })],
-  ['a getter of the secret', 'login', (fail) => ({ secret, getSecret: mistyped(fail) })],
-  ['toDict of a user', 'me', (fail) => ({ retrieveUser: () => mistyped({ user_id: 1, toDict: fail }) })]
+/** Every handler and hook that may be asynchronous, the requests that call it, and what it gives when nothing goes wrong. */
+const handlers: [name: string, calledBy: Parameters<typeof ask>[1], good: unknown, options: (run: () => unknown) => TokenAuthOptions][] = [
+  ['authenticate', 'login', { user_id: 1 }, (fail) => ({ authenticate: mistyped(fail) })],
+  ['addScopesToPayload', 'login', ['a'], (fail) => ({ scopesEnabled: true, addScopesToPayload: mistyped(fail) })],
+  ['extendPayload', 'login', undefined, (fail) => ({ extendPayload: mistyped(fail) })],
+  ['a custom claim', 'login', 1, (fail) => ({ customClaims: [{ key: 'tenant', setup: fail, verify: () => true }] })],
+  ['generateRefreshToken', 'login', 'refresh', (fail) => ({ generateRefreshToken: mistyped(fail) })],
+  ['storeRefreshToken', 'login', undefined, (fail) => ({ storeRefreshToken: mistyped(fail) })],
+  ['extendAuthenticate', 'login', {}, (fail) => ({ responsesClass: class extends Responses { override extendAuthenticate () { return mistyped<object>(fail()) } } })],
+  ['retrieveRefreshToken', 'refresh', 'refresh', (fail) => ({ retrieveRefreshToken: mistyped(fail) })],
+  ['retrieveUser', 'refresh', { user_id: 1 }, (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['retrieveUser', 'me', { user_id: 1 }, (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['retrieveUser', 'injected', { user_id: 1 }, (fail) => ({ retrieveUser: mistyped(fail) })],
+  ['extendPayload', 'refresh', undefined, (fail) => ({ extendPayload: mistyped(fail) })],
+  ['extendRefresh', 'refresh', {}, (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return mistyped<object>(fail()) } } })],
+  ['extendRetrieveUser', 'me', {}, (fail) => ({ responsesClass: class extends Responses { override extendRetrieveUser () { return mistyped<object>(fail()) } } })],
+  ['extendVerify', 'verify', {}, (fail) => ({ responsesClass: class extends Responses { override extendVerify () { return mistyped<object>(fail()) } } })],
+  ['a getter of the secret', 'guarded', secret, (fail) => ({ secret, getSecret: mistyped(fail) })],
+  ['a getter of the secret', 'login', secret, (fail) => ({ secret, getSecret: mistyped(fail) })],
+  ['toDict of a user', 'me', { user_id: 1 }, (fail) => ({ retrieveUser: () => mistyped({ user_id: 1, toDict: fail }) })]
 ]
 
-t.test('a handler, hook or getter that throws or rejects is a 500 that says nothing of it, in cookie mode sets no cookie, and stores nothing', async (t) => {
+t.test('a handler, hook or getter that throws or rejects is a 500 that says nothing of it, sets no cookie, stores nothing, and works again as soon as it can', async (t) => {
   const reasons = unhandled(t)
   for (const [how, fail] of Object.entries(failures)) {
-    for (const [name, request, optionsOf] of handlers) {
+    for (const [name, request, good, optionsOf] of handlers) {
       const label = `${name} ${how}, ${request}`
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(fail) })
+      let isUp = false
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(() => isUp ? good : fail()) })
       const { status, body, headers } = await ask(app, request)
       t.equal(status, 500, label)
       t.match(body, /"message":"The .+ handler failed\."/, label)
@@ -101,6 +102,8 @@ t.test('a handler, hook or getter that throws or rejects is a 500 that says noth
       t.same([...stored], [[1, 'refresh']], label)
       t.same(reached, [], label)
       t.equal((await app.inject('/open')).payload, 'fine', label)
+      isUp = true
+      t.equal((await ask(app, request)).status, 200, `${label}: up again`)
     }
   }
   await turn()
@@ -108,7 +111,7 @@ t.test('a handler, hook or getter that throws or rejects is a 500 that says noth
 })
 
 t.test('the error handler of the host gets the original as the cause, and no log of ours has its message', async (t) => {
-  for (const [name, request, optionsOf] of handlers) {
+  for (const [name, request, , optionsOf] of handlers) {
     const lines: string[] = []
     const stream = { write: (line: string) => { lines.push(line) } }
     const seen: TokenAuthError[] = []
@@ -189,27 +192,31 @@ t.test('of custom claims, extra verifications and scope overrides only true pass
   t.same(reasons, [])
 })
 
+interface Finish { resolve: (value: unknown) => void, reject: (error: Error) => void }
+
 t.test('a handler that hangs is ended by the handlerTimeout of the host; what comes late is neither stored nor sent', async (t) => {
   const reasons = unhandled(t)
-  const endings: Record<string, (finish: { resolve: (value: unknown) => void, reject: (error: Error) => void }) => void> = {
-    'gives its answer late': ({ resolve }) => resolve({ user_id: 1 }),
+  const endings: Record<string, (finish: Finish, good: unknown) => void> = {
+    'gives its answer late': ({ resolve }, good) => resolve(good),
     'fails late': ({ reject }) => reject(new Error(confession)),
     'never ends': () => {}
   }
   for (const [ending, end] of Object.entries(endings)) {
-    for (const [name, request] of [['authenticate', 'login'], ['extendPayload', 'login'], ['retrieveRefreshToken', 'refresh'], ['retrieveUser', 'me'], ['retrieveUser', 'injected']] as const) {
-      const finishing: Parameters<typeof end>[0][] = []
+    for (const [name, request, good, optionsOf] of handlers) {
+      const label = `${name} ${ending}, ${request}`
+      const finishing: Finish[] = []
       const hang = async () => await new Promise((resolve, reject) => { finishing.push({ resolve, reject }) })
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, [name]: hang }, { handlerTimeout: 20 })
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 20 })
       const [late, other] = await Promise.all([ask(app, request), app.inject('/open')])
-      t.equal(late.status, 503, `${name} ${ending}`)
+      t.equal(late.status, 503, label)
       t.equal(late.headers['set-cookie'], undefined)
+      t.notMatch(late.body, /hunter2|eyJ/)
       t.equal(other.payload, 'fine', 'other requests go on')
       t.equal(finishing.length, 1)
-      for (const finish of finishing) end(finish)
+      for (const finish of finishing) end(finish, good)
       for (let turns = 0; turns < 10; turns++) await turn()
-      t.same([...stored], [[1, 'refresh']], `${name} ${ending}: nothing is stored`)
-      t.same(reached, [])
+      t.same([...stored], [[1, 'refresh']], `${label}: nothing is stored`)
+      t.same(reached, [], label)
     }
   }
   t.same(reasons, [])

@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import type { FastifyInstance, FastifyServerOptions, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, exchange, forge, listen, login, mistyped, otherSecret } from '../helper.ts'
+import { bearer, build, claims, exchange, forge, listen, login, mistyped, otherSecret, scannedLog } from '../helper.ts'
 
 const token = forge(claims())
 const foreign = forge(claims(), { key: otherSecret })
@@ -208,7 +208,7 @@ t.test('without a token no protected handler of the example runs: every route, e
   }
   subscribe('fastify.initialization', watch)
   t.teardown(() => { unsubscribe('fastify.initialization', watch) })
-  const app = await createService({ secret: 'a secret of the example, long enough for every algorithm' })
+  const app = await createService({ secret: 'a secret of the example, long enough for every algorithm', fastify: scannedLog(t) })
   t.teardown(() => app.close())
   await app.ready()
 

@@ -2,10 +2,9 @@ import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, build, ecPair, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, host, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)
@@ -70,10 +69,12 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E10', 'two endpoints on one path', { pathToVerify: '/me/' }]
 ]
 
+/** What a sentence says that tells somebody what to do. */
+const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Turn|Lower|Leave|Log|only "file:" URLs)\b/
+
 /** Registers with no default of the helper, and says what that threw. */
 async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = host(t)
   try {
     await app.register(tokenAuth, { ...(options.secret === undefined && options.publicKey === undefined && { secret }), authenticate, ...options })
   } catch (error) {
@@ -95,6 +96,7 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
       continue
     }
     t.equal(error.finding, `TOKEN_AUTH_${finding}`, what)
+    t.match(error.message, instruction, `${what}: what to do`)
     for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
   }
 })
@@ -104,8 +106,7 @@ t.test('a missing secret is an error in production (E03), and a missing half of 
   t.teardown(() => { if (before === undefined) delete process.env.NODE_ENV; else process.env.NODE_ENV = before })
   process.env.NODE_ENV = 'production'
   t.match(await failureOf(t, { secret: mistyped(undefined), getSecret: mistyped(undefined), setSecret: secret }), undefined, 'control: a secret by another way')
-  const app = Fastify()
-  t.teardown(() => app.close())
+  const app = host(t)
   await t.rejects(async () => { await app.register(tokenAuth, { authenticate }) }, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E03' })
   t.match(await failureOf(t, { algorithm: 'RS256', publicKey: rsa.publicKey }), { name: 'RequiredKeysNotFound' })
   t.match(await failureOf(t, { algorithm: 'RS256', authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E07' })
@@ -130,12 +131,16 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
 
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
-t.test('what is allowed and dangerous is one warning of the process, numbered', async (t) => {
-  const codes = warnings(t)
+t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
+  const given: Error[] = []
+  const listener = (warning: Error) => { if (warning.name === 'TokenAuthWarning') given.push(warning) }
+  process.on('warning', listener)
+  t.teardown(() => process.off('warning', listener))
   for (const [finding, what, options] of dangers) {
     await build(t, options)
     await settled()
-    t.same(codes.splice(0), [`TOKEN_AUTH_${finding}`], what)
+    t.match(given, [{ code: `TOKEN_AUTH_${finding}`, message: instruction }], what)
+    t.equal(given.splice(0).length, 1, `${what}: one`)
   }
 })
 

@@ -1,4 +1,5 @@
-import * as crypto from 'node:crypto'
+import crypto from 'node:crypto'
+import { syncBuiltinESMExports } from 'node:module'
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
@@ -21,6 +22,29 @@ t.test('refresh tokens are compared in constant time: all of two digests of one 
   for (const purported of others) t.equal(areSameToken(stored, purported), purported === stored, JSON.stringify(purported.slice(0, 50)))
   t.same(compared, others.map(() => [32, 32]), 'one comparison each, of 32 bytes and 32 bytes: no length or prefix decides before')
   t.equal(hashed, 2 * others.length)
+})
+
+t.test('the refresh endpoint decides by that comparison and by no other', async (t) => {
+  const digest = (text: string) => crypto.createHash('sha256').update(text).digest('hex')
+  const real = crypto.timingSafeEqual
+  const hex = (bytes: NodeJS.ArrayBufferView) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')
+  const replace = (comparison: typeof real) => { Object.assign(crypto, { timingSafeEqual: comparison }); syncBuiltinESMExports() }
+  const compared: string[] = []
+  let answer = false
+  replace((a, b) => {
+    if (hex(a) !== digest('stored')) return real(a, b)
+    compared.push(hex(b))
+    return answer
+  })
+  t.teardown(() => { replace(real) })
+  const { stored, ...store } = refreshStore()
+  stored.set(1, 'stored')
+  const app = await build(t, store)
+  const refresh = async (token: string) => (await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())), payload: { refresh_token: token } })).statusCode
+  t.equal(await refresh('stored'), 401)
+  answer = true
+  for (const token of ['another', 'stored', 's']) t.equal(await refresh(token), 200)
+  t.same(compared, ['stored', 'another', 'stored', 's'].map(digest))
 })
 
 t.test('what is no refresh token of this user is refused with the same answer, whatever it is and whether one is stored', async (t) => {
