@@ -13,21 +13,23 @@ export function parseScope (text: unknown): Scope | undefined {
   return actions.includes('') || (namespace === '' && actions.length === 0) ? undefined : { namespace, actions }
 }
 
-/** Whether one scope of a token satisfies one required scope. */
-export function satisfies (required: Scope, granted: Scope, requireAllActions: boolean): boolean {
-  // Rule 3: a required scope without a namespace is satisfied by any namespace without actions.
-  if (required.namespace === '' && granted.namespace !== '' && granted.actions.length === 0) return true
-  if (required.namespace !== granted.namespace) return false
-  if (required.actions.length === 0) return granted.actions.length === 0
-  if (granted.actions.length === 0) return true
-  const has = (action: string) => granted.actions.includes(action)
-  return requireAllActions ? required.actions.every(has) : required.actions.some(has)
-}
-
-/** Whether a scope of a token could satisfy one of a namespace. Most cannot, and are not worth parsing. */
+/**
+ * Whether a scope of a token could satisfy one of a namespace: it is of the same, or, where none is required, has any and
+ * no actions (rule 3). Most do not, and are not worth parsing.
+ */
 function concerns (granted: string, namespace: string): boolean {
   if (namespace === '') return granted.indexOf(':') <= 0
   return granted.startsWith(namespace) && (granted.length === namespace.length || granted[namespace.length] === ':')
+}
+
+/** Whether one scope of a token, as written, satisfies a required one. */
+function satisfies (required: Scope, text: string, requireAllActions: boolean): boolean {
+  const granted = concerns(text, required.namespace) ? parseScope(text) : undefined
+  if (granted === undefined) return false
+  if (granted.actions.length === 0) return true
+  if (required.actions.length === 0) return false
+  const has = (action: string) => granted.actions.includes(action)
+  return requireAllActions ? required.actions.every(has) : required.actions.some(has)
 }
 
 /** Reads the scopes claim: the strings in it as written. One string is one scope, or several words (RFC 6749 section 3.3). */
@@ -71,10 +73,7 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
   const texts = readScopes(claim)
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
-    const isValid = texts.some((candidate) => {
-      const granted = concerns(candidate, scope.namespace) ? parseScope(candidate) : undefined
-      return granted !== undefined && satisfies(scope, granted, requireAllActions)
-    })
+    const isValid = texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
     // A promise is no answer, and one that rejects must not end the process.
