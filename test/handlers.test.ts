@@ -34,7 +34,7 @@ const subjects: Subject[] = [
   { name: 'generateRefreshToken', calledBy: ['login'], options: (handler) => ({ generateRefreshToken: handler }) },
   { name: 'retrieveRefreshToken', calledBy: ['refresh'], options: (handler) => ({ retrieveRefreshToken: handler }) },
   { name: 'retrieveUser', calledBy: ['refresh', 'me', 'injected'], options: (handler) => ({ retrieveUser: handler }) },
-  { name: 'addScopesToPayload', calledBy: ['login', 'refresh'], options: (handler) => ({ addScopesToPayload: handler }) },
+  { name: 'addScopesToPayload', calledBy: ['login', 'refresh'], options: (handler) => ({ scopesEnabled: true, addScopesToPayload: handler }) },
   { name: 'extendPayload', calledBy: ['login', 'refresh'], options: (handler) => ({ extendPayload: handler }) },
   { name: 'custom claim "own"', calledBy: ['login'], options: (handler) => ({ customClaims: [{ key: 'own', setup: handler, verify: () => true }] }) },
   { name: 'destructureScopes', calledBy: ['scoped', 'computed'], options: (handler) => ({ destructureScopes: handler }) },
@@ -50,7 +50,7 @@ async function service (t: Test, options: TokenAuthOptions, scopes: () => string
   const reached: string[] = []
   const app = host(t)
   app.addHook('onError', async (_request, _reply, error) => { seen.push(mistyped(error)) })
-  await app.register(tokenAuth, { secret, authenticate, scopesEnabled: true, cookieSet: true, cookieStrict: false, ...store, ...options })
+  await app.register(tokenAuth, { secret, authenticate, cookieSet: true, cookieStrict: false, ...store, ...options })
   const route = async ({ url }: { url: string }) => { reached.push(url); return 'reached' }
   app.get('/injected', app.tokenAuth.injectUser(route))
   app.get('/scoped', { preHandler: app.tokenAuth.scoped('user') }, route)
@@ -171,7 +171,7 @@ t.test('each handler may be synchronous or asynchronous', async (t) => {
     for (const [name, result] of Object.entries(results)) {
       handlers[name] = () => { calls.push(name); return isAsync ? Promise.resolve(result) : result }
     }
-    const { app } = await service(t, handlers)
+    const { app } = await service(t, { scopesEnabled: true, ...handlers })
     for (const [name, request] of Object.entries(requests)) t.equal((await request(app)).statusCode, 200, name)
   }
   t.same(new Set(calls), new Set(Object.keys(results)))
