@@ -80,7 +80,7 @@ t.test('no token, whatever addresses it names, makes the process look up a name 
     Reflect.set(object, name, (...given: unknown[]) => { opened.push(given) })
     t.teardown(() => { Reflect.set(object, name, original) })
   }
-  connect(9, '127.0.0.1').unref()
+  connect(9, '127.0.0.1')
   t.equal(opened.splice(0).length, 1, 'control: one that is opened is seen')
   const address = 'http://keys.example/'
   const hints = { jku: address, x5u: address, kid: address, iss: address, jwk: { ...rsJwk, x5u: address }, x5c: [address], url: address }
