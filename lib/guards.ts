@@ -70,6 +70,8 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     if (refusal === null) return done()
     if (!(refusal instanceof Promise)) return refuse(auth, request, reply, refusal, done)
     refusal.then((found) => {
+      // The handler does not begin what nobody waits for any more.
+      if (isAnswered(request, reply)) return
       if (found !== null) return refuse(auth, request, reply, found, done)
       allow(auth, reply)
       done()

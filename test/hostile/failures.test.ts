@@ -206,7 +206,7 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
       const label = `${name} ${ending}, ${request}`
       const finishing: Finish[] = []
       const hang = async () => await new Promise((resolve, reject) => { finishing.push({ resolve, reject }) })
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 20 })
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 100 })
       const [late, other] = await Promise.all([ask(app, request), app.inject('/open')])
       t.equal(late.status, 503, label)
       t.equal(late.headers['set-cookie'], undefined)
@@ -224,14 +224,13 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
 
 t.test('what comes late is neither stored nor set while a hook of the host delays the answer of handlerTimeout', async (t) => {
   const reasons = unhandled(t)
-  for (const [name, request] of [['authenticate', 'login'], ['extendPayload', 'login'], ['retrieveRefreshToken', 'refresh'], ['retrieveUser', 'injected']] as const) {
+  for (const [name, request, good, optionsOf] of handlers) {
     for (const isFailing of [false, true]) {
       const finishing: Array<() => void> = []
       const hang = async () => await new Promise((resolve, reject) => {
-        const late = name === 'retrieveRefreshToken' ? 'refresh' : { user_id: 1 }
-        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(late))
+        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(good))
       })
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, [name]: hang }, { handlerTimeout: 20 })
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 100 })
       app.addHook('onSend', async (_request, reply) => {
         if (reply.statusCode !== 503) return
         for (const finish of finishing) finish()
