@@ -21,13 +21,16 @@ interface Challenge {
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
 type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'settings' | 'testing-your-routes'
 
-interface Definition extends TokenAuthErrorOptions {
+interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
+  /** Where the README goes on: the message ends with it. */
+  section?: Section | undefined
+}
+
+interface Definition extends ConfigurationErrorOptions {
   name: string
   statusCode: number
   message: string
   challenge?: Challenge
-  /** What the message ends with. None where it is an answer to a client. */
-  section?: Section
 }
 
 const realm = 'token-auth'
@@ -222,8 +225,8 @@ export class InitializationFailure extends TokenAuthError {
 export class InvalidConfiguration extends TokenAuthError {
   /** The number of a finding about keys, or about settings that have no safe meaning together. */
   declare readonly finding?: string
-  constructor (message = 'The configuration is invalid.', options: TokenAuthErrorOptions & { finding?: string, section?: Section } = {}) {
-    const { finding, section = 'settings', cause } = options
+  constructor (message = 'The configuration is invalid.', options: ConfigurationErrorOptions & { finding?: string } = {}) {
+    const { finding, section, cause } = options
     super({ name: 'InvalidConfiguration', statusCode: 500, message, section, cause })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
@@ -231,35 +234,35 @@ export class InvalidConfiguration extends TokenAuthError {
 
 /** Thrown by `register()`: the endpoints are on and there is no `authenticate` handler. */
 export class AuthenticateNotImplemented extends TokenAuthError {
-  constructor (message = 'The authenticate handler is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message, section: 'handlers' })
+  constructor (message = 'The authenticate handler is missing.', options: ConfigurationErrorOptions = {}) {
+    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message })
   }
 }
 
 /** Thrown by `register()`: `refreshTokenEnabled` is true and a handler that it needs is missing. */
 export class RefreshTokenNotImplemented extends TokenAuthError {
-  constructor (message = 'A refresh token handler is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message, section: 'handlers' })
+  constructor (message = 'A refresh token handler is missing.', options: ConfigurationErrorOptions = {}) {
+    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message })
   }
 }
 
 /** Thrown by `register()`: an asymmetric algorithm lacks a key. */
 export class RequiredKeysNotFound extends TokenAuthError {
-  constructor (message = 'A key is missing.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message, section: 'settings' })
+  constructor (message = 'A key is missing.', options: ConfigurationErrorOptions = {}) {
+    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message })
   }
 }
 
 /** Thrown by `register()`: `classViews` is not a list of `[path, ViewClass]`. */
 export class InvalidClassViews extends TokenAuthError {
-  constructor (message = 'classViews is invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message, section: 'responses' })
+  constructor (message = 'classViews is invalid.', options: ConfigurationErrorOptions = {}) {
+    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message })
   }
 }
 
 /** Thrown by `register()`: a custom claim lacks `key`, `setup` or `verify`, or its key is taken. */
 export class InvalidCustomClaim extends TokenAuthError {
-  constructor (message = 'A custom claim is invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message, section: 'handlers' })
+  constructor (message = 'A custom claim is invalid.', options: ConfigurationErrorOptions = {}) {
+    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message })
   }
 }

@@ -35,7 +35,7 @@ function checkOptionNames (options: Options): void {
   const valid = [...settingOptionNames(), ...handlerNames, ...lists]
   for (const name of Object.keys(options)) {
     if (!valid.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`)
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
     }
   }
 }
@@ -63,12 +63,12 @@ function readExtraVerifications ({ extraVerifications = [] }: Options) {
 /** @throws {AuthenticateNotImplemented} {RefreshTokenNotImplemented} for a handler that the settings need */
 function checkHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
   if (settings.authMode && handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.')
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
   }
   const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && missing.length > 0) {
     const names = missing.map((name) => `"${name}"`).join(' and no ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host gives no ${names}. Give both handlers as options or as methods of the authentication class.`)
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but the host gives no ${names}. Give both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
   }
 }
 

@@ -50,7 +50,7 @@ function prepareKey<Made> (
         const use = (value: unknown) => {
           try {
             // Never an empty key, and never another one instead.
-            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${getterName(name)} gave ${typeName(value)}.`)
+            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${getterName(name)} gave ${typeName(value)}.`, { section: 'settings' })
             return make(settings, { [name]: value })
           } catch (cause) {
             throw new HandlerFailed(getterName(name), { cause })

@@ -132,7 +132,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const { request } = additions
     const auth = request === undefined ? undefined : this.#registered(request)
     if (auth === undefined && this.#needsRequest) {
-      throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".')
+      throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".', { section: 'settings' })
     }
     return await this.issue(user, 'The caller of generateAccessToken', auth, additions)
   }
@@ -171,7 +171,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async storeRefreshToken (request: FastifyRequest, user: object, refreshToken: string): Promise<void> {
     const { storeRefreshToken } = this.handlers
-    if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class.')
+    if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class.', { section: 'handlers' })
     const userId = userIdOf(user, this.of(request).settings.userId, 'The caller of generateRefreshToken')
     await callHost('storeRefreshToken', () => storeRefreshToken(userId, refreshToken, request))
   }
@@ -179,7 +179,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   verifyToken (token: string): Payload {
     const made = !this.#needsRequest && this.policy.verifier(this.settings, new GetterResults({}))
     if (made === false || made instanceof Promise) {
-      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload.')
+      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload.', { section: 'settings' })
     }
     if (typeof token !== 'string') throw new InvalidToken()
     const valid = verifyToken(token, made, this.settings, this)

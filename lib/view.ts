@@ -94,12 +94,12 @@ const perMethod = {
 function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
   const { allowed, example, isFit } = perMethod[field]
   const value: unknown = view[field]
-  const refusal = (given: string) => new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}; given: ${given}.`)
+  const refusal = (given: string) => new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}; given: ${given}.`, { section: 'responses' })
   if (typeof value !== 'object' || value === null) throw refusal(typeName(value))
   for (const [method, entry] of Object.entries(value)) {
     if (!isFit(entry)) throw refusal(`${typeName(entry)} for "${method}"`)
     if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
-      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", a method that it does not have. Add the method, or remove what is said of it.`)
+      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", a method that it does not have. Add the method, or remove what is said of it.`, { section: 'responses' })
     }
   }
 }
@@ -113,7 +113,7 @@ function checkFields (ViewClass: ClassView[1]): void {
   for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
     for (const [field, { example }] of Object.entries(perMethod)) {
       if (Object.hasOwn(level, field) || Object.hasOwn(Reflect.get(level, 'prototype'), field)) {
-        throw new InvalidClassViews(`The ${field} of the view ${ViewClass.name} must be a field of its objects: ${example}.`)
+        throw new InvalidClassViews(`The ${field} of the view ${ViewClass.name} must be a field of its objects: ${example}.`, { section: 'responses' })
       }
     }
   }
@@ -121,7 +121,7 @@ function checkFields (ViewClass: ClassView[1]): void {
 
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
-  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`)
+  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`, { section: 'responses' })
   const [path, ViewClass] = entry as ClassView
   checkFields(ViewClass)
   const view = new ViewClass(context)
@@ -134,12 +134,12 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
     schema: view.schemas[method],
     handler: view[method]!.bind(view)
   }))
-  if (routes.length === 0) throw new InvalidClassViews(`The view ${ViewClass.name} has none of the methods ${viewMethods.join(', ')}.`)
+  if (routes.length === 0) throw new InvalidClassViews(`The view ${ViewClass.name} has none of the methods ${viewMethods.join(', ')}.`, { section: 'responses' })
   return routes
 }
 
 /** Reads and constructs class views. @throws {InvalidClassViews} */
 export function readClassViews (sources: unknown, context: ViewContext): ViewRoute[] {
-  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`)
+  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`, { section: 'responses' })
   return sources.flatMap((entry: unknown, index) => readView(entry, index, context))
 }

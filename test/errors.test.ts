@@ -27,12 +27,12 @@ const errors: Row[] = [
   ['TokenTooLarge', 500, 'The token is too large.'],
   ['HandlerFailed', 500, 'The host handler failed.'],
   ['InitializationFailure', 500, 'No token authentication is registered for this route.'],
-  ['InvalidConfiguration', 500, 'The configuration is invalid. See node_modules/fastify-token-auth/README.md#settings'],
-  ['AuthenticateNotImplemented', 500, 'The authenticate handler is missing. See node_modules/fastify-token-auth/README.md#handlers'],
-  ['RefreshTokenNotImplemented', 500, 'A refresh token handler is missing. See node_modules/fastify-token-auth/README.md#handlers'],
-  ['RequiredKeysNotFound', 500, 'A key is missing. See node_modules/fastify-token-auth/README.md#settings'],
-  ['InvalidClassViews', 500, 'classViews is invalid. See node_modules/fastify-token-auth/README.md#responses'],
-  ['InvalidCustomClaim', 500, 'A custom claim is invalid. See node_modules/fastify-token-auth/README.md#handlers']
+  ['InvalidConfiguration', 500, 'The configuration is invalid.'],
+  ['AuthenticateNotImplemented', 500, 'The authenticate handler is missing.'],
+  ['RefreshTokenNotImplemented', 500, 'A refresh token handler is missing.'],
+  ['RequiredKeysNotFound', 500, 'A key is missing.'],
+  ['InvalidClassViews', 500, 'classViews is invalid.'],
+  ['InvalidCustomClaim', 500, 'A custom claim is invalid.']
 ]
 
 type ErrorClass = new (message?: string, options?: object) => TokenAuthError

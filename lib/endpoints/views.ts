@@ -12,7 +12,7 @@ export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {
-      throw new InvalidClassViews(`The class view on "${path}" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false.`)
+      throw new InvalidClassViews(`The class view on "${path}" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false.`, { section: 'responses' })
     }
   }
 }

@@ -65,7 +65,7 @@ export function checkSubclass<Base extends new () => object> (option: string, va
  */
 export function checkSetting (name: SettingName, value: unknown, source: string): void {
   if (fits(name, value)) return
-  throw new InvalidConfiguration(`${source} must be ${allowedValues(name)}; given: ${given(name, value)}.`)
+  throw new InvalidConfiguration(`${source} must be ${allowedValues(name)}; given: ${given(name, value)}.`, { section: 'settings' })
 }
 
 const claimsOfOurs = ['exp', 'nbf', 'iat', 'iss', 'aud']
@@ -77,7 +77,7 @@ function checkDistinct (names: Names, what: string): void {
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10' })
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10', section: 'settings' })
     }
     taken.set(name, setting)
   }
@@ -104,13 +104,13 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (claimsOfOurs.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10' })
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
   checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints need different paths')
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09' })
+    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09', section: 'settings' })
   }
 }

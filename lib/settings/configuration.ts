@@ -71,7 +71,7 @@ function coerce (name: SettingName, value: unknown, source: string): unknown {
     const text = typeof value === 'string' ? value.toLowerCase() : value
     if (text === true || text === 'true' || text === '1' || text === 1) return true
     if (text === false || text === 'false' || text === '0' || text === 0) return false
-    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${given(name, value)}.`)
+    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${given(name, value)}.`, { section: 'settings' })
   }
   if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
   return value
@@ -84,7 +84,7 @@ function readApplication (application: unknown): Values {
     if (!key.startsWith(environmentPrefix) || value === undefined) continue
     const name = byEnvironmentKey.get(key)
     if (name === undefined) {
-      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin: rename or remove it.`)
+      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin: rename or remove it.`, { section: 'settings' })
     }
     const source = `"${key}" of the application's configuration`
     const coerced = coerce(name, value, source)
@@ -107,7 +107,7 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
   const take = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
     const other = setBy.get(setting)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Keep one of them.`)
+      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Keep one of them.`, { section: 'settings' })
     }
     setBy.set(setting, name)
     checkSetting(setting, value, isReturned ? `${label} "${name}": what the function returns` : `${label} "${name}"`)
@@ -126,10 +126,10 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
       take(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
-        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "set${capitalized(get)}".`)
+        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "set${capitalized(get)}".`, { section: 'settings' })
       }
       if (typeof value !== 'function') {
-        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`)
+        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { section: 'settings' })
       }
       getters.set(get, (request) => Reflect.apply(value, owner, [request]))
     }
@@ -156,7 +156,7 @@ function readClass (configurationClass: unknown): Accessors {
     // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
     const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
     if (!helper && !valid.includes(name)) {
-      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, valid)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`)
+      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, valid)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`, { section: 'settings' })
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')

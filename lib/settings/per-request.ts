@@ -46,7 +46,7 @@ export class GetterResults {
     if (fits(name, value)) return value
     // A promise that nobody awaits must not end the process when it rejects.
     if (value instanceof Promise) value.catch(() => {})
-    const cause = new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${handler} gave ${typeName(value)}.`)
+    const cause = new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${handler} gave ${typeName(value)}.`, { section: 'settings' })
     throw new HandlerFailed(handler, { cause })
   }
 }

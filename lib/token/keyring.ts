@@ -31,7 +31,7 @@ function pick (names: readonly KeySetting[], given: GivenKeys): [KeySetting, unk
 export function verifyingKey (algorithm: Algorithm, given: GivenKeys): Key {
   const found = pick(verifyingNames(algorithm), given)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }.`)
+    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }.`, { section: 'settings' })
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found) : publicKey(algorithm, ...found)
 }
@@ -44,7 +44,7 @@ export function verifyingKey (algorithm: Algorithm, given: GivenKeys): Key {
 export function signingKey (algorithm: Algorithm, given: GivenKeys): Key {
   const found = pick(signingNames(algorithm), given)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`)
+    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`, { section: 'settings' })
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found) : privateKey(algorithm, ...found)
 }

@@ -26,7 +26,7 @@ function readFile (name: KeySetting, path: string | URL): Buffer {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     // Without the original as cause: it quotes the path, which is the secret itself where somebody mixed up the two.
-    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08', section: 'settings' })
   }
 }
 
@@ -37,12 +37,12 @@ function load (name: KeySetting, given: unknown): Buffer | KeyObject {
   if (given instanceof KeyObject) return given
   if (given instanceof URL) {
     if (given.protocol !== 'file:') {
-      throw new InvalidConfiguration(`"${name}" is a URL with "${given.protocol}"; only "file:" URLs are read. Nothing is ever fetched.`, { finding: 'E08' })
+      throw new InvalidConfiguration(`"${name}" is a URL with "${given.protocol}"; only "file:" URLs are read. Nothing is ever fetched.`, { finding: 'E08', section: 'settings' })
     }
     return readFile(name, given)
   }
   if (typeof given === 'object' && given !== null && 'path' in given && typeof given.path === 'string') return readFile(name, given.path)
-  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a file: URL or { path }.`)
+  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a file: URL or { path }.`, { section: 'settings' })
 }
 
 function parses (parse: () => unknown): boolean {
@@ -105,16 +105,16 @@ export function hmacKey (algorithm: Algorithm, name: KeySetting, given: unknown)
   let material = load(name, given)
   if (material instanceof KeyObject) {
     if (material.type !== 'secret') {
-      throw new InvalidConfiguration(`"${name}" is a ${material.type} key, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02' })
+      throw new InvalidConfiguration(`"${name}" is a ${material.type} key, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02', section: 'settings' })
     }
     material = material.export()
   }
   if (material.toString().trim() === '') {
-    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${Number(algorithm.slice(2)) / 8} bytes.`, { finding: 'E01' })
+    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${Number(algorithm.slice(2)) / 8} bytes.`, { finding: 'E01', section: 'settings' })
   }
   const form = asymmetricForm(material)
   if (form !== undefined) {
-    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02' })
+    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with ${algorithm}.`, { finding: 'E02', section: 'settings' })
   }
   return { material, fingerprint: fingerprint(algorithm, material), short: material.length < Number(algorithm.slice(2)) / 8 }
 }
@@ -125,18 +125,18 @@ function checkKind (algorithm: Algorithm, name: KeySetting, key: KeyObject): voi
   if (curve !== undefined) {
     if (key.asymmetricKeyType !== 'ec' || details.namedCurve !== curve) {
       const found = key.asymmetricKeyType === 'ec' ? `on the curve ${details.namedCurve}` : `of the type ${key.asymmetricKeyType}`
-      throw new InvalidConfiguration(`"${name}" is a key ${found}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, { finding: 'E05' })
+      throw new InvalidConfiguration(`"${name}" is a key ${found}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, { finding: 'E05', section: 'settings' })
     }
     return
   }
   if (key.asymmetricKeyType !== 'rsa') {
-    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05' })
+    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05', section: 'settings' })
   }
   if (details.modulusLength === undefined || details.modulusLength < minimumModulus) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key of ${details.modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04' })
+    throw new InvalidConfiguration(`"${name}" is an RSA key of ${details.modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04', section: 'settings' })
   }
   if (details.publicExponent === undefined || details.publicExponent < 3n) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04' })
+    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04', section: 'settings' })
   }
 }
 
@@ -152,34 +152,34 @@ function hint (text: string): string {
 function readPublic (name: KeySetting, material: Buffer | KeyObject): KeyObject {
   if (material instanceof KeyObject) {
     if (material.type === 'public') return material
-    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the public key of the pair.`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the public key of the pair.`, { finding: 'E07', section: 'settings' })
   }
   const text = material.toString('latin1')
-  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new InvalidConfiguration(`"${name}" is a private key; give the public key of the pair.`, { finding: 'E07' })
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new InvalidConfiguration(`"${name}" is a private key; give the public key of the pair.`, { finding: 'E07', section: 'settings' })
   try {
     return createPublicKey(material)
   } catch {
     // The original message is left out: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(text)}`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(text)}`, { finding: 'E07', section: 'settings' })
   }
 }
 
 function readPrivate (name: KeySetting, material: Buffer | KeyObject): KeyObject {
   if (material instanceof KeyObject) {
     if (material.type === 'private') return material
-    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the private key of the pair.`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is a ${material.type} key; give the private key of the pair.`, { finding: 'E07', section: 'settings' })
   }
   const text = material.toString('latin1')
   if (/-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/.test(text)) {
-    throw new InvalidConfiguration(`"${name}" is a public key or certificate; give the private key of the pair.`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is a public key or certificate; give the private key of the pair.`, { finding: 'E07', section: 'settings' })
   }
   if (/ENCRYPTED/.test(text)) {
-    throw new InvalidConfiguration(`"${name}" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }).`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }).`, { finding: 'E07', section: 'settings' })
   }
   try {
     return createPrivateKey(material)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07', section: 'settings' })
   }
 }
 
@@ -206,5 +206,5 @@ export function privateKey (algorithm: Algorithm, name: KeySetting, given: unkno
 /** A pair whose halves do not match would sign tokens that nobody accepts. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06', section: 'settings' })
 }
