@@ -152,7 +152,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
  * The plugin, for `fastify.register(tokenAuth, options)`. Its type is written down, here and in index.ts: an inferred one
  * would be spelled out in the package without the instances that a user declares.
  */
-export const tokenAuth: FastifyPluginAsync<TokenAuthOptions> = fp(plugin, { fastify: '5.x', name: 'fastify-token-auth' })
+export const tokenAuth: FastifyPluginAsync<TokenAuthOptions> = fp(plugin, { fastify: '>=5.8.5 <6', name: 'fastify-token-auth' })
 
 /** Registers the plugin: the older form of `fastify.register(tokenAuth, options)`. */
 export function initialize (fastify: FastifyInstance, options: TokenAuthOptions) {

@@ -28,6 +28,21 @@ function extending (extend: (request: FastifyRequest, context: object) => unknow
   }
 }
 
+t.test('a hook may call the one that it replaces, which adds nothing', async (t) => {
+  class Twice extends Responses {
+    override extendAuthenticate (...given: Parameters<Responses['extendAuthenticate']>) { return { ...super.extendAuthenticate(...given), more: 1 } }
+    override extendRetrieveUser (...given: Parameters<Responses['extendRetrieveUser']>) { return { ...super.extendRetrieveUser(...given), more: 1 } }
+    override extendVerify (...given: Parameters<Responses['extendVerify']>) { return { ...super.extendVerify(...given), more: 1 } }
+    override extendRefresh (...given: Parameters<Responses['extendRefresh']>) { return { ...super.extendRefresh(...given), more: 1 } }
+  }
+  const [app, plain] = [await build(t, { ...refreshing, responsesClass: Twice }), await build(t, refreshing)]
+  for (const hook of hooks) {
+    const { more, ...rest } = (await requests[hook](app)).json()
+    t.equal(more, 1, hook)
+    t.same(Object.keys(rest), Object.keys((await requests[hook](plain)).json()))
+  }
+})
+
 t.test('what a hook returns, or promises, is merged into the body of its endpoint', async (t) => {
   const ways: Record<string, (extension: object) => unknown> = { returned: (extension) => extension, promised: async (extension) => extension }
   for (const [way, give] of Object.entries(ways)) {
