@@ -7,18 +7,32 @@ function reader ({ comparisons, parts, footprint, delay }) {
   return {
     ratio: (title, name = ours) => row(comparisons, title, name).ratio.median,
     times: (title, name) => row(comparisons, title, name).timesOurs.median,
+    timesInUserMode: (title, name) => row(comparisons, title, name).userMicroseconds / row(comparisons, title, ours).userMicroseconds,
     microseconds: (title, name) => row(parts, title, name).median,
     registered: (name) => footprint.registration.find((found) => found.name === name),
     delayOf: (name) => delay.find((found) => found.name === name).median
   }
 }
 
+/** Others, as multiples of our time: the comparison, the server, and the least that is wanted. */
+const peers = {
+  '@fastify/jwt, hot token': ['hot token', '@fastify/jwt', 2],
+  '@fastify/jwt, no token': ['no token', '@fastify/jwt', 2],
+  '@fastify/jwt, bad signature': ['bad signature', '@fastify/jwt', 2.8],
+  'express-jwt, 1,000 tokens': ['1,000 tokens, elsewhere', 'express-jwt', 15],
+  'passport-jwt, 1,000 tokens': ['1,000 tokens, elsewhere', 'passport-jwt', 15],
+  'hono jwt, 1,000 tokens': ['1,000 tokens, elsewhere', 'hono jwt', 3],
+  'jose, 1,000 tokens': ['1,000 tokens, elsewhere', 'minimal hook, jose', 3]
+}
+
 /** Each: what, the limit, and what was found. */
 export function goals (run) {
-  const { ratio, times, microseconds, registered, delayOf } = reader(run)
+  const { ratio, times, timesInUserMode, microseconds, registered, delayOf } = reader(run)
   const { footprint: { memory, flood } } = run
-  const least = (what, limit, found, unit = '') => ({ what, goal: `at least ${limit}${unit}`, found, unit, isMet: found >= limit })
-  const most = (what, limit, found, unit = '') => ({ what, goal: `at most ${limit}${unit}`, found, unit, isMet: found <= limit })
+  // As exact as it is shown.
+  const shown = (value) => Number(value.toFixed(2))
+  const least = (what, limit, found, unit = '') => ({ what, goal: `at least ${limit}${unit}`, found, unit, isMet: shown(found) >= limit })
+  const most = (what, limit, found, unit = '') => ({ what, goal: `at most ${limit}${unit}`, found, unit, isMet: shown(found) <= limit })
   const memoised = microseconds('guards', 'scoped, remembered token with 100 scopes') - microseconds('guards', 'protect, remembered token')
   return [
     least('hot token, HS256', 0.92, ratio('hot token')),
@@ -31,13 +45,10 @@ export function goals (run) {
     least('hot token, ES256', 0.85, ratio('hot token, ES256')),
     least('hot token, PS256', 0.85, ratio('hot token, PS256')),
     least('hot token, RS256', 0.75, ratio('hot token, RS256')),
-    least('CPU time of @fastify/jwt, hot token', 2, times('hot token', '@fastify/jwt'), ' x'),
-    least('CPU time of @fastify/jwt, no token', 2, times('no token', '@fastify/jwt'), ' x'),
-    least('CPU time of @fastify/jwt, bad signature', 2.8, times('bad signature', '@fastify/jwt'), ' x'),
-    least('CPU time of express-jwt, 1,000 tokens', 15, times('1,000 tokens, elsewhere', 'express-jwt'), ' x'),
-    least('CPU time of passport-jwt, 1,000 tokens', 15, times('1,000 tokens, elsewhere', 'passport-jwt'), ' x'),
-    least('CPU time of hono jwt, 1,000 tokens', 3, times('1,000 tokens, elsewhere', 'hono jwt'), ' x'),
-    least('CPU time of jose, 1,000 tokens', 3, times('1,000 tokens, elsewhere', 'minimal hook, jose'), ' x'),
+    ...Object.entries(peers).flatMap(([what, [title, name, limit]]) => [
+      least(`CPU time of ${what}`, limit, times(title, name), ' x'),
+      least(`CPU time of ${what}, in user mode`, limit, timesInUserMode(title, name), ' x')
+    ]),
     least('issuing HS256', 0.58, ratio('issuing HS256')),
     least('issuing ES256', 0.34, ratio('issuing ES256')),
     most('RS256 issuing: p99 of the event-loop delay beyond idle', 1.5, delayOf(ours), ' ms'),
@@ -49,6 +60,6 @@ export function goals (run) {
     most('100 scopes in a token, not remembered', 4, microseconds('scopes, not remembered', '100 scopes'), ' us'),
     most('100 scopes in a token, remembered, beyond protect', 0.1, Math.max(0, memoised), ' us'),
     least(`remembered tokens left of ${flood.remembered.toLocaleString('en')} after ${flood.bad.toLocaleString('en')} bad ones`, flood.remembered, flood.left),
-    least('1,000 instances against one', 0.95, ratio('instances, hot token', '1,000 instances') / ratio('instances, hot token', '1 instance'))
+    least('1,000 instances against one, beyond what 1,000 contexts cost', 0.95, ratio('instances, hot token', '1,000 instances') / ratio('instances, hot token', 'bare, 1,000 contexts') / ratio('instances, hot token', '1 instance'))
   ]
 }

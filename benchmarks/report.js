@@ -16,14 +16,14 @@ function goalsSection (run) {
 
 function comparison ({ title, rows }) {
   return [`### ${title[0].toUpperCase()}${title.slice(1)}`, table(
-    ['', 'relative to bare (min to max)', 'CPU time', '32 connections'],
-    rows.map(({ name, ratio, microseconds, ratioOfMany }) => [name, range(ratio), `${microseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2)])
+    ['', 'relative to bare (min to max)', 'CPU time', 'in user mode', '32 connections'],
+    rows.map(({ name, ratio, microseconds, userMicroseconds, ratioOfMany }) => [name, range(ratio), `${microseconds.toFixed(0)} us`, `${userMicroseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2)])
   )].join('\n\n')
 }
 
 function methodSection ({ settings, areCoresSeparate }) {
   const { replicates, windows, requests, seed } = settings
-  return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections is for information.
+  return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections is for information. In user mode: without what the system does for the sockets, about the same for everyone, which on a virtual machine may be half of it all.
 - Every server is a process of its own, fresh for each replicate (${replicates} of them). It gets at least 10,000 requests, and where tokens are remembered each token once, before ${windows} rounds of windows of ${requests.toLocaleString('en')} requests (fewer where they would take longer than 40 ms). The order within a round is shuffled (seed ${seed}).
 - ${areCoresSeparate ? 'The client has one core, the servers have another.' : 'Client and servers shared cores: the system did not let us choose.'}
 - The bare route takes part twice. Where it differs from itself by more than 5 %, a comparison is repeated once, and then the run is void.

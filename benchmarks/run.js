@@ -27,7 +27,7 @@ console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and serve
 
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
-  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted)]
+  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
   process.exit()
 }
@@ -35,7 +35,7 @@ if (values.only !== undefined) {
 const start = Date.now()
 const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
 
-const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...isQuick ? [] : await instances(settings)]
+const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings)]
 const delay = isQuick ? [] : await issuingDelay(settings)
 const parts = await inProcess('parts')
 const footprint = await inProcess('footprint')

@@ -2,9 +2,7 @@
 import type { CustomClaim } from '../types/handlers.ts'
 import { InvalidCustomClaim } from './errors.ts'
 import { asyncFunction, isAsync, typeName } from './host.ts'
-import type { Settings } from './settings/schema.ts'
-
-const reserved = ['exp', 'nbf', 'iat', 'iss', 'aud', '__proto__']
+import { registeredClaimNames, type Settings } from './settings/schema.ts'
 
 /**
  * Reads and checks custom claims.
@@ -13,7 +11,7 @@ const reserved = ['exp', 'nbf', 'iat', 'iss', 'aud', '__proto__']
  */
 export function readCustomClaims (sources: unknown, settings: Settings, registered: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { section: 'handlers' })
-  const taken = new Set([...reserved, settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
+  const taken = new Set([...registeredClaimNames, '__proto__', settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
     const isClass = typeof source === 'function' && source.prototype !== undefined
     const claim: unknown = isClass ? Reflect.construct(source, []) : source

@@ -7,7 +7,7 @@ import { hostError, typeName } from './host.ts'
 import { allowedValues, fits, given } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
-import { redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
+import { accessorOf, redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './token/codec.ts'
 import { ComputedKeys, signingKey, signingNames, verifyingKey, verifyingNames } from './token/keyring.ts'
 import { checkPair, isHmac } from './token/keys.ts'
@@ -34,8 +34,6 @@ export interface Policy {
   readonly isSecretShort: boolean
 }
 
-const getterName = (name: KeySetting) => `get${name[0]!.toUpperCase()}${name.slice(1)}`
-
 /** Prepares how a key that may be computed from the request becomes what signs or verifies. */
 function prepareKey<Made> (
   resolved: Resolved, namesOf: typeof verifyingNames, make: (settings: Settings, given: Record<string, unknown>) => Made, ready: Made | undefined
@@ -50,15 +48,15 @@ function prepareKey<Made> (
         const use = (value: unknown) => {
           try {
             // Never an empty key, and never another one instead.
-            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${getterName(name)} gave ${typeName(value)}.`, { section: 'settings' })
+            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} gave ${typeName(value)}.`, { section: 'settings' })
             return make(settings, { [name]: value })
           } catch (cause) {
-            throw new HandlerFailed(getterName(name), { cause })
+            throw new HandlerFailed(accessorOf('get', name), { cause })
           }
         }
         const value = results.get(name, getter)
         if (!(value instanceof Promise)) return use(value)
-        return value.then(use, (error: unknown) => { throw hostError(getterName(name), error) })
+        return value.then(use, (error: unknown) => { throw hostError(accessorOf('get', name), error) })
       }
       if (keys[name] !== undefined) break
     }

@@ -1,6 +1,6 @@
 /**
  * Writes the tables of the README from their one source: settings from the schema and the comments in it, errors from
- * their classes. `node scripts/tables.js` writes them, `--check` fails where they have drifted. Needs a build.
+ * their classes, speed from the last run of the benchmarks. `node scripts/tables.js` writes them, `--check` fails where they have drifted. Needs a build.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import ts from 'typescript'
@@ -65,7 +65,17 @@ function errorsTable () {
   }))
 }
 
-const tables = { settings: settingsTable, environment: environmentTable, errors: errorsTable }
+const servers = ['fastify-token-auth', '@fastify/jwt', 'minimal hook, fast-jwt', 'minimal hook, node:crypto']
+
+function speedTable () {
+  const { run: { comparisons } } = JSON.parse(readFileSync(new URL('benchmarks/results.json', root), 'utf8'))
+  const compared = comparisons.filter(({ rows }) => servers.every((server) => rows.some(({ name }) => name === server)))
+  return table(['Requests with', ...servers], compared.map(({ title, rows }) => [
+    title, ...servers.map((server) => rows.find(({ name }) => name === server).ratio.median.toFixed(2))
+  ]))
+}
+
+const tables = { settings: settingsTable, environment: environmentTable, errors: errorsTable, speed: speedTable }
 
 const before = readFileSync(readme, 'utf8')
 let after = before

@@ -22,7 +22,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/*': ['errors', 'token/codec', 'node:*'],
   // What the host supplies.
   authentication: ['errors', 'host', 'settings/*'],
-  'custom-claims': ['errors', 'host'],
+  'custom-claims': ['errors', 'host', 'settings/*'],
   users: ['errors', 'host', 'token/*'],
   responses: ['errors', 'host'],
   view: ['errors', 'host'],

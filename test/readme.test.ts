@@ -22,7 +22,7 @@ t.test('the README has a section for everything that a reader looks for', async 
   const headings = Array.from(readme.matchAll(/^##+ (.+)$/gm), ([, heading]) => heading)
   for (const heading of [
     'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
-    'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'API reference'
+    'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'How fast', 'API reference'
   ]) t.ok(headings.includes(heading), heading)
   const [, introduction = ''] = /^# .*\n\n(.*)\n/.exec(readme) ?? []
   t.equal(introduction.split(/\. |\.$/).filter(Boolean).length, 3, 'it says in three sentences what it is')

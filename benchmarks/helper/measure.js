@@ -30,6 +30,8 @@ class Subject {
   #remembers
   #next = 0
   #count
+  #user = 0
+  #total = 0
 
   static async start ({ name, server = name, options = {}, requests, status, remembers = false }) {
     const subject = new Subject()
@@ -55,13 +57,21 @@ class Subject {
   async warmUp (requests) {
     await this.#send(this.#many, this.#remembers ? Math.max(leastWarmUp, this.#requests.length) : leastWarmUp)
     this.#count = Math.min(requests, Math.ceil(longestWindow / await this.#measure(this.#one, 500)))
+    this.#user = this.#total = 0
   }
 
   async #measure (connections, count) {
     const before = await this.#server.ask('cpu')
     await this.#send(connections, count)
-    return (await this.#server.ask('cpu') - before) / count
+    const { user, system } = await this.#server.ask('cpu')
+    const [userTime, systemTime] = [user - before.user, system - before.system]
+    this.#user += userTime
+    this.#total += userTime + systemTime
+    return (userTime + systemTime) / count
   }
+
+  /** The part of the time in user mode, over all windows: for a single one the system's clock is too coarse. */
+  get userPart () { return this.#user / this.#total }
 
   /** Microseconds of the server's CPU time for each request of a window, over one connection and over many. */
   async measure () {
@@ -89,7 +99,10 @@ async function replicate (subjects, results, { windows, requests, random }) {
     }
     for (const [name, time] of times) results.get(name).push({ ...time, bare: times.get('bare'), ours: times.get('fastify-token-auth') })
   }
-  for (const subject of started) await subject.stop()
+  for (const subject of started) {
+    for (const window of results.get(subject.name).slice(-windows)) window.userPart = subject.userPart
+    await subject.stop()
+  }
 }
 
 async function measureAll (title, subjects, settings) {
@@ -100,6 +113,7 @@ async function measureAll (title, subjects, settings) {
     return {
       name,
       microseconds: summary(windows.map(({ one }) => one)).median,
+      userMicroseconds: summary(windows.map(({ one, userPart }) => one * userPart)).median,
       ratio: summary(windows.map(({ one, bare }) => bare.one / one)),
       ratioOfMany: summary(windows.map(({ many, bare }) => bare.many / many)),
       // How many times as much CPU time as ours.

@@ -4,7 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host.ts'
-import { settingsSchema, type SettingName, type Settings } from './schema.ts'
+import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
@@ -68,8 +68,6 @@ export function checkSetting (name: SettingName, value: unknown, source: string)
   throw new InvalidConfiguration(`${source} must be ${allowedValues(name)}; given: ${given(name, value)}.`, { section: 'settings' })
 }
 
-const claimsOfOurs = ['exp', 'nbf', 'iat', 'iss', 'aud']
-
 type Names = { readonly [K in SettingName]?: string }
 
 function checkDistinct (names: Names, what: string): void {
@@ -103,7 +101,7 @@ export function checkTogether (settings: Settings): void {
   }, 'query parameters need different names')
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (claimsOfOurs.includes(settings[setting])) {
+    if (registeredClaimNames.includes(settings[setting])) {
       throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }

@@ -5,7 +5,7 @@ import { typeName } from '../host.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
 import { checkSetting, checkSubclass, checkTogether, given } from './check.ts'
 import {
-  keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
+  accessorOf, keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
 import { suggest } from './suggest.ts'
 
@@ -38,7 +38,6 @@ export interface Resolved {
 const known: ReadonlySet<string> = new Set(settingNames)
 const isSetting = (name: string): name is SettingName => known.has(name)
 const isRouteSetting = (name: string) => (routeSettings as readonly string[]).includes(name)
-const capitalized = (name: string) => name[0]!.toUpperCase() + name.slice(1)
 
 /** The key that verifies; `publicKey` is an alias of `secret`. */
 const verifyingKeys: readonly SettingName[] = ['secret', 'publicKey']
@@ -55,12 +54,12 @@ const byEnvironmentKey = new Map(settingNames.map((name) => [environmentKey(name
 /** `setLeeway` -> `leeway`; undefined for what is not a setter or getter of a setting. */
 function accessed (name: string, prefix: 'set' | 'get'): SettingName | undefined {
   if (!name.startsWith(prefix)) return undefined
-  return settingNames.find((candidate) => prefix + capitalized(candidate) === name)
+  return settingNames.find((candidate) => accessorOf(prefix, candidate) === name)
 }
 
 /** Every name that speaks of a setting in a configuration class or among the options, getters that are refused included. */
 export function settingOptionNames (): string[] {
-  return settingNames.flatMap((name) => [name, `set${capitalized(name)}`, `get${capitalized(name)}`])
+  return settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
 }
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
@@ -126,7 +125,7 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
       take(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
-        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "set${capitalized(get)}".`, { section: 'settings' })
+        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "${accessorOf('set', get)}".`, { section: 'settings' })
       }
       if (typeof value !== 'function') {
         throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { section: 'settings' })

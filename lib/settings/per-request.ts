@@ -3,7 +3,7 @@ import { HandlerFailed, InvalidConfiguration } from '../errors.ts'
 import { hostError, typeName } from '../host.ts'
 import { allowedValues, fits } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
-import { keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
+import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
 
 const isKey = (name: SettingName): name is KeySetting => (keySettings as readonly string[]).includes(name)
 
@@ -34,7 +34,7 @@ export class GetterResults {
   }
 
   #run (name: SettingName, getter: Getter): unknown {
-    const handler = `get${name[0]!.toUpperCase()}${name.slice(1)}`
+    const handler = accessorOf('get', name)
     let value: unknown
     try {
       value = getter(this.#request)

@@ -155,6 +155,9 @@ export const tokenSettings = [
   'scopesEnabled', 'scopesName', 'secret', 'tokenCacheSize', 'userId', 'verifyExp'
 ] as const satisfies readonly SettingName[]
 
+/** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */
+export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']
+
 export type KeySetting = typeof keySettings[number]
 export type RouteSetting = typeof routeSettings[number]
 /**
@@ -174,3 +177,6 @@ export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generat
 export type Algorithm = typeof algorithms[number]
 
 export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]
+
+/** `leeway` -> `getLeeway`, or `setLeeway`. */
+export const accessorOf = (prefix: 'get' | 'set', name: SettingName) => `${prefix}${name[0]!.toUpperCase()}${name.slice(1)}`
