@@ -39,6 +39,8 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     } catch (error) {
       refusal = error
     }
+    // What waited for this must not begin any more, nor change what is on its way.
+    if (isAnswered(request, reply)) throw refusal ?? request.signal.reason
     if (refusal === null) return allow(auth, reply)
     await instance.refuse(request, reply, refusal, auth)
     throw refusal
@@ -75,7 +77,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
       if (found !== null) return refuse(auth, request, reply, found, done)
       allow(auth, reply)
       done()
-    }, (error: unknown) => refuse(auth, request, reply, error, done))
+    }, (error: unknown) => { if (!isAnswered(request, reply)) refuse(auth, request, reply, error, done) })
   }
   describeGuard(guard, () => ({ instance, settings: policy.resolved.settings, scopeSets }))
   return guard

@@ -63,7 +63,7 @@ export function authenticateEndpoint (instance: TokenAuth): Endpoint {
       }
     },
     handler: (request, reply) => authenticate(instance, request, reply).catch((error: unknown) => {
-      if (error instanceof AuthenticationFailed) answerAsText(instance, request, reply)
+      if (error instanceof AuthenticationFailed && !isAnswered(request, reply)) answerAsText(instance, request, reply)
       throw error
     })
   }

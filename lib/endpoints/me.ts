@@ -18,7 +18,7 @@ export function meEndpoint (instance: TokenAuth): Endpoint {
         401: { description: 'No valid access token.', ...errorSchema }
       }
     },
-    preHandler: [instance.protect()],
+    guards: [instance.protect()],
     async handler (request) {
       const auth = instance.enter(request, instance.policy)
       const user = await auth.user()

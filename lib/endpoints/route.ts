@@ -24,7 +24,8 @@ export interface Endpoint {
   readonly readsToken?: boolean
   /** In cookie mode, refresh needs no body. */
   readonly isBodyOptional?: boolean
-  readonly preHandler?: Guard[]
+  /** What a request passes before anything of its body is read. */
+  readonly guards?: readonly Guard[]
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
 
@@ -85,7 +86,7 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
   return (initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash) === true
 }
 
-const isOpen = ({ readsToken, isSchemaOfHost, preHandler = [] }: Endpoint) => readsToken !== true && isSchemaOfHost !== true && preHandler.length === 0
+const isOpen = ({ readsToken, isSchemaOfHost, guards = [] }: Endpoint) => readsToken !== true && isSchemaOfHost !== true && guards.length === 0
 const asItIs = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 /**
@@ -94,6 +95,7 @@ const asItIs = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ s
  */
 export function addEndpoint (context: FastifyInstance, host: FastifyInstance, instance: TokenAuth, endpoint: Endpoint): void {
   const { urlPrefix, strictSlashes } = instance.settings
+  const inherited = host.errorHandler
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
@@ -114,10 +116,10 @@ export function addEndpoint (context: FastifyInstance, host: FastifyInstance, in
       // A transformation of the host's is for schemas of another library; ours are JSON. Guarded routes are transformed already.
       ...(isOpen(endpoint) && { config: { swaggerTransform: asItIs } }),
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
-      onRequest: noStore,
-      ...(endpoint.preHandler !== undefined && { preHandler: endpoint.preHandler }),
+      onRequest: [noStore, ...endpoint.guards ?? []],
       handler,
-      errorHandler: (error, request, reply) => host.errorHandler(error, request, reply)
+      // What the host had before is the next in line: called from here, it would log twice.
+      errorHandler: (error, request, reply) => host.errorHandler === inherited ? reply.send(error) : host.errorHandler(error, request, reply)
     })
   }
 }

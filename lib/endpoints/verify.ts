@@ -1,5 +1,6 @@
 /** GET {prefix}/verify: says whether a token is valid (specification, Endpoints, rule 3). */
 import { Type } from '@sinclair/typebox'
+import { isAnswered } from '../host.ts'
 import { extendBody, isReplaced } from '../responses.ts'
 import type { TokenAuth } from '../token-auth.ts'
 import { bodySchema, type Endpoint } from './route.ts'
@@ -22,6 +23,7 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
     async handler (request, reply) {
       const auth = instance.enter(request, instance.policy)
       const refusal = await auth.verify()
+      if (isAnswered(request, reply)) return reply
       const body = refusal === null
         ? { valid: true }
         : { valid: false, reason: refusal.message, ...(refusal.detail !== undefined && { detail: refusal.detail }) }

@@ -1,5 +1,5 @@
 /** Class views as routes under the prefix. */
-import type { HTTPMethods } from 'fastify'
+import type { FastifyReply, HTTPMethods } from 'fastify'
 import { InvalidClassViews } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { ViewRoute } from '../view.ts'
@@ -17,17 +17,29 @@ export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings
   }
 }
 
+/** Says whether somebody sends an answer: `reply.sent` tells it only when hooks and streams have ended. */
+function watchSend (reply: FastifyReply): () => boolean {
+  const { send } = reply
+  let isCalled = false
+  reply.send = function (payload) {
+    isCalled = true
+    return send.call(this, payload)
+  }
+  return () => isCalled || reply.sent
+}
+
 export function viewEndpoint ({ path, method, guards, schema, handler }: ViewRoute): Endpoint {
   return {
     method: method.toUpperCase() as HTTPMethods,
     path,
     schema: { tags: ['authentication'], ...schema },
     isSchemaOfHost: true,
-    preHandler: [...guards],
+    guards,
     async handler (request, reply) {
+      const isSending = watchSend(reply)
       const body = await handler(request, reply)
-      if (body === undefined && !reply.sent) return reply.code(204).send()
-      return body
+      if (body !== undefined) return body
+      return isSending() ? reply : reply.code(204).send()
     }
   }
 }

@@ -11,11 +11,12 @@ export class Generations<Key, Value> {
     this.#size = size
   }
 
-  get (key: Key): Value | undefined {
+  /** @param keyOf gives the key under which a value is kept, where the one at hand holds on to more than itself */
+  get (key: Key, keyOf: (value: Value) => Key = () => key): Value | undefined {
     const young = this.#young.get(key)
     if (young !== undefined) return young
     const old = this.#old.get(key)
-    if (old !== undefined) this.set(key, old)
+    if (old !== undefined) this.set(keyOf(old), old)
     return old
   }
 
@@ -30,6 +31,7 @@ export class Generations<Key, Value> {
 
 /** The end of a token is a part of its signature, hence as good as random: a hash of it all would cost ten times more. */
 const keyOf = (token: string) => token.slice(-43)
+const keyOfEntry = ({ token }: { readonly token: string }) => keyOf(token)
 
 /** A number from the last characters of a token, of 32 bits. */
 function markOf (token: string): number {
@@ -57,7 +59,8 @@ export class TokenCache<Entry extends { readonly token: string }> {
   }
 
   get (token: string): Entry | undefined {
-    const entry = this.#entries.get(keyOf(token))
+    // The key of a request's token is a part of its header, and would keep all of that.
+    const entry = this.#entries.get(keyOf(token), keyOfEntry)
     // The whole token is compared: the same signature below another text is another token.
     return entry !== undefined && entry.token === token ? entry : undefined
   }
@@ -75,6 +78,6 @@ export class TokenCache<Entry extends { readonly token: string }> {
 
   set (entry: Entry): void {
     if (this.#room > 0) this.#room--
-    this.#entries.set(keyOf(entry.token), entry)
+    this.#entries.set(keyOfEntry(entry), entry)
   }
 }
