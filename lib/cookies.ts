@@ -24,36 +24,32 @@ function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] 
 }
 
 /**
- * The cookies that carry new tokens.
+ * The Set-Cookie headers that carry new tokens. Serialized apart from `reply.setCookie`, which mixes the host's own parse
+ * options (signed, domain, expires ...) into whatever is not spelled out.
  * @throws {TokenTooLarge} for one that browsers would drop
  */
-export function tokenCookies (tokens: { accessToken: string, refreshToken?: string | undefined }, settings: Settings): Cookie[] {
+export function tokenCookies (tokens: { accessToken: string, refreshToken?: string | undefined }, settings: Settings, { server }: FastifyReply): string[] {
   const cookies = accessTokenCookies(tokens.accessToken, settings)
   if (tokens.refreshToken !== undefined) {
     cookies.push({ name: settings.cookieRefreshTokenName, value: tokens.refreshToken, httpOnly: settings.cookieHttponly || settings.cookieSplit })
   }
-  for (const { name, value } of cookies) {
+  return cookies.map(({ name, value, httpOnly }) => {
     const size = name.length + 1 + encodeURIComponent(value).length
     if (size > maximumCookieSize) {
       throw new TokenTooLarge(`The cookie "${name}" would have ${size} bytes; browsers drop cookies of more than ${maximumCookieSize}. Put less into the payload, or use the header.`)
     }
-  }
-  return cookies
-}
-
-/**
- * Adds cookies to a reply. Serialized apart from `reply.setCookie`, which mixes the host's own parse options (signed,
- * domain, expires ...) into whatever is not spelled out.
- */
-export function setCookies (reply: FastifyReply, cookies: readonly Cookie[], settings: Settings): void {
-  for (const { name, value, httpOnly } of cookies) {
-    reply.header('set-cookie', reply.server.serializeCookie(name, value, {
+    return server.serializeCookie(name, value, {
       domain: settings.cookieDomain,
       path: settings.cookiePath,
       secure: settings.cookieSecure,
       sameSite: settings.cookieSamesite,
       httpOnly,
       ...(settings.cookieMaxAge !== null && { maxAge: settings.cookieMaxAge })
-    }))
-  }
+    })
+  })
+}
+
+/** Adds cookies to a reply. It cannot fail: tokens that were stored are sent. */
+export function setCookies (reply: FastifyReply, cookies: readonly string[]): void {
+  for (const cookie of cookies) reply.header('set-cookie', cookie)
 }

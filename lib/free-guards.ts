@@ -82,14 +82,14 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
 }
 
 /** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function protect (overrides: GuardOptions & InstanceChoice = {}): Guard {
+export function protect (overrides: GuardOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
   return freeGuard(perInstance(choice, (instance) => instance.protect(options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice = {}): Guard {
+export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   const { requireAll, requireAllActions, ...guardOptions } = options
   checkFlag('requireAll', requireAll)

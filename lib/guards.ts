@@ -6,7 +6,7 @@ import {
   InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
   MissingAuthorizationHeader, MissingAuthorizationQueryArg, type TokenAuthError
 } from './errors.ts'
-import { callHost, hostError, isAnswered, typeName } from './host.ts'
+import { callHost, hostError, isAnswered, timeoutOf, typeName } from './host.ts'
 import { describeGuard } from './openapi.ts'
 import type { Policy } from './policy.ts'
 import type { Refusal, RequestAuth } from './request-auth.ts'
@@ -39,8 +39,9 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     } catch (error) {
       refusal = error
     }
-    // What waited for this must not begin any more, nor change what is on its way.
-    if (isAnswered(request, reply)) throw refusal ?? request.signal.reason
+    // What waited for this must not begin any more; the same error again leaves the answer as it is.
+    const timeout = timeoutOf(request)
+    if (timeout !== undefined) throw timeout
     if (refusal === null) return allow(auth, reply)
     await instance.refuse(request, reply, refusal, auth)
     throw refusal
@@ -151,7 +152,7 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
   const conclude = (auth: RequestAuth, requirements: readonly Requirement[], isEnough: boolean): Refusal => {
     if (isEnough) return null
     const refusal = new InsufficientScope(undefined, { required: requirements.map(({ text }) => text) })
-    if (auth.settings.debug) refusal.detail = 'the scopes of the token are not enough'
+    if (auth.settings.debug) refusal.detail = `the scopes of the token are not enough for ${requirements.map(({ text }) => JSON.stringify(text)).join(rules.requireAll ? ' and ' : ' or ')}`
     return refusal
   }
 

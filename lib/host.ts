@@ -53,16 +53,20 @@ export function wrongResult (name: string, expected: string, result: unknown): H
   return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
 }
 
-/**
- * Whether the host answered meanwhile, by its `handlerTimeout` say: then nothing may be stored, set or begun any more. Its
- * answer may still wait in an asynchronous hook of the host's.
- */
-export function isAnswered (request: FastifyRequest, reply: FastifyReply): boolean {
-  if (reply.sent) return true
+/** The error with which `handlerTimeout` of the host ended a request; undefined where it did not. */
+export function timeoutOf (request: FastifyRequest): Error | undefined {
   // Without the option there is no timer, and reading the signal would make one thing more for every request.
   const { handlerTimeout } = request.routeOptions
-  if (!(handlerTimeout > 0)) return false
+  if (!(handlerTimeout > 0)) return undefined
   // Not `aborted`: a request whose body was read is that too.
   const { reason } = request.signal
-  return reason instanceof Error && 'code' in reason && reason.code === 'FST_ERR_HANDLER_TIMEOUT'
+  return reason instanceof Error && 'code' in reason && reason.code === 'FST_ERR_HANDLER_TIMEOUT' ? reason : undefined
+}
+
+/**
+ * Whether the host answered meanwhile: then nothing may be stored, set or begun any more. The answer of a timeout may
+ * still wait in an asynchronous hook of the host's.
+ */
+export function isAnswered (request: FastifyRequest, reply: FastifyReply): boolean {
+  return reply.sent || timeoutOf(request) !== undefined
 }

@@ -36,12 +36,12 @@ async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScop
 
 /**
  * Makes an access token.
- * @param handler who gave the user, for messages
+ * @param from how the user came, for messages: `authenticate must return`
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed}
  */
-export async function issueAccessToken (user: unknown, handler: string, recipe: Recipe): Promise<string> {
+export async function issueAccessToken (user: unknown, from: string, recipe: Recipe): Promise<string> {
   const { settings, customClaims, addScopesToPayload } = recipe
-  const userId = userIdOf(user, settings.userId, handler)
+  const userId = userIdOf(user, settings.userId, from)
   // The check above found an object.
   const known = user as object
   let payload = registeredClaims(userId, settings, secondsNow())
@@ -55,7 +55,7 @@ export async function issueAccessToken (user: unknown, handler: string, recipe: 
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
   // Where no handler had a hand in it, the payload is JSON as it is.
-  if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload)
+  if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
   checkFinished(payload, userId, settings, required)
   const token = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
@@ -65,11 +65,11 @@ export async function issueAccessToken (user: unknown, handler: string, recipe: 
 }
 
 /** The payload as the token will carry it: JSON leaves out a function and calls a `toJSON`, so what was there before says nothing. */
-function asJson (payload: Payload): Payload {
+function asJson (payload: Payload, handler: string): Payload {
   try {
     return { ...JSON.parse(JSON.stringify(payload)) }
   } catch (cause) {
     // A BigInt or a cycle: what a handler put there has no JSON form.
-    throw new HandlerFailed('extendPayload', { cause })
+    throw new HandlerFailed(handler, { cause })
   }
 }

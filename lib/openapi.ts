@@ -120,15 +120,32 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
   Object.assign(route, { config: { ...config, swaggerTransform } })
 }
 
+const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
+
+/**
+ * The hooks that a context has for all its routes. Fastify has no public way to ask for them: should it call them
+ * otherwise one day, guards of whole contexts are not documented, and a test says so.
+ */
+function hooksOf (context: FastifyInstance): unknown[] {
+  const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.hooks')
+  return keys.flatMap((key) => guardingHooks.map((name) => Reflect.get(Object(Reflect.get(context, key)), name)))
+}
+
 /** Annotates the routes that are guarded by an instance, from now on, in its context and below. */
 export function documentGuards (fastify: FastifyInstance, instance: TokenAuth): void {
-  fastify.addHook('onRoute', function (route: AnnotatedRoute) {
-    if (!this.hasPlugin('@fastify/swagger')) return
-    const hooks = [route.onRequest, route.preValidation, route.preHandler].flat()
-    const describe = (guard: object | undefined) => guard && descriptionOf(guard, this)
-    const guards = hooks.map(describe).filter((description) => description?.instance === instance).filter((description) => description !== undefined)
-    const handler = describe(route.handler)
-    if (guards.length > 0) annotate(route, guards)
-    else if (handler?.instance === instance) annotate(route, [handler])
+  const routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> = []
+  fastify.addHook('onRoute', function (route) {
+    if (this.hasPlugin('@fastify/swagger')) routes.push({ route, context: this })
+  })
+  // Not before: a hook of a context is added some time after it was asked for, and holds for routes before it too.
+  fastify.addHook('onReady', async () => {
+    for (const { route, context } of routes) {
+      const hooks = [...hooksOf(context), ...guardingHooks.map((name) => route[name])].flat()
+      const describe = (guard: unknown) => typeof guard === 'function' ? descriptionOf(guard, context) : undefined
+      const guards = hooks.map(describe).filter((description) => description?.instance === instance).filter((description) => description !== undefined)
+      const handler = describe(route.handler)
+      if (guards.length > 0) annotate(route, guards)
+      else if (handler?.instance === instance) annotate(route, [handler])
+    }
   })
 }

@@ -7,7 +7,7 @@ import type { Policy } from './policy.ts'
 import { GetterResults } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import type { VerifiedToken, Verifier } from './token/codec.ts'
-import { extractToken, type FoundToken, type TokenSource } from './token/extract.ts'
+import { describeSources, extractToken, type FoundToken, type TokenSource } from './token/extract.ts'
 import { readScopes } from './token/scopes.ts'
 import { ownPayload, verifyToken, type ValidToken } from './token/verify.ts'
 import type { TokenAuth } from './token-auth.ts'
@@ -19,7 +19,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   readonly tokenAuth: TokenAuth
   readonly policy: Policy
   /** Another instance's knowledge of the same request. */
-  next: RequestAuth | null
+  readonly next: RequestAuth | null
   /** What the getters gave, for every guard of this instance on this request. */
   readonly results: GetterResults
   readonly #request: FastifyRequest
@@ -102,7 +102,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   #explain (refusal: TokenAuthError, found: FoundToken | undefined): TokenAuthError {
     if (this.#settings.debug) {
       const reason = refusal instanceof InvalidToken && refusal.reason !== undefined ? refusal.reason : refusal.message
-      refusal.detail = found === undefined ? reason : `${reason} (token found in the ${found.source})`
+      refusal.detail = `${reason} (${found === undefined ? `expected: ${describeSources(this.#settings)}` : `token found in the ${found.source}`})`
     }
     return refusal
   }

@@ -7,7 +7,7 @@ import type {
 import type { AllSettings } from '../types/settings.ts'
 import type { HostHandlers } from './authentication.ts'
 import { readCustomClaims } from './custom-claims.ts'
-import { HandlerFailed, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
+import { HandlerFailed, InvalidConfiguration, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
 import { callHost, wrongResult } from './host.ts'
 import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
 import { issueAccessToken } from './issue.ts'
@@ -16,7 +16,8 @@ import { RequestAuth } from './request-auth.ts'
 import { sendError, type Responses } from './responses.ts'
 import { overrideSettings, type Resolved } from './settings/configuration.ts'
 import { GetterResults } from './settings/per-request.ts'
-import { tokenSettings, type Settings } from './settings/schema.ts'
+import { accessorOf, issuingSettings, verifyingSettings, type SettingName, type Settings } from './settings/schema.ts'
+import { suggest } from './settings/suggest.ts'
 import { ComputedKeys } from './token/keyring.ts'
 import { makeRefreshToken } from './token/refresh.ts'
 import { ownPayload, verifyToken } from './token/verify.ts'
@@ -26,6 +27,8 @@ import { checkUser, userIdOf } from './users.ts'
 export const requestSlot = Symbol('token-auth')
 
 type GenerateRefreshToken = AllSettings<object>['generateRefreshToken']
+
+const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'request'] satisfies Array<keyof TokenAdditions<object>>
 
 interface SlottedRequest extends FastifyRequest { [requestSlot]?: RequestAuth | null }
 
@@ -47,8 +50,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
   readonly policy: Policy
   readonly #computedKeys = new ComputedKeys()
   readonly #generateRefreshToken: GenerateRefreshToken
-  /** Whether how tokens are made or checked is computed from requests. */
-  readonly #needsRequest: boolean
 
   constructor (parts: Parts) {
     const { resolved } = parts
@@ -58,7 +59,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
     this.policy = preparePolicy(resolved, resolved.settings.authMode ? 'must' : 'may', this.#computedKeys)
-    this.#needsRequest = tokenSettings.some((name) => resolved.getters.has(name))
     // Checked to be a function with the other settings.
     this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
   }
@@ -128,16 +128,27 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeInjection(this, overridden ? this.policyOf(overrides) : undefined, handler)
   }
 
-  async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
-    const { request } = additions
-    const auth = request === undefined ? undefined : this.#registered(request)
-    if (auth === undefined && this.#needsRequest) {
-      throw new RequiredKeysNotFound('Settings of this instance are computed from requests. Give generateAccessToken the option "request".', { section: 'settings' })
-    }
-    return await this.issue(user, 'The caller of generateAccessToken', auth, additions)
+  /** The first of some settings that is computed from requests, by the name of its getter. */
+  #getterOf (names: readonly SettingName[]): string | undefined {
+    const name = names.find((candidate) => this.policy.resolved.getters.has(candidate))
+    return name && accessorOf('get', name)
   }
 
-  /** Makes an access token. @param auth the request that asks for it, from which settings may be computed */
+  async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
+    const unknown = Object.keys(additions).find((name) => !additionNames.includes(name))
+    if (unknown !== undefined) {
+      throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} It has ${additionNames.join(', ')}.`, { section: 'instances' })
+    }
+    const { request } = additions
+    const auth = request === undefined ? undefined : this.#registered(request)
+    const getter = this.#getterOf(issuingSettings)
+    if (auth === undefined && getter !== undefined) {
+      throw new RequiredKeysNotFound(`"${getter}" needs a request. Give generateAccessToken the option "request".`, { section: 'settings' })
+    }
+    return await this.issue(user, 'generateAccessToken must be given', auth, additions)
+  }
+
+  /** Makes an access token. @param from how the user came, for messages: `authenticate must return` @param auth the request that asks for it, from which settings may be computed */
   async issue (user: unknown, from: string, auth: RequestAuth | undefined, additions: TokenAdditions<object> = {}): Promise<string> {
     const settings = auth?.settings ?? this.settings
     const { extendPayload, addScopesToPayload } = this.handlers
@@ -154,32 +165,35 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
-    const refreshToken = await this.makeRefreshToken(request, user)
-    await this.storeRefreshToken(request, user, refreshToken)
+    const auth = this.#registered(request)
+    const userId = userIdOf(user, auth.settings.userId, 'generateRefreshToken must be given')
+    const refreshToken = await this.makeRefreshToken(request, user, auth)
+    await this.storeRefreshToken(request, userId, refreshToken)
     return refreshToken
   }
 
-  /** Makes a refresh token without storing it. @throws {HandlerFailed} where the generator gives no non-empty string */
-  async makeRefreshToken (request: FastifyRequest, user: object): Promise<string> {
-    const { results } = this.of(request)
+  /** Makes a refresh token without storing it. @throws {HandlerFailed} where the generator gives no non-empty text */
+  async makeRefreshToken (request: FastifyRequest, user: object, { results }: RequestAuth): Promise<string> {
     const getter = this.policy.resolved.getters.get('generateRefreshToken')
     const generate = getter === undefined ? this.#generateRefreshToken : results.get('generateRefreshToken', getter) as GenerateRefreshToken
     const refreshToken: unknown = await callHost('generateRefreshToken', () => generate(request, user))
-    if (typeof refreshToken !== 'string' || refreshToken === '') throw wrongResult('generateRefreshToken', 'a non-empty string', refreshToken)
+    // Half a surrogate pair has no form in UTF-8: no client could send it back.
+    const isText = typeof refreshToken === 'string' && refreshToken !== '' && !/\p{Surrogate}/u.test(refreshToken)
+    if (!isText) throw wrongResult('generateRefreshToken', 'a non-empty string', refreshToken)
     return refreshToken
   }
 
-  async storeRefreshToken (request: FastifyRequest, user: object, refreshToken: string): Promise<void> {
+  async storeRefreshToken (request: FastifyRequest, userId: UserId, refreshToken: string): Promise<void> {
     const { storeRefreshToken } = this.handlers
     if (storeRefreshToken === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class.', { section: 'handlers' })
-    const userId = userIdOf(user, this.of(request).settings.userId, 'The caller of generateRefreshToken')
     await callHost('storeRefreshToken', () => storeRefreshToken(userId, refreshToken, request))
   }
 
   verifyToken (token: string): Payload {
-    const made = !this.#needsRequest && this.policy.verifier(this.settings, new GetterResults({}))
+    const getter = this.#getterOf(verifyingSettings)
+    const made = getter === undefined && this.policy.verifier(this.settings, new GetterResults({}))
     if (made === false || made instanceof Promise) {
-      throw new RequiredKeysNotFound('Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload.', { section: 'settings' })
+      throw new RequiredKeysNotFound(`"${getter}" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload.`, { section: 'settings' })
     }
     if (typeof token !== 'string') throw new InvalidToken()
     const valid = verifyToken(token, made, this.settings, this)
@@ -197,6 +211,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const { retrieveUser } = this.handlers
     if (retrieveUser === undefined) return { [settings.userId]: payload[settings.userId] }
     const user: unknown = await callHost('retrieveUser', () => retrieveUser(request, payload))
-    return user === undefined || user === null ? null : checkUser(user, 'retrieveUser')
+    return user === undefined || user === null ? null : checkUser(user, 'retrieveUser must return')
   }
 }

@@ -15,13 +15,14 @@ function isMapping (value: object): boolean {
 const serializerOf = (user: object) => serializers.find((name) => typeof Reflect.get(user, name) === 'function')
 
 /**
- * Checks that a handler gave a user object.
+ * Checks a user object.
+ * @param from how it came, for messages: `authenticate must return`
  * @throws {InvalidUserObject}
  */
-export function checkUser (user: unknown, handler: string): object {
+export function checkUser (user: unknown, from: string): object {
   if (typeof user === 'object' && user !== null && readHost('user object', () => isMapping(user) || serializerOf(user) !== undefined)) return user
   const found = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an object of a class without toDict() or toJSON()' : typeName(user)
-  throw new InvalidUserObject(`${handler} must return a plain object, or an object with toDict(); it returned ${found}.`)
+  throw new InvalidUserObject(`${from} a plain object, or an object with toDict(); given: ${found}.`)
 }
 
 /**
@@ -29,12 +30,12 @@ export function checkUser (user: unknown, handler: string): object {
  * @param key the setting `userId`
  * @throws {InvalidUserObject}
  */
-export function userIdOf (user: unknown, key: string, handler: string): UserId {
-  const checked = checkUser(user, handler)
+export function userIdOf (user: unknown, key: string, from: string): UserId {
+  const checked = checkUser(user, from)
   // A mapping must have the id itself; an object of a class may compute it.
   const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key))
   if (isUserId(id)) return id
-  throw new InvalidUserObject(`${handler} must return a user whose "${key}" is a non-empty string, a safe integer or a boolean; it is ${typeName(id)}. The setting "userId" names the property.`)
+  throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean; it is ${typeName(id)}. The setting "userId" names the property.`)
 }
 
 /** What a user shows of itself: the result of `toDict()` or `toJSON()`, or the mapping itself. @throws {InvalidUserObject} */

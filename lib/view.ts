@@ -4,6 +4,7 @@ import type { Guard, TokenAuthInstance } from '../types/instance.ts'
 import type { ClassView } from '../types/options.ts'
 import { InvalidClassViews } from './errors.ts'
 import { typeName } from './host.ts'
+import { suggest } from './settings/suggest.ts'
 import type { Responses } from './responses.ts'
 import type { Settings } from './settings/schema.ts'
 
@@ -119,14 +120,33 @@ function checkFields (ViewClass: ClassView[1]): void {
   }
 }
 
+/** The names of everything that a view has, of its own or by its classes. */
+function namesOf (view: View): string[] {
+  const names = Object.keys(view)
+  for (let level: object = Object.getPrototypeOf(view); level !== View.prototype; level = Object.getPrototypeOf(level)) names.push(...Object.getOwnPropertyNames(level))
+  return names
+}
+
+/** Refuses `guard` and other names that are nearly those of the fields: a route would be open for a slip of the pen. @throws {InvalidClassViews} */
+function checkNames (view: View, label: string): void {
+  for (const name of namesOf(view)) {
+    for (const field of Object.keys(perMethod)) {
+      const isSlip = name !== field && name[0]?.toLowerCase() === field[0] && suggest(name, [field]) !== ''
+      if (isSlip) throw new InvalidClassViews(`The view ${label} has "${name}", which means nothing. Did you mean "${field}"? Choose another name for data of your own.`, { section: 'responses' })
+    }
+  }
+}
+
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
   if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`, { section: 'responses' })
   const [path, ViewClass] = entry as ClassView
   checkFields(ViewClass)
   const view = new ViewClass(context)
-  checkPerMethod(view, 'guards', ViewClass.name)
-  checkPerMethod(view, 'schemas', ViewClass.name)
+  const label = ViewClass.name || `on ${JSON.stringify(path)}`
+  checkNames(view, label)
+  checkPerMethod(view, 'guards', label)
+  checkPerMethod(view, 'schemas', label)
   const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({
     path,
     method,
@@ -134,7 +154,7 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
     schema: view.schemas[method],
     handler: view[method]!.bind(view)
   }))
-  if (routes.length === 0) throw new InvalidClassViews(`The view ${ViewClass.name} has none of the methods ${viewMethods.join(', ')}.`, { section: 'responses' })
+  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}.`, { section: 'responses' })
   return routes
 }
 

@@ -3,7 +3,7 @@ import type { HostHandlers } from './authentication.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
-  W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret" (or SERVICE_JWT_SECRET); with NODE_ENV=production this is an error.',
+  W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret", or SERVICE_JWT_SECRET in fastify.config; with NODE_ENV=production this is an error.',
   W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false: every request passes every guard. Leave it to tests and development.',
   W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked. Turn it on.',

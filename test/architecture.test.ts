@@ -25,7 +25,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'custom-claims': ['errors', 'host', 'settings/*'],
   users: ['errors', 'host', 'token/*'],
   responses: ['errors', 'host'],
-  view: ['errors', 'host'],
+  view: ['errors', 'host', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
   policy: ['errors', 'host', 'settings/*', 'token/*'],
   'request-auth': ['errors', 'settings/*', 'token/*'],
@@ -35,7 +35,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'free-guards': ['errors', 'host', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
   cookies: ['errors'],
-  'endpoints/*': ['errors', 'host', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
+  'endpoints/*': ['errors', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
     'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',

@@ -560,17 +560,36 @@ t.test('with debug a refusal says which check failed and where the token was fou
   const app = await build(t, { debug: true, cookieSet: true, cookieStrict: false })
   counted(app, { preHandler: app.tokenAuth.scoped('other') })
   const cases: [headers: Record<string, string>, status: number, detail: RegExp][] = [
-    [{}, 401, /header/],
+    [{}, 401, /^Authorization header not present\. \(expected: the cookie "access_token", or the header "authorization: Bearer <token>"\)$/],
     [{ cookie: 'access_token=bad' }, 401, /found in the cookie/],
     [bearer('bad'), 401, /found in the header/],
     [bearer(forge(claims({ exp: 1 }))), 401, /exp.*found in the header/],
-    [bearer(valid()), 403, /scopes/]
+    [bearer(valid()), 403, /^the scopes of the token are not enough for "other"$/]
   ]
   for (const [headers, status, detail] of cases) {
     const response = await app.inject({ url: '/', headers })
     t.equal(response.statusCode, status)
     t.match(response.json().detail, detail)
   }
+})
+
+t.test('with debug a refusal says where a token is expected: in each source, up to the one that is strict', async (t) => {
+  const sources: Array<[TokenAuthOptions, string]> = [
+    [{}, 'the header "authorization: Bearer <token>"'],
+    [{ authorizationHeaderPrefix: '', authorizationHeader: 'x-token' }, 'the header "x-token: <token>"'],
+    [{ cookieSet: true, queryStringSet: true }, 'the cookie "access_token"'],
+    [{ queryStringSet: true }, 'the query parameter "access_token"'],
+    [{ cookieSet: true, cookieStrict: false, queryStringSet: true }, 'the cookie "access_token", or the query parameter "access_token"'],
+    [{ queryStringSet: true, queryStringStrict: false }, 'the query parameter "access_token", or the header "authorization: Bearer <token>"']
+  ]
+  for (const [options, expected] of sources) {
+    const app = await build(t, { debug: true, ...options })
+    counted(app, { preHandler: app.tokenAuth.scoped(['a', 'b'], { requireAll: false }) })
+    t.equal((await app.inject('/')).json().detail.split('(expected: ')[1], `${expected})`)
+  }
+  const app = await build(t, { debug: true })
+  counted(app, { preHandler: app.tokenAuth.scoped(['a', 'b'], { requireAll: false }) })
+  t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "a" or "b"')
 })
 
 t.test('options of a guard that are no object are refused when it is made', async (t) => {

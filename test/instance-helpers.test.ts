@@ -171,6 +171,18 @@ t.test('generateRefreshToken makes a token, stores it for the user, and gives it
   for (const token of tokens) t.match(token, /^[\w-]{43,}$/, 'no less than 256 bits')
 })
 
+t.test('generateRefreshToken stores for the user whom a refresh will look for, whatever the guard of the route overrides', async (t) => {
+  const { stored, ...store } = refreshStore()
+  const app = await build(t, store)
+  const user = { user_id: 7, email: 'ada@example.org' }
+  app.get('/', { preHandler: app.tokenAuth.protect({ doProtection: false, userId: 'email' }) }, async (request) => ({
+    refreshToken: await app.tokenAuth.generateRefreshToken(request, user), token: await app.tokenAuth.generateAccessToken(user, { request })
+  }))
+  const { refreshToken, token } = (await app.inject('/')).json()
+  t.same([...stored], [[7, refreshToken]])
+  t.equal(payloadOf(token).user_id, 7)
+})
+
 t.test('generateRefreshToken uses the generator of the registration, or the one computed for the request', async (t) => {
   const { stored, ...store } = refreshStore()
   const generators: TokenAuthOptions[] = [

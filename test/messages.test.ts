@@ -91,6 +91,7 @@ class Silent extends View {}
 class Misguarded extends Ping { override readonly guards = { post: this.instance.protect() } }
 class Unguarded extends Ping { override readonly guards = mistyped<View['guards']>({ get: [] }) }
 class Dropped extends Ping { static guards = {} }
+class Slip extends Ping { guard = { get: this.instance.protect() } }
 class Wrong extends Authentication { constructor () { super(); Reflect.set(this, 'retrieveUser', 'x') } }
 
 const [setup, verify] = [() => 1, () => true]
@@ -180,7 +181,9 @@ const registrations: Record<string, Case<object>[]> = {
     [{ pathToVerify: '/me' },
       '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths. See README.md#settings'],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false },
-      '"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise. See README.md#settings']
+      '"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise. See README.md#settings'],
+    [{ cookieSet: true, cookieAccessTokenName: '__Host-token', cookieDomain: 'example.org' },
+      '"cookieAccessTokenName" is "__Host-token": a name with "__Secure-" needs "cookieSecure": true, and one with "__Host-" also "cookiePath": "/" and no "cookieDomain". Browsers drop such a cookie otherwise. See README.md#settings']
   ],
   'the configuration class': [
     [inClass({ leway: 1 }),
@@ -253,6 +256,10 @@ const registrations: Record<string, Case<object>[]> = {
       'InvalidClassViews: The view Misguarded has guards for "post", a method that it does not have. Add the method, or remove what is said of it. See README.md#responses'],
     [{ classViews: [['/ping', Unguarded]] },
       'InvalidClassViews: The guards of the view Unguarded must be an object with a guard, or a non-empty list of guards, for each method that is named: guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+    [{ classViews: [['/ping', Slip]] },
+      'InvalidClassViews: The view Slip has "guard", which means nothing. Did you mean "guards"? Choose another name for data of your own. See README.md#responses'],
+    [{ classViews: [['/ping', class extends View {}]] },
+      'InvalidClassViews: The view on "/ping" has none of the methods get, post, put, patch, delete, options. See README.md#responses'],
     [{ classViews: [['/ping', Dropped]] },
       'InvalidClassViews: The guards of the view Dropped must be a field of its objects: guards = { get: this.instance.protect() }. See README.md#responses'],
     [{ classViews: [['/me', Ping]] },
@@ -397,10 +404,14 @@ const requests: [options: object, act: Act, message: string][] = [
     '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; getSecret gave a number. See README.md#settings'],
   [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
     '"leeway" must be a whole number of seconds from 0 to 3153600000; getLeeway gave a promise. See README.md#settings'],
-  [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
-    'RequiredKeysNotFound: Settings of this instance are computed from requests. Give generateAccessToken the option "request". See README.md#settings'],
+  [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
+    'RequiredKeysNotFound: "getClaimIss" needs a request. Give generateAccessToken the option "request". See README.md#settings'],
   [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken('x'),
-    'RequiredKeysNotFound: Settings of this instance are computed from requests, so a token can only be verified with its request: read request.tokenAuth.payload. See README.md#settings'],
+    'RequiredKeysNotFound: "getLeeway" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload. See README.md#settings'],
+  [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
+    'generateAccessToken has no option "scope". Did you mean "scopes"? It has customClaims, extendPayload, scopes, request. See README.md#instances'],
+  [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken(mistyped(1)),
+    'InvalidUserObject: generateAccessToken must be given a plain object, or an object with toDict(); given: a number.'],
   [{}, (request, _reply, app) => app.tokenAuth.generateRefreshToken(request, { user_id: 1 }),
     'RefreshTokenNotImplemented: The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class. See README.md#handlers']
 ]
@@ -425,7 +436,9 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
 })
 
 t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
-  const twice = await build(t)
+  const [twice, second] = [await build(t), await build(t)]
+  t.equal(await said(async () => await second.register(tokenAuth, { secret, authenticate, instanceName: 'partner' })),
+    'The instance "partner" would answer POST /auth, which is a route of this application already, of another instance perhaps. Give this one another "urlPrefix". See README.md#instances')
   t.equal(await said(async () => await twice.register(tokenAuth, { secret, authMode: false })),
     'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints. See README.md#instances')
   environment(t, 'production')

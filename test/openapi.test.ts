@@ -91,6 +91,21 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
   for (const [path, security] of Object.entries(expected)) t.same(securityOf(document, path), security, path)
 })
 
+t.test('a guard that is a hook of a whole context is the requirement of its routes, beside their own', async (t) => {
+  const document = await documented(t, {}, (app) => {
+    app.register(async (routes) => {
+      routes.addHook('onRequest', app.tokenAuth.protect())
+      routes.addHook('onSend', async () => {})
+      routes.get('/in', answer)
+      routes.get('/in-scoped', { preHandler: scoped('a') }, answer)
+      routes.register(async (nested) => { nested.get('/nested', answer) })
+    })
+    app.get('/out', answer)
+  })
+  const expected: Record<string, unknown> = { '/in': [{ tokenAuth: [] }], '/in-scoped': [{ tokenAuth: ['a'] }], '/nested': [{ tokenAuth: [] }], '/out': undefined }
+  for (const [path, security] of Object.entries(expected)) t.same(securityOf(document, path), security, path)
+})
+
 t.test('the scheme is the source that tokens are read from; a lax source leaves a choice', async (t) => {
   const cookie = { type: 'apiKey', in: 'cookie', name: 'access_token' }
   const query = { type: 'apiKey', in: 'query', name: 'jwt' }

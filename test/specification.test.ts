@@ -79,7 +79,8 @@ t.test('the page and the code have the same settings, handlers and hooks, under 
   for (const [rows, names] of kinds) {
     t.same(named(rows, 'Here').sort(), [...names].sort())
     for (const row of rows) {
-      const [original = row.Specification] = code(row.Specification ?? row.Hook)
+      const given = row.Specification ?? row.Hook
+      const [original = given] = code(given)
       t.ok(original === 'added' || original === snake(String(code(row.Here)[0])), `${original} is ${row.Here}`)
     }
   }

@@ -3,9 +3,7 @@ import type { Responses } from '../lib/responses.ts'
 import type { View, ViewContext } from '../lib/view.ts'
 import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
 import type { ClaimsOf, InstanceName, UserOf } from './registry.ts'
-import type { SettingGetters, SettingSetters, SettingValues } from './settings.ts'
-
-type Optional<T> = { [K in keyof T]?: T[K] | undefined }
+import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
 
 /** What a configuration class may have: settings as properties, `set<Setting>` and `get<Setting>`. */
 export type ConfigurationMembers<User extends object> = SettingValues<User> & SettingSetters<User> & SettingGetters<User>

@@ -24,7 +24,7 @@ export interface AllSettings<User> extends Settings, KeySettings {
   generateRefreshToken: GenerateRefreshToken<User>
 }
 
-type Optional<T> = { [K in keyof T]?: T[K] | undefined }
+export type Optional<T> = { [K in keyof T]?: T[K] | undefined }
 
 /** Settings as values. */
 export type SettingValues<User> = Optional<AllSettings<User>>

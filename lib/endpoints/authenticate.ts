@@ -27,11 +27,11 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
   // Registration made sure of the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
-  userIdOf(user, settings.userId, 'authenticate')
+  const userId = userIdOf(user, settings.userId, 'authenticate must return')
 
-  const accessToken = await instance.issue(user, 'authenticate', auth)
-  const refreshToken = settings.refreshTokenEnabled ? await instance.makeRefreshToken(request, user) : undefined
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
+  const accessToken = await instance.issue(user, 'authenticate must return', auth)
+  const refreshToken = settings.refreshTokenEnabled ? await instance.makeRefreshToken(request, user, auth) : undefined
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
   const body = await extendBody(responses, {
     [settings.accessTokenName]: accessToken,
     ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
@@ -40,8 +40,8 @@ async function authenticate (instance: TokenAuth, request: FastifyRequest, reply
   // What nobody gets is not stored.
   if (isAnswered(request, reply)) return reply
   // Stored when nothing else can fail, and before anything is answered: no token is half issued.
-  if (refreshToken !== undefined) await instance.storeRefreshToken(request, user, refreshToken)
-  if (!isAnswered(request, reply)) setCookies(reply, cookies, settings)
+  if (refreshToken !== undefined) await instance.storeRefreshToken(request, userId, refreshToken)
+  if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return body
 }
 

@@ -46,12 +46,12 @@ async function refresh (instance: TokenAuth, request: FastifyRequest, reply: Fas
   if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
 
   const user = await instance.retrieveUser(request, payload, settings)
-  if (user === null || userIdOf(user, settings.userId, 'retrieveUser') !== userId) throw new AuthenticationFailed()
-  const accessToken = await instance.issue(user, 'retrieveUser', auth)
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
+  if (user === null || userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw new AuthenticationFailed()
+  const accessToken = await instance.issue(user, 'retrieveUser must return', auth)
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   const body = await extendBody(responses, { [settings.accessTokenName]: accessToken }, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
-  if (!isAnswered(request, reply)) setCookies(reply, cookies, settings)
+  if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return body
 }
 

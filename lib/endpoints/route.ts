@@ -2,6 +2,7 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
+import { InvalidConfiguration } from '../errors.ts'
 import { isAnswered } from '../host.ts'
 import { describeGuard } from '../openapi.ts'
 import type { TokenAuth } from '../token-auth.ts'
@@ -99,6 +100,9 @@ export function addEndpoint (context: FastifyInstance, host: FastifyInstance, in
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
+    if (host.hasRoute({ method: endpoint.method, url: context.prefix + url })) {
+      throw new InvalidConfiguration(`The instance "${instance.settings.instanceName}" would answer ${endpoint.method} ${context.prefix}${url}, which is a route of this application already, of another instance perhaps. Give this one another "urlPrefix".`, { section: 'instances' })
+    }
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
       try {
         return await endpoint.handler(request, reply)

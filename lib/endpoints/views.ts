@@ -1,14 +1,14 @@
 /** Class views as routes under the prefix. */
 import type { FastifyReply, HTTPMethods } from 'fastify'
 import { InvalidClassViews } from '../errors.ts'
-import type { Settings } from '../settings/schema.ts'
+import { pathSettings, type Settings } from '../settings/schema.ts'
 import type { ViewRoute } from '../view.ts'
 import type { Endpoint } from './route.ts'
 
 /** @throws {InvalidClassViews} for a view on the path of a default endpoint */
 export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings): void {
   if (!settings.authMode) return
-  const taken = [settings.pathToAuthenticate, settings.pathToVerify, settings.pathToRetrieveUser, settings.pathToRefresh]
+  const taken = pathSettings.map((name) => settings[name])
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {

@@ -84,6 +84,17 @@ function checkDistinct (names: Names, what: string): void {
 /** With or without a trailing slash, two paths are one where slashes are not strict. */
 const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
+/** RFC 6265bis section 4.1.3: browsers drop a cookie whose name promises what its attributes do not keep. */
+function checkPrefixes (settings: Settings): void {
+  for (const setting of ['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const) {
+    const name = settings[setting].toLowerCase()
+    const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
+    if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}: a name with "__Secure-" needs "cookieSecure": true, and one with "__Host-" also "cookiePath": "/" and no "cookieDomain". Browsers drop such a cookie otherwise.`, { finding: 'E09', section: 'settings' })
+    }
+  }
+}
+
 /**
  * Checks what only all settings together can show.
  * @throws {InvalidConfiguration} where they contradict each other
@@ -108,6 +119,7 @@ export function checkTogether (settings: Settings): void {
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
   checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints need different paths')
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
+  if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09', section: 'settings' })
   }

@@ -28,6 +28,9 @@ const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
 const path = (value: string) => Type.String({
   default: value, pattern: `^/(?:${segment}(?:/${segment})*/?)?$`, allowed: 'a path that starts with "/", without parameters or wildcards'
 })
+/** RFC 1035 section 2.3.1. */
+const domainLabel = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
+
 /** A browser takes `//host` and `/\host` for another host and drops tabs and line ends before it looks: no open redirect. */
 export const redirectTarget = Type.String({
   pattern: '^(?:/(?!/)|https?://(?=[A-Za-z0-9\\[]))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
@@ -62,7 +65,7 @@ export const settingsSchema = Type.Object({
   /** Name of the cookie that holds the access token. */
   cookieAccessTokenName: cookieName('access_token'),
   /** Domain attribute of the cookies. Empty: none, so that only the host that set them gets them back. */
-  cookieDomain: Type.String({ default: '', pattern: '^[A-Za-z0-9.-]*$', allowed: 'a domain name such as "example.org", or an empty string for none' }),
+  cookieDomain: Type.String({ default: '', pattern: `^(?:\\.?${domainLabel}(?:\\.${domainLabel})*)?$`, allowed: 'a domain name such as "example.org", or an empty string for none' }),
   /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
   cookieHttponly: flag(true),
   /** Max-Age attribute of the cookies in seconds. None: they end with the browser's session. */
@@ -143,16 +146,20 @@ export const settingsSchema = Type.Object({
 
 /** The settings that hold key material: never shown, read and checked apart. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
+/** The paths of the default endpoints. */
+export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh'] as const
 /** The settings that shape routes, decided once: they take neither getter nor override. */
-export const routeSettings = [
-  'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes',
-  'refreshTokenEnabled', 'instanceName'
-] as const
+export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'instanceName'] as const
 
-/** The settings that decide how a token is made or what is asked of it, wherever it comes from. */
-export const tokenSettings = [
-  'algorithm', 'claimAud', 'claimIat', 'claimIss', 'claimNbf', 'claimNbfDelta', 'expirationDelta', 'leeway', 'privateKey', 'publicKey',
-  'scopesEnabled', 'scopesName', 'secret', 'tokenCacheSize', 'userId', 'verifyExp'
+/** The settings that decide how a token is made. */
+export const issuingSettings = [
+  'algorithm', 'claimAud', 'claimIat', 'claimIss', 'claimNbf', 'claimNbfDelta', 'expirationDelta', 'privateKey', 'publicKey', 'scopesEnabled',
+  'scopesName', 'secret', 'userId', 'verifyExp'
+] as const satisfies readonly SettingName[]
+
+/** The settings that decide what is asked of a token, wherever it comes from. */
+export const verifyingSettings = [
+  'algorithm', 'claimAud', 'claimIss', 'claimNbf', 'leeway', 'publicKey', 'secret', 'tokenCacheSize', 'userId', 'verifyExp'
 ] as const satisfies readonly SettingName[]
 
 /** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */

@@ -116,6 +116,16 @@ function searchCookieAndQuery (
   return undefined
 }
 
+/** Where a request is expected to carry its access token, in words; a strict source is the last. */
+export function describeSources (settings: Settings): string {
+  const sources: string[] = []
+  if (settings.cookieSet) sources.push(`the cookie "${settings.cookieAccessTokenName}"`)
+  if (settings.queryStringSet && !(settings.cookieSet && settings.cookieStrict)) sources.push(`the query parameter "${settings.queryStringAccessTokenName}"`)
+  const isStrict = (settings.cookieSet && settings.cookieStrict) || (settings.queryStringSet && settings.queryStringStrict)
+  if (!isStrict) sources.push(`the header "${settings.authorizationHeader}: ${settings.authorizationHeaderPrefix} <token>"`.replace(':  <', ': <'))
+  return sources.join(', or ')
+}
+
 /** The access token of a request and where it was, or the refusal. */
 export function extractToken (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError {
   if (settings.cookieSet || settings.queryStringSet) {

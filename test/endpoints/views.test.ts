@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { AuthenticationFailed, InvalidClassViews, Responses, View, type ClassView, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, mistyped } from '../helper.ts'
+import tokenAuth, { AuthenticationFailed, InvalidClassViews, Responses, View, type ClassView, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, forge, host, mistyped, secret } from '../helper.ts'
 
 const headers = bearer(forge(claims({ scopes: ['admin'] })))
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
@@ -151,6 +153,43 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
   }
   const app = await build(t, { pathToRetrieveUser: '/who', classViews: [['/me', Fine]] })
   t.equal((await app.inject('/auth/me')).body, 'fine')
+})
+
+t.test('a view that sends its answer itself, by a stream or through slow hooks, is answered with what it sends', async (t) => {
+  class Sending extends View {
+    override get (_request: FastifyRequest, reply: FastifyReply) { reply.code(403).send({ no: 1 }) }
+    override async post (_request: FastifyRequest, reply: FastifyReply) { reply.redirect('/elsewhere') }
+    override put (_request: FastifyRequest, reply: FastifyReply) { reply.code(429).send(Readable.from(['slow down'])) }
+    override async delete (_request: FastifyRequest, reply: FastifyReply) { return reply.code(409).send('conflict') }
+    override options (_request: FastifyRequest, reply: FastifyReply) { reply.hijack().raw.end('by itself') }
+    override patch () {}
+  }
+  for (const isSlow of [false, true]) {
+    const app = host(t)
+    if (isSlow) app.addHook('onSend', async (_request, _reply, payload) => { await nextTurn(); await nextTurn(); return payload })
+    await app.register(tokenAuth, { secret, authMode: false, classViews: [['/sending', Sending]] })
+    const answers: Array<[typeof methods[number], number, string]> = [
+      ['GET', 403, '{"no":1}'], ['POST', 302, ''], ['PUT', 429, 'slow down'], ['DELETE', 409, 'conflict'], ['OPTIONS', 200, 'by itself'], ['PATCH', 204, '']
+    ]
+    for (const [method, status, body] of answers) {
+      const response = await app.inject({ method, url: '/auth/sending' })
+      t.same([response.statusCode, response.body], [status, body], `${method}, ${isSlow ? 'slow' : 'no'} hook`)
+    }
+  }
+})
+
+t.test('a guarded view reads nothing of a body before its guard has let the request pass', async (t) => {
+  class Rooms extends View {
+    override guards = { post: this.instance.protect() }
+    override schemas = { post: { body: { type: 'object', required: ['internal'] } } }
+    override post () { return 'reached' }
+  }
+  const app = await build(t, { classViews: [['/rooms', Rooms]] })
+  for (const payload of ['{}', '{', '"x"', `{"a":"${'x'.repeat(2_000_000)}"}`]) {
+    const json = { 'content-type': 'application/json' }
+    t.equal((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: json })).statusCode, 401)
+    t.match(String((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: { ...json, ...headers } })).statusCode), /400|413/)
+  }
 })
 
 t.test('a view may have schemas for its methods, which the application\'s compilers take', async (t) => {

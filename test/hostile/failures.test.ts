@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import tokenAuth, { HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from '../helper.ts'
 
 /** What an error of the host says and no client may read. */
@@ -246,6 +246,75 @@ t.test('what comes late is neither stored nor set while a hook of the host delay
     }
   }
   t.same(reasons, [])
+})
+
+t.test('what ends after the timeout of the host changes nothing of an answer that a hook of the host delays', async (t) => {
+  const reasons = unhandled(t)
+  const guard = (app: FastifyInstance) => app.tokenAuth.protect()
+  for (const isFailing of [false, true]) {
+    for (const path of ['/awaited', '/hook', '/auth/verify', '/auth']) {
+      const finishing: Array<() => void> = []
+      const hang = async () => await new Promise<string>((resolve, reject) => {
+        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(secret))
+      })
+      const refuse = async () => await hang().then(() => { throw new AuthenticationFailed() })
+      const app = host(t, { handlerTimeout: 100 })
+      const reached: string[] = []
+      let sent = 0
+      app.addHook('onSend', async (_request, reply) => {
+        sent++
+        if (reply.statusCode !== 503) return
+        for (const finish of finishing) finish()
+        for (let turns = 0; turns < 10; turns++) await turn()
+      })
+      await app.register(tokenAuth, path === '/auth' ? { secret, authenticate: refuse } : { getSecret: hang, authenticate })
+      app.get('/awaited', { preHandler: async (request, reply) => await guard(app)(request, reply) }, async () => { reached.push('awaited') })
+      app.get('/hook', { preHandler: guard(app) }, async () => { reached.push('hook') })
+      const late = await app.inject({ method: path === '/auth' ? 'POST' : 'GET', url: path, headers: bearer(isFailing ? token : `${token}x`), ...(path === '/auth' && { payload: credentials }) })
+      t.equal(late.statusCode, 503, `${path} ${isFailing ? 'fails' : 'answers'} late`)
+      t.match(late.headers['content-type'], 'application/json')
+      t.equal(late.headers['www-authenticate'], undefined)
+      t.equal(late.json().code, 'FST_ERR_HANDLER_TIMEOUT')
+      t.same([finishing.length, sent, reached], [1, 1, []])
+    }
+  }
+  t.same(reasons, [])
+})
+
+t.test('a guard that is waited for rejects when the timeout of the host was faster, also with a good token', async (t) => {
+  const finishing: Array<(key: string) => void> = []
+  const app = host(t, { handlerTimeout: 100 })
+  let reached = 0
+  app.addHook('onSend', async (_request, reply) => {
+    if (reply.statusCode !== 503) return
+    for (const finish of finishing) finish(secret)
+    for (let turns = 0; turns < 10; turns++) await turn()
+  })
+  await app.register(tokenAuth, { getSecret: async () => await new Promise<string>((resolve) => { finishing.push(resolve) }), authenticate })
+  const guard = app.tokenAuth.protect()
+  app.get('/', { preHandler: async (request, reply) => await guard(request, reply) }, async () => { reached++ })
+  const late = await app.inject({ url: '/', headers: bearer(token) })
+  t.same([late.statusCode, reached, finishing.length], [503, 0, 1])
+})
+
+t.test('where a cookie cannot be made, nothing is stored and no token is given', async (t) => {
+  for (const options of [{ getCookieDomain: () => '-x' }, { getCookiePath: () => 'x' }, { generateRefreshToken: () => '\ud800' }, { generateRefreshToken: () => 'x'.repeat(5000) }]) {
+    const { app, stored } = await service(t, { cookieSet: true, cookieStrict: false, ...options })
+    const { status, body, headers } = await ask(app, 'login')
+    t.equal(status, 500)
+    t.notMatch(body, /eyJ|"access_token"/)
+    t.equal(headers['set-cookie'], undefined)
+    t.same([...stored], [[1, 'refresh']])
+  }
+})
+
+t.test('an error of a handler is logged once', async (t) => {
+  const logged: string[] = []
+  const app = host(t, { logger: { level: 'error', stream: { write: (line: string) => { logged.push(line) } } } })
+  await app.register(tokenAuth, { secret, authenticate: () => { throw new Error('one') }, retrieveUser: () => { throw new Error('two') } })
+  await app.inject({ method: 'POST', url: '/auth', payload: credentials })
+  await app.inject({ url: '/auth/me', headers: bearer(token) })
+  t.equal(logged.length, 2)
 })
 
 t.test('the store comes first, the answer last: nothing is sent before it has stored, and nothing is set when it fails', async (t) => {

@@ -353,6 +353,24 @@ t.test('the memory of tokens', async (t) => {
     t.equal(verified(verify, late), verified(verify, late))
   })
 
+  await t.test('it keeps tokens and nothing of the headers in which they came', async (t) => {
+    setFlagsFromString('--expose-gc')
+    const collectGarbage: () => void = runInNewContext('gc')
+    const size = 200
+    const { verify, issue } = ownVerifier('headers', size)
+    const tokens = Array.from({ length: size }, (_, user) => issue({ user_id: user + 1 }))
+    // As in a header: a part of a long text.
+    const met = (token: string) => verify(`${'x'.repeat(20_000)}${token}`.slice(20_000))
+    const used = () => { collectGarbage(); return process.memoryUsage().heapUsed }
+    const before = used()
+    for (const token of tokens) met(token)
+    for (let other = 0; other < 2; other++) for (let user = 0; user < size; user++) for (let sight = 0; sight < 2; sight++) verify(issue({ user_id: `${other} ${user}` }))
+    for (const token of tokens) met(token)
+    for (let user = 0; user < size / 2; user++) for (let sight = 0; sight < 2; sight++) verify(issue({ user_id: `more ${user}` }))
+    for (const token of tokens) t.ok(accepts(() => met(token), token))
+    t.ok(used() - before < 2_000_000, 'the headers of all tokens would be four million characters')
+  })
+
   await t.test('it never holds more than twice its size, and what is in use stays', async (t) => {
     const size = 10
     fc.assert(fc.property(fc.array(fc.nat(60), { minLength: 100, maxLength: 400 }), (sequence) => {
