@@ -1,6 +1,6 @@
 /** The host's handlers: where they come from. */
 import { InvalidConfiguration } from './errors.ts'
-import { asyncFunction, isAsync, typeName } from './host.ts'
+import { typeName } from './host.ts'
 import type { Handlers } from '../types/handlers.ts'
 import type { ClaimsOf, UserOf } from '../types/registry.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -39,9 +39,6 @@ export function collectHandlers (options: Readonly<Record<string, unknown>>): Pa
     if (handler === undefined) continue
     const source = `${fromOption ? 'Option' : 'Authentication class:'} "${name}"`
     if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { section: 'handlers' })
-    if (name === 'overrideScopeValidator' && isAsync(handler)) {
-      throw new InvalidConfiguration(`${source} must be a synchronous function; given: ${asyncFunction}.`, { section: 'handlers' })
-    }
     handlers[name] = fromOption ? handler : handler.bind(authentication)
   }
   return handlers

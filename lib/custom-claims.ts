@@ -1,7 +1,7 @@
 /** Custom claims as the host gives them: objects, or classes that are instantiated once. */
 import type { CustomClaim } from '../types/handlers.ts'
 import { InvalidCustomClaim } from './errors.ts'
-import { asyncFunction, isAsync, typeName } from './host.ts'
+import { typeName } from './host.ts'
 import { registeredClaimNames, type Settings } from './settings/schema.ts'
 
 /**
@@ -28,9 +28,6 @@ export function readCustomClaims (sources: unknown, settings: Settings, register
       if (typeof given !== 'function') {
         throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(given)}.`, { section: 'handlers' })
       }
-    }
-    if (isAsync(Reflect.get(claim, 'verify'))) {
-      throw new InvalidCustomClaim(`The custom claim "${key}" needs a synchronous function "verify"; given: ${asyncFunction}.`, { section: 'handlers' })
     }
     if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key".`, { section: 'handlers' })
     taken.add(key)

@@ -1,6 +1,5 @@
 /** What the host supplies: how its functions are called, what becomes of their errors, how what they give is described. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { types } from 'node:util'
 import { HandlerFailed, TokenAuthError } from './errors.ts'
 
 /** Names the type of a value that must not be printed. */
@@ -11,10 +10,6 @@ export function typeName (value: unknown): string {
   if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
   return `a ${typeof value}`
 }
-
-/** Whether a function gives a promise whatever happens: where only `true` passes, it would refuse everything, and nobody would learn why. */
-export const isAsync = (value: unknown) => types.isAsyncFunction(value)
-export const asyncFunction = 'an async function, which gives a promise and never true. Load what it needs beforehand'
 
 /** Whether an error is of the host's own making and says itself that the client is at fault. */
 function isClientError (error: unknown): boolean {

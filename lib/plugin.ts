@@ -13,7 +13,7 @@ import { addEndpoint, type Endpoint } from './endpoints/route.ts'
 import { verifyEndpoint } from './endpoints/verify.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from './errors.ts'
-import { asyncFunction, isAsync, typeName } from './host.ts'
+import { typeName } from './host.ts'
 import { documentGuards } from './openapi.ts'
 import { Responses } from './responses.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -52,9 +52,6 @@ function readExtraVerifications ({ extraVerifications = [] }: Options) {
   for (const [index, verification] of extraVerifications.entries()) {
     if (typeof verification !== 'function') {
       throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, { section: 'handlers' })
-    }
-    if (isAsync(verification)) {
-      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${asyncFunction}.`, { section: 'handlers' })
     }
   }
   return extraVerifications
@@ -133,7 +130,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const instance = createInstance(options, resolved)
   if (isDefaultSecret) warn('W01', instance.settings.instanceName)
   if (instance.policy.isSecretShort) warn('W02', instance.settings.instanceName)
-  warnOfSettings(resolved, instance.handlers)
+  warnOfSettings(resolved, instance)
 
   const setsCookies = instance.settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })

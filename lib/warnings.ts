@@ -1,4 +1,6 @@
 /** What `register()` warns of: settings that are allowed, and dangerous or without effect. Each has a number, so that it can be looked up and silenced. */
+import { types } from 'node:util'
+import type { CustomClaim, ExtraVerification } from '../types/handlers.ts'
 import type { HostHandlers } from './authentication.ts'
 import type { Resolved } from './settings/configuration.ts'
 
@@ -16,7 +18,8 @@ const texts = {
   W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted. Lower "claimNbfDelta".',
   W12: 'There is a handler "addScopesToPayload", and "scopesEnabled" is false: it is never called, and no token gets scopes. Set "scopesEnabled" to true, or remove the handler.',
   W13: 'There is a handler "retrieveRefreshToken", and "refreshTokenEnabled" is false: it is never called, a login gives no refresh token, and there is no refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
-  W14: '"scopesEnabled" is true, and there is no handler "addScopesToPayload": a login gives no scopes. Give the handler, or set "scopesEnabled" to false.'
+  W14: '"scopesEnabled" is true, and there is no handler "addScopesToPayload": a login gives no scopes. Give the handler, or set "scopesEnabled" to false.',
+  W15: 'The "verify" of a custom claim, an extra verification or "overrideScopeValidator" is an async function: it gives a promise, which is not true, so that everything is refused. Make it synchronous; load what it needs beforehand.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -26,8 +29,15 @@ export function warn (code: WarningCode, instanceName: string): void {
   process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** The warnings that settings deserve, alone and with the handlers that they switch on or off. */
-export function warnOfSettings ({ settings, getters }: Resolved, handlers: Partial<HostHandlers>): void {
+/** What the host gives besides settings. */
+interface HostFunctions {
+  readonly handlers: Partial<HostHandlers>
+  readonly customClaims: readonly CustomClaim[]
+  readonly extraVerifications: readonly ExtraVerification[]
+}
+
+/** The warnings that settings deserve, alone and with the functions of the host. */
+export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: HostFunctions): void {
   const { authMode, scopesEnabled, refreshTokenEnabled } = settings
   // Without endpoints, settings and handlers are often those of the service that has them.
   const areScopesFixed = authMode && !getters.has('scopesEnabled')
@@ -44,7 +54,8 @@ export function warnOfSettings ({ settings, getters }: Resolved, handlers: Parti
     W12: areScopesFixed && !scopesEnabled && handlers.addScopesToPayload !== undefined,
     // `storeRefreshToken` alone serves `generateRefreshToken`.
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
-    W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined
+    W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
+    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check))
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }

@@ -12,7 +12,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
   host: ['errors', 'node:*'],
-  warnings: [],
+  warnings: ['node:*'],
   'request-serializer': [],
   openapi: [],
   testing: ['errors', 'node:*'],

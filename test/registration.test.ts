@@ -376,6 +376,8 @@ t.test('what is allowed, and dangerous or without effect, is warned of once for 
     [{ authenticationClass: class extends Authentication { override addScopesToPayload (): string[] { return ['a'] } } }, ['W12']],
     [{ ...refreshHandlers, refreshTokenEnabled: false }, ['W13']], [{ ...refreshHandlers, refreshTokenEnabled: false, authMode: false }, []],
     [{ storeRefreshToken: refreshHandlers.storeRefreshToken }, []],
+    [{ customClaims: [{ key: 'a', setup: () => 1, verify: mistyped<() => boolean>(async () => true) }] }, ['W15']],
+    [{ overrideScopeValidator: mistyped<() => boolean>(async () => true) }, ['W15']],
     [{ scopesEnabled: true }, ['W14']], [{ scopesEnabled: true, authMode: false }, []], [{ scopesEnabled: true, getScopesEnabled: () => false }, []],
     [{ ...refreshHandlers, refreshTokenEnabled: true, queryStringSet: false, claimNbf: true }, []]
   ]

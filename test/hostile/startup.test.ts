@@ -126,7 +126,8 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W11', 'tokens that expire before they become valid', { claimNbf: true, claimNbfDelta: 3600, expirationDelta: 600 }],
   ['W12', 'a handler of scopes while they are off', { addScopesToPayload: () => 'a' }],
   ['W13', 'a handler of refresh tokens while they are off', { retrieveRefreshToken: () => 'stored' }],
-  ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }]
+  ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }],
+  ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }]
 ]
 
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
