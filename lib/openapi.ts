@@ -133,13 +133,9 @@ function hooksOf (context: FastifyInstance): unknown[] {
 
 /** Annotates the routes that are guarded by an instance, from now on, in its context and below. */
 export function documentGuards (fastify: FastifyInstance, instance: TokenAuth): void {
-  const routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> = []
-  fastify.addHook('onRoute', function (route) {
-    if (this.hasPlugin('@fastify/swagger')) routes.push({ route, context: this })
-  })
-  // Not before: a hook of a context is added some time after it was asked for, and holds for routes before it too.
-  fastify.addHook('onReady', async () => {
-    for (const { route, context } of routes) {
+  let routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> | undefined
+  const annotateAll = async () => {
+    for (const { route, context } of routes!) {
       const hooks = [...hooksOf(context), ...guardingHooks.map((name) => route[name])].flat()
       const describe = (guard: unknown) => typeof guard === 'function' ? descriptionOf(guard, context) : undefined
       const guards = hooks.map(describe).filter((description) => description?.instance === instance).filter((description) => description !== undefined)
@@ -147,5 +143,14 @@ export function documentGuards (fastify: FastifyInstance, instance: TokenAuth): 
       if (guards.length > 0) annotate(route, guards)
       else if (handler?.instance === instance) annotate(route, [handler])
     }
+  }
+  fastify.addHook('onRoute', function (route) {
+    if (!this.hasPlugin('@fastify/swagger')) return
+    if (routes === undefined) {
+      routes = []
+      // Not before: a hook of a context is added some time after it was asked for, and holds for routes before it too.
+      fastify.addHook('onReady', annotateAll)
+    }
+    routes.push({ route, context: this })
   })
 }

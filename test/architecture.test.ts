@@ -11,7 +11,7 @@ import ts from 'typescript'
 const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
-  host: ['errors', 'node:*'],
+  host: ['errors'],
   warnings: ['node:*'],
   'request-serializer': [],
   openapi: [],

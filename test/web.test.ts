@@ -143,6 +143,7 @@ t.test('who asks for a page that needs login gets to the login page, and back to
   await logIn(page)
   await heading(page, 'Reports')
   t.equal(page.url(), `${address}/reports.html?month=2&year=2026`)
+  await page.getByRole('listitem').filter({ hasText: 'March' }).waitFor()
   t.same(await page.getByRole('listitem').allTextContents(), ['January', 'February', 'March'])
 })
 
