@@ -105,9 +105,14 @@ const servers = {
     for (let index = 0; index < routes; index++) app.get(`/${index}`, async () => answer)
     return 'no route'
   }),
-  /** Fastify makes classes of its own for the requests of each context. */
+  /** Fastify makes a class of its own for the requests of each context; here each has a property more, and a hook writes it. */
   'bare with contexts': ({ routes }) => fastify(async (app) => {
-    for (let index = 0; index < routes; index++) await app.register(async (context) => { context.get(`/${index}`, async () => answer) })
+    for (let index = 0; index < routes; index++) {
+      await app.register(async (context) => {
+        context.decorateRequest('slot', null)
+        context.get(`/${index}`, { onRequest: (request, _reply, done) => { request.slot = tokenOf(request); done() } }, async () => answer)
+      })
+    }
     return 'no route'
   }),
   'fastify-token-auth': ({ settings, ...options }) => fastify(async (app) => {
