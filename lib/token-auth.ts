@@ -50,6 +50,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
   readonly policy: Policy
   readonly #computedKeys = new ComputedKeys()
   readonly #generateRefreshToken: GenerateRefreshToken
+  /** The name of a getter that must see a request before a token is made, and before one is verified; undefined for none. */
+  readonly #issuingGetter: string | undefined
+  readonly #verifyingGetter: string | undefined
 
   constructor (parts: Parts) {
     const { resolved } = parts
@@ -59,6 +62,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
     this.policy = preparePolicy(resolved, resolved.settings.authMode ? 'must' : 'may', this.#computedKeys)
+    const getterOf = (names: readonly SettingName[]) => names.filter((name) => resolved.getters.has(name)).map((name) => accessorOf('get', name))[0]
+    this.#issuingGetter = getterOf(issuingSettings)
+    this.#verifyingGetter = getterOf(verifyingSettings)
     // Checked to be a function with the other settings.
     this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
   }
@@ -128,12 +134,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeInjection(this, overridden ? this.policyOf(overrides) : undefined, handler)
   }
 
-  /** The first of some settings that is computed from requests, by the name of its getter. */
-  #getterOf (names: readonly SettingName[]): string | undefined {
-    const name = names.find((candidate) => this.policy.resolved.getters.has(candidate))
-    return name && accessorOf('get', name)
-  }
-
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
     const unknown = Object.keys(additions).find((name) => !additionNames.includes(name))
     if (unknown !== undefined) {
@@ -141,9 +141,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
     }
     const { request } = additions
     const auth = request === undefined ? undefined : this.#registered(request)
-    const getter = this.#getterOf(issuingSettings)
-    if (auth === undefined && getter !== undefined) {
-      throw new RequiredKeysNotFound(`"${getter}" needs a request. Give generateAccessToken the option "request".`, { section: 'settings' })
+    if (auth === undefined && this.#issuingGetter !== undefined) {
+      throw new RequiredKeysNotFound(`"${this.#issuingGetter}" needs a request. Give generateAccessToken the option "request".`, { section: 'settings' })
     }
     return await this.issue(user, 'generateAccessToken must be given', auth, additions)
   }
@@ -190,10 +189,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   verifyToken (token: string): Payload {
-    const getter = this.#getterOf(verifyingSettings)
-    const made = getter === undefined && this.policy.verifier(this.settings, new GetterResults({}))
+    const made = this.#verifyingGetter === undefined && this.policy.verifier(this.settings, new GetterResults({}))
     if (made === false || made instanceof Promise) {
-      throw new RequiredKeysNotFound(`"${getter}" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload.`, { section: 'settings' })
+      throw new RequiredKeysNotFound(`"${this.#verifyingGetter}" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload.`, { section: 'settings' })
     }
     if (typeof token !== 'string') throw new InvalidToken()
     const valid = verifyToken(token, made, this.settings, this)

@@ -3,6 +3,7 @@ import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import ts from 'typescript'
+import { pathSettings, routeSettings, settingNames } from '../lib/settings/schema.ts'
 
 /**
  * Who may import whom at run time. A module is a file of lib/ without its ending, or `folder/*`; the first row that
@@ -104,6 +105,11 @@ t.test('a file imports at run time only what its layer may', async (t) => {
       .map(({ target }) => target)
     t.strictSame(wrong, [], file)
   }
+})
+
+t.test('every path of an endpoint is a setting of the routes, which no getter and no guard may change', async (t) => {
+  t.strictSame(settingNames.filter((name) => name.startsWith('pathTo')).sort(), [...pathSettings].sort())
+  t.ok(pathSettings.every((name) => routeSettings.includes(name)))
 })
 
 t.test('a layer is allowed nothing that it does not use', async (t) => {
