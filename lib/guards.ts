@@ -2,21 +2,20 @@
 import { inspect } from 'node:util'
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { Guard, InjectedRouteHandler, RequiredScopes, UserRouteHandler } from '../types/instance.ts'
-import {
-  InsufficientScope, InvalidAuthorizationHeader, InvalidConfiguration, InvalidScopes, MissingAuthorizationCookie,
-  MissingAuthorizationHeader, MissingAuthorizationQueryArg, type TokenAuthError
-} from './errors.ts'
+import { InsufficientScope, InvalidConfiguration, InvalidScopes } from './errors.ts'
 import { callHost, hostError, isAnswered, timeoutOf, typeName } from './host.ts'
 import { describeGuard } from './openapi.ts'
 import type { Policy } from './policy.ts'
-import type { Refusal, RequestAuth } from './request-auth.ts'
+import { Refusal } from './refusal.ts'
+import type { Outcome, RequestAuth } from './request-auth.ts'
+import { isWithoutToken } from './token/extract.ts'
 import { areScopesEnough, parseRequirements, type Requirement } from './token/scopes.ts'
 import type { TokenAuth } from './token-auth.ts'
 
 /** What is asked of a request whose token is valid. */
-type Check = (auth: RequestAuth, request: FastifyRequest) => Refusal | Promise<Refusal>
+type Check = (auth: RequestAuth, request: FastifyRequest) => Outcome | Promise<Outcome>
 
-function decide (auth: RequestAuth, request: FastifyRequest, check: Check | undefined): Refusal | Promise<Refusal> {
+function decide (auth: RequestAuth, request: FastifyRequest, check: Check | undefined): Outcome | Promise<Outcome> {
   if (!auth.settings.doProtection) return null
   const refusal = auth.verify()
   if (check === undefined) return refusal
@@ -33,18 +32,19 @@ function allow (auth: RequestAuth, reply: FastifyReply): void {
 function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
   /** Resolved when the request may pass, rejected after it was answered: whoever waits for it cannot go on by mistake. */
   async function wait (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    let refusal: unknown
+    let error: unknown
     try {
-      refusal = await decide(auth, request, check)
-    } catch (error) {
-      refusal = error
+      const refusal = await decide(auth, request, check)
+      error = refusal === null ? null : auth.errorOf(refusal)
+    } catch (thrown) {
+      error = thrown
     }
     // What waited for this must not begin any more; the same error again leaves the answer as it is.
     const timeout = timeoutOf(request)
     if (timeout !== undefined) throw timeout
-    if (refusal === null) return allow(auth, reply)
-    await instance.refuse(request, reply, refusal, auth)
-    throw refusal
+    if (error === null) return allow(auth, reply)
+    await instance.refuse(request, reply, error, auth)
+    throw error
   }
 
   function refuse (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply, refusal: unknown, done: HookHandlerDoneFunction): void {
@@ -62,7 +62,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     if (done !== undefined && typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters.', { section: 'guards' })
     const auth = instance.enter(request, policy)
     if (done === undefined) return wait(auth, request, reply)
-    let refusal: Refusal | Promise<Refusal>
+    let refusal: Outcome | Promise<Outcome>
     try {
       refusal = decide(auth, request, check)
       if (refusal === null) allow(auth, reply)
@@ -149,11 +149,10 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
       throw hostError('overrideScopeValidator', error)
     }
   }
-  const conclude = (auth: RequestAuth, requirements: readonly Requirement[], isEnough: boolean): Refusal => {
-    if (isEnough) return null
-    const refusal = new InsufficientScope(undefined, { required: requirements.map(({ text }) => text) })
-    if (auth.settings.debug) refusal.detail = `the scopes of the token are not enough for ${requirements.map(({ text }) => JSON.stringify(text)).join(rules.requireAll ? ' and ' : ' or ')}`
-    return refusal
+  const insufficient = (requirements: readonly Requirement[]): Refusal => {
+    const required = requirements.map(({ text }) => text)
+    const reason = `the scopes of the token are not enough for ${required.map((text) => JSON.stringify(text)).join(rules.requireAll ? ' and ' : ' or ')}`
+    return new Refusal(() => new InsufficientScope(undefined, { required }), reason)
   }
 
   const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
@@ -162,7 +161,8 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
   if (fixed !== undefined && destructureScopes === undefined) {
     const isPure = overrideScopeValidator === undefined && !policy.resolved.getters.has('scopesName')
     const decide = isPure ? rememberDecisions((auth) => areEnough(auth, fixed)) : (auth: RequestAuth) => areEnough(auth, fixed)
-    return hook(instance, policy, (auth) => conclude(auth, fixed, decide(auth)), scopeSets)
+    const refusal = insufficient(fixed)
+    return hook(instance, policy, (auth) => decide(auth) ? null : refusal, scopeSets)
   }
   return hook(instance, policy, async (auth, request) => {
     let requirements = typeof scopes === 'function'
@@ -172,14 +172,8 @@ export function makeScopedGuard (instance: TokenAuth, policy: Policy, scopes: Re
       const required = requirements.map(({ text }) => text)
       requirements = computedRequirements('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
     }
-    return conclude(auth, requirements, areEnough(auth, requirements))
+    return areEnough(auth, requirements) ? null : insufficient(requirements)
   }, scopeSets)
-}
-
-/** Whether a request carries no token of ours at all; a bad one is another matter. */
-function isWithoutToken (refusal: TokenAuthError): boolean {
-  return refusal instanceof MissingAuthorizationHeader || refusal instanceof MissingAuthorizationCookie ||
-    refusal instanceof MissingAuthorizationQueryArg || (refusal instanceof InvalidAuthorizationHeader && refusal.foreign)
 }
 
 /** @throws {InvalidConfiguration} */
@@ -195,14 +189,19 @@ export function makeInjection<Route extends object> (
     // Without overrides of its own it goes by what a guard of the route found out.
     const auth = policy === undefined ? instance.of(request) : instance.enter(request, policy)
     let user: object | null = null
+    let refusal: Outcome
     try {
-      const refusal = await auth.verify()
-      if (refusal === null) user = await auth.user()
-      else if (auth.settings.doProtection && !isWithoutToken(refusal)) throw refusal
-      if (refusal === null) allow(auth, reply)
+      refusal = await auth.verify()
+      if (refusal === null) {
+        user = await auth.user()
+        allow(auth, reply)
+      } else if (!auth.settings.doProtection || isWithoutToken(refusal)) {
+        refusal = null
+      }
     } catch (error) {
       return await instance.refuse(request, reply, error, auth)
     }
+    if (refusal !== null) return await instance.refuse(request, reply, refusal, auth)
     if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }

@@ -9,7 +9,7 @@ import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
 import { accessorOf, redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './token/codec.ts'
-import { ComputedKeys, signingKey, signingNames, verifyingKey, verifyingNames } from './token/keyring.ts'
+import { signingKey, signingNames, verifyingKey, verifyingNames, type ComputedKeys } from './token/keyring.ts'
 import { checkPair, isHmac } from './token/keys.ts'
 import type { MaybePromise } from '../types/handlers.ts'
 
@@ -76,7 +76,7 @@ export type Issuing = 'must' | 'may' | 'never'
  * @throws {RequiredKeysNotFound} where a key is missing
  * @throws {InvalidConfiguration} where a key is not fit, or a redirect target is none
  */
-export function preparePolicy (resolved: Resolved, issues: Issuing, computed: ComputedKeys, redirect: RedirectOptions = {}): Policy {
+export function preparePolicy (resolved: Resolved, issues: Issuing, computed: () => ComputedKeys, redirect: RedirectOptions = {}): Policy {
   const { settings, getters } = resolved
   const { algorithm } = settings
   const keys = resolved.keys()
@@ -94,8 +94,8 @@ export function preparePolicy (resolved: Resolved, issues: Issuing, computed: Co
   return {
     resolved,
     settingsOf: prepareSettings(resolved),
-    verifier: prepareKey(resolved, verifyingNames, (current, given) => computed.verifier(current, given), verifier),
-    signer: prepareKey(resolved, signingNames, (current, given) => computed.signer(current, given), signer),
+    verifier: prepareKey(resolved, verifyingNames, (current, given) => computed().verifier(current, given), verifier),
+    signer: prepareKey(resolved, signingNames, (current, given) => computed().signer(current, given), signer),
     redirectUrl: prepareRedirect(redirect),
     isSecretShort: verifying?.short ?? false
   }

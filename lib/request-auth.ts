@@ -2,8 +2,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
 import type { RequestTokenAuth } from '../types/instance.ts'
-import { InitializationFailure, InvalidToken, TokenAuthError } from './errors.ts'
+import { InitializationFailure, type TokenAuthError } from './errors.ts'
 import type { Policy } from './policy.ts'
+import { Refusal } from './refusal.ts'
 import { GetterResults } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import type { VerifiedToken, Verifier } from './token/codec.ts'
@@ -13,7 +14,7 @@ import { ownPayload, verifyToken, type ValidToken } from './token/verify.ts'
 import type { TokenAuth } from './token-auth.ts'
 
 /** Null: the token is valid. */
-export type Refusal = TokenAuthError | null
+export type Outcome = Refusal | null
 
 export class RequestAuth implements RequestTokenAuth<object, Record<string, unknown>> {
   readonly tokenAuth: TokenAuth
@@ -25,9 +26,9 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   readonly #request: FastifyRequest
   readonly #settings: Readonly<Settings>
   /** Undefined until something asks; then the refusal, null for none, or what is being found out. */
-  #refusal: Refusal | Promise<Refusal> | undefined
+  #refusal: Outcome | Promise<Outcome> | undefined
+  #found: FoundToken | undefined
   #valid: ValidToken | undefined
-  #source: TokenSource | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
 
@@ -46,7 +47,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
    * Says whether the request carries a valid access token. Found out once, remembered for the request.
    * @throws {HandlerFailed} where a getter fails
    */
-  verify (): Refusal | Promise<Refusal> {
+  verify (): Outcome | Promise<Outcome> {
     // Not `??=`: null is an answer too, the one of nearly every request.
     if (this.#refusal === undefined) this.#refusal = this.#findOut()
     return this.#refusal
@@ -67,9 +68,10 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     return refusal === null
   }
 
-  #findOut (): Refusal | Promise<Refusal> {
+  #findOut (): Outcome | Promise<Outcome> {
     const found = extractToken(this.#request.raw, this.#settings)
-    if (found instanceof TokenAuthError) return this.#explain(found, undefined)
+    if (found instanceof Refusal) return found
+    this.#found = found
     const verifier = this.policy.verifier(this.#settings, this.results)
     if (!(verifier instanceof Promise)) return this.#check(found, verifier)
     return verifier.then((made) => {
@@ -84,27 +86,34 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
    */
   async verifyForRefresh (): Promise<{ payload: Payload, userId: UserId }> {
     const found = extractToken(this.#request.raw, this.#settings)
-    if (found instanceof TokenAuthError) throw this.#explain(found, undefined)
+    if (found instanceof Refusal) throw this.errorOf(found)
+    this.#found = found
     const verifier = await this.policy.verifier(this.#settings, this.results)
     const valid = verifyToken(found.token, verifier, this.#settings, this.tokenAuth, false)
-    if (valid instanceof InvalidToken) throw this.#explain(valid, found)
+    if (valid instanceof Refusal) throw this.errorOf(valid)
     return { payload: ownPayload(valid), userId: valid.verified.payload[this.#settings.userId] as UserId }
   }
 
-  #check (found: FoundToken, verifier: Verifier): Refusal {
+  #check (found: FoundToken, verifier: Verifier): Outcome {
     const valid = verifyToken(found.token, verifier, this.#settings, this.tokenAuth)
-    if (valid instanceof InvalidToken) return this.#explain(valid, found)
+    if (valid instanceof Refusal) return valid
     this.#valid = valid
-    this.#source = found.source
     return null
   }
 
-  #explain (refusal: TokenAuthError, found: FoundToken | undefined): TokenAuthError {
+  /** The error of a refusal, for a host. With the setting `debug` it says what was wrong, and where the token was. */
+  errorOf (refusal: Refusal): TokenAuthError {
+    const error = refusal.toError()
     if (this.#settings.debug) {
-      const reason = refusal instanceof InvalidToken && refusal.reason !== undefined ? refusal.reason : refusal.message
-      refusal.detail = `${reason} (${found === undefined ? `expected: ${describeSources(this.#settings)}` : `token found in the ${found.source}`})`
+      const place = this.#found === undefined ? `expected: ${describeSources(this.#settings)}` : `token found in the ${this.#found.source}`
+      error.detail = `${refusal.reason ?? error.message} (${place})`
     }
-    return refusal
+    return error
+  }
+
+  /** As {@link errorOf}, to be rendered by this library and seen by nobody else. */
+  shownOf (refusal: Refusal): Readonly<TokenAuthError> {
+    return this.#settings.debug ? this.errorOf(refusal) : refusal.shared
   }
 
   /** The verified payload as the signature covers it; for this library only, which never changes it. */
@@ -140,12 +149,12 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   }
 
   get source (): TokenSource | null {
-    return this.#isValid() ? this.#source! : null
+    return this.#isValid() ? this.#found!.source : null
   }
 
   /** As {@link source}, for a guard: where the token was found that let the request pass; null where none was asked for. */
   get foundIn (): TokenSource | null {
-    return this.#source ?? null
+    return this.#valid === undefined ? null : this.#found!.source
   }
 
   user (): Promise<object | null> {
@@ -154,7 +163,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   }
 
   async #retrieveUser (): Promise<object | null> {
-    const refusal: MaybePromise<Refusal> = this.verify()
+    const refusal: MaybePromise<Outcome> = this.verify()
     if (refusal instanceof Promise) await refusal
     const { payload } = this
     return payload === null ? null : await this.tokenAuth.retrieveUser(this.#request, payload, this.#settings)

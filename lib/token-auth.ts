@@ -12,8 +12,9 @@ import { callHost, wrongResult } from './host.ts'
 import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
 import { issueAccessToken } from './issue.ts'
 import { preparePolicy, readOptions, type Policy, type RedirectOptions } from './policy.ts'
+import { Refusal } from './refusal.ts'
 import { RequestAuth } from './request-auth.ts'
-import { sendError, type Responses } from './responses.ts'
+import { isReplaced, sendError, type Responses } from './responses.ts'
 import { overrideSettings, type Resolved } from './settings/configuration.ts'
 import { GetterResults } from './settings/per-request.ts'
 import { accessorOf, issuingSettings, verifyingSettings, type SettingName, type Settings } from './settings/schema.ts'
@@ -48,7 +49,15 @@ export class TokenAuth implements TokenAuthInstance<object> {
   readonly extraVerifications: readonly ExtraVerification[]
   /** The policy of the registration itself; guards with overrides have their own. */
   readonly policy: Policy
-  readonly #computedKeys = new ComputedKeys()
+  /** Made when the first key is computed: most instances never compute one. */
+  #made: ComputedKeys | undefined
+  readonly #computedKeys = (): ComputedKeys => {
+    this.#made ??= new ComputedKeys()
+    return this.#made
+  }
+
+  /** Whether the host renders errors itself. */
+  readonly #rendersErrors: boolean
   readonly #generateRefreshToken: GenerateRefreshToken
   /** The name of a getter that must see a request before a token is made, and before one is verified; undefined for none. */
   readonly #issuingGetter: string | undefined
@@ -58,6 +67,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const { resolved } = parts
     this.settings = resolved.settings
     this.responses = parts.responses
+    this.#rendersErrors = isReplaced(parts.responses, 'exceptionResponse')
     this.handlers = parts.handlers
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
@@ -110,12 +120,18 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return known.policy === this.policy ? known : new RequestAuth(this, request, this.policy, known.results, null)
   }
 
-  /** Answers a refusal, or throws what the host's error handler is to see. */
-  refuse (request: FastifyRequest, reply: FastifyReply, error: unknown, auth: RequestAuth): MaybePromise<unknown> {
+  /** Answers a refusal, or throws what the host's error handler is to see. @param given a refusal, or whatever was thrown on the way */
+  refuse (request: FastifyRequest, reply: FastifyReply, given: unknown, auth: RequestAuth): MaybePromise<unknown> {
+    const error = given instanceof Refusal ? this.#errorOf(given, auth) : given
     if (!(error instanceof TokenAuthError) || error instanceof HandlerFailed || auth.settings.onRefusal === 'throw') throw error
     const { redirectUrl } = auth.policy
     if (redirectUrl !== undefined && error.statusCode === 401) return reply.redirect(redirectUrl(auth.settings), 302)
     return sendError(this.responses, request, reply, error)
+  }
+
+  #errorOf (refusal: Refusal, auth: RequestAuth): Readonly<TokenAuthError> {
+    const isSeenByHost = this.#rendersErrors || auth.settings.onRefusal === 'throw'
+    return isSeenByHost ? auth.errorOf(refusal) : auth.shownOf(refusal)
   }
 
   protect (overrides: GuardOptions = {}): Guard {
@@ -195,7 +211,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     }
     if (typeof token !== 'string') throw new InvalidToken()
     const valid = verifyToken(token, made, this.settings, this)
-    if (valid instanceof InvalidToken) throw valid
+    if (valid instanceof Refusal) throw valid.toError()
     return ownPayload(valid)
   }
 

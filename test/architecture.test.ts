@@ -12,6 +12,7 @@ import { pathSettings, routeSettings, settingNames } from '../lib/settings/schem
 const layers: Readonly<Record<string, readonly string[]>> = {
   // Knowledge that needs nothing of ours.
   errors: [],
+  refusal: [],
   host: ['errors'],
   warnings: ['node:*'],
   'request-serializer': [],
@@ -19,8 +20,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   testing: ['errors', 'node:*'],
   'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
-  'token/codec': ['errors', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['errors', 'token/codec', 'node:*'],
+  'token/codec': ['errors', 'refusal', 'token/*', 'fast-jwt', 'node:*'],
+  'token/*': ['errors', 'refusal', 'token/codec', 'node:*'],
   // What the host supplies.
   authentication: ['errors', 'host', 'settings/*'],
   'custom-claims': ['errors', 'host', 'settings/*'],
@@ -29,14 +30,14 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   view: ['errors', 'host', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
   policy: ['errors', 'host', 'settings/*', 'token/*'],
-  'request-auth': ['errors', 'settings/*', 'token/*'],
+  'request-auth': ['errors', 'refusal', 'settings/*', 'token/*'],
   issue: ['errors', 'host', 'token/*', 'users'],
-  guards: ['errors', 'host', 'token/*', 'openapi', 'node:*'],
-  'token-auth': ['errors', 'host', 'settings/*', 'token/*', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
+  guards: ['errors', 'refusal', 'host', 'token/*', 'openapi', 'node:*'],
+  'token-auth': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
   'free-guards': ['errors', 'host', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
   cookies: ['errors'],
-  'endpoints/*': ['errors', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
+  'endpoints/*': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
     'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',

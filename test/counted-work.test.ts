@@ -35,6 +35,8 @@ function countCalls (): void {
 
 countCalls()
 const { bearer, build, claims, forge, keysFor, now, refreshStore } = await import('./helper.ts')
+const { Responses, protect } = await import('../lib/index.ts')
+const { Refusal } = await import('../lib/refusal.ts')
 
 let secrets = 0
 /** A secret that no test before had: instances of one secret share what is made of it. */
@@ -124,6 +126,71 @@ t.test('no stack trace is captured for a refusal, and the limit of the process i
   t.ok(counts.stacks.length > 0, 'fast-jwt refused some of them')
   for (const stack of counts.stacks) t.same(frames(stack), [])
   t.not(frames(new Error('control').stack).length, 0, 'others have theirs')
+})
+
+/** Requests that are refused, and the names of what refuses them. */
+const refused = (secret: string): Array<[headers: Record<string, string>, name: string]> => [
+  [{}, 'MissingAuthorizationHeader'], [{ authorization: 'Basic YTpi' }, 'InvalidAuthorizationHeader'], [bearer('garbage'), 'InvalidToken'],
+  [bearer(forge(claims(), { key: 'another secret' })), 'InvalidToken'], [bearer(forge(claims({ exp: 1 }), { key: secret })), 'TokenExpired'],
+  [bearer(forge(claims({ nbf: now() + 3600 }), { key: secret })), 'TokenNotActive'], [bearer(forge(claims(), { key: secret })), 'InsufficientScope']
+]
+
+t.test('a refusal that no host sees makes an error the first time, and none after that', async (t) => {
+  const { app, secret } = await counting(t, {})
+  app.get('/', { onRequest: app.tokenAuth.scoped('a') }, async () => 'reached')
+  const rows = refused(secret)
+  const ask = async ([headers, name]: typeof rows[number]) => {
+    for (const url of ['/', '/auth/verify']) await app.inject({ url, headers })
+    t.equal((await app.inject({ url: '/', headers })).json().exception, name)
+  }
+  for (const row of rows) await ask(row)
+  const made = t.capture(Refusal.prototype, 'toError', Refusal.prototype.toError)
+  for (const row of rows) await ask(row)
+  t.same(made(), [])
+})
+
+t.test('a host that sees the error of a refusal has it for itself', async (t) => {
+  const seen: TokenAuthError[] = []
+  const see = (error: TokenAuthError) => {
+    seen.push(error)
+    Object.assign(error, { message: 'changed', detail: 'by the host' })
+    error.headers['x-host'] = 'changed'
+  }
+  class Own extends Responses {
+    override exceptionResponse (...[request, error, reply]: Parameters<InstanceType<typeof Responses>['exceptionResponse']>) {
+      const { name, message } = error
+      t.notOk(error.detail)
+      t.notOk(error.headers['x-host'])
+      t.not(message, 'changed')
+      see(error)
+      return { exception: name, default: super.exceptionResponse(request, error, reply) }
+    }
+  }
+  const ways: Record<string, TokenAuthOptions> = { rendered: { responsesClass: Own }, thrown: { onRefusal: 'throw' }, 'awaited in a handler': {} }
+  for (const [way, options] of Object.entries(ways)) {
+    const { app, secret } = await counting(t, options)
+    app.setErrorHandler(async (error: TokenAuthError, _request: FastifyRequest, reply: FastifyReply) => {
+      t.not(error.message, 'changed')
+      see(error)
+      return reply.code(error.statusCode).send({ exception: error.name })
+    })
+    const isAwaited = way.startsWith('awaited')
+    const guards = [app.tokenAuth.scoped('a'), protect()]
+    app.get('/', isAwaited ? {} : { onRequest: guards[0]! }, async (request, reply) => {
+      for (const guard of guards) await guard(request, reply).catch(see)
+      return reply
+    })
+    const rows = refused(secret)
+    for (const [headers, name] of rows) {
+      for (let time = 0; time < 2; time++) {
+        const { exception, reasons } = (await app.inject({ url: '/', headers })).json()
+        t.equal(exception, name, way)
+        t.not(reasons, 'changed', way)
+      }
+    }
+  }
+  t.ok(seen.length > 40)
+  t.equal(new Set(seen).size, seen.length, 'each its own')
 })
 
 /** How many promises are made while something runs. */

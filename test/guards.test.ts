@@ -564,7 +564,7 @@ t.test('with debug a refusal says which check failed and where the token was fou
     [{ cookie: 'access_token=bad' }, 401, /found in the cookie/],
     [bearer('bad'), 401, /found in the header/],
     [bearer(forge(claims({ exp: 1 }))), 401, /exp.*found in the header/],
-    [bearer(valid()), 403, /^the scopes of the token are not enough for "other"$/]
+    [bearer(valid()), 403, /^the scopes of the token are not enough for "other" \(token found in the header\)$/]
   ]
   for (const [headers, status, detail] of cases) {
     const response = await app.inject({ url: '/', headers })
@@ -589,7 +589,7 @@ t.test('with debug a refusal says where a token is expected: in each source, up 
   }
   const app = await build(t, { debug: true })
   counted(app, { preHandler: app.tokenAuth.scoped(['b', 'c'], { requireAll: false }) })
-  t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c"')
+  t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c" (token found in the header)')
 })
 
 t.test('options of a guard that are no object are refused when it is made', async (t) => {

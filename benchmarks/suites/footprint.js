@@ -17,11 +17,35 @@ const endpoints = {
   storeRefreshToken: () => {},
   retrieveRefreshToken: () => ''
 }
+
+const register = (optionsOf) => async (context, index) => { await context.register(tokenAuth, optionsOf(index)) }
+
+/** Adds the routes of four endpoints to a context in a context, as the plugin does, and nothing else of it. */
+async function addBareRoutes (context) {
+  await context.register(async (own) => {
+    for (const { method, url, schema } of bareRoutes) {
+      own.route({ method, url, schema: { ...schema }, validatorCompiler: () => () => true, serializerCompiler: () => JSON.stringify, handler: async () => ({}) })
+    }
+  })
+}
+
+/** Method, path and schema of the routes of four endpoints; those for HEAD, Fastify adds by itself. */
+async function routesOfEndpoints () {
+  const app = Fastify()
+  const routes = []
+  app.addHook('onRoute', ({ method, url, schema }) => { if (method !== 'HEAD') routes.push({ method, url, schema: { ...schema } }) })
+  await app.register(tokenAuth, { secret, ...endpoints })
+  return routes
+}
+
+const bareRoutes = await routesOfEndpoints()
+
 const contexts = {
-  'empty context': undefined,
-  'verify only': () => ({ secret, authMode: false }),
-  'verify only, a key for each': (index) => ({ secret: `${secret} ${index}`, authMode: false }),
-  'four endpoints with their schemas': () => ({ secret, ...endpoints })
+  'empty context': () => {},
+  'verify only': register(() => ({ secret, authMode: false })),
+  'verify only, a key for each': register((index) => ({ secret: `${secret} ${index}`, authMode: false })),
+  'four endpoints with their schemas': register(() => ({ secret, ...endpoints })),
+  'their routes and schemas alone': addBareRoutes
 }
 
 /** What is left when pending jobs are done and nothing waits to be finalized. */
@@ -33,12 +57,12 @@ async function usedHeap () {
 }
 
 /** Milliseconds of CPU time and kilobytes of heap for each of many contexts. */
-async function boot (optionsOf) {
+async function boot (prepare) {
   const heap = await usedHeap()
   const before = process.cpuUsage()
   const app = Fastify()
   for (let index = 0; index < instances; index++) {
-    app.register(async (context) => { if (optionsOf !== undefined) await context.register(tokenAuth, optionsOf(index)) }, { prefix: `/${index}` })
+    app.register(async (context) => { await prepare(context, index) }, { prefix: `/${index}` })
   }
   await app.ready()
   const { user, system } = process.cpuUsage(before)
@@ -50,7 +74,7 @@ async function boot (optionsOf) {
 async function registration ({ boots, seed }) {
   const random = randomFrom(seed)
   const results = Object.fromEntries(Object.keys(contexts).map((name) => [name, []]))
-  for (const optionsOf of Object.values(contexts)) await boot(optionsOf)
+  for (const prepare of Object.values(contexts)) await boot(prepare)
   for (let count = 0; count < boots; count++) {
     for (const name of shuffled(Object.keys(contexts), random)) results[name].push(await boot(contexts[name]))
   }

@@ -17,6 +17,7 @@ export async function instances (settings, isWanted = () => !settings.isQuick) {
     subject('bare', 'bare with routes', 1),
     subject('bare again', 'bare with routes', 1),
     subject('bare, 1,000 contexts', 'bare with contexts', 1000),
+    { ...subject('1,000 instances, one asked', 'instances', 1000), requests: [getRequest(token, '/500')] },
     ...[1, 10, 100, 1000].map((count) => subject(`${count.toLocaleString('en')} instance${count > 1 ? 's' : ''}`, 'instances', count))
   ], settings)]
 }

@@ -2,8 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { setCookies, tokenCookies } from '../cookies.ts'
-import { AuthenticationFailed, MissingRefreshToken, TokenAuthError } from '../errors.ts'
+import { AuthenticationFailed, MissingRefreshToken } from '../errors.ts'
 import { callHost, isAnswered, wrongResult } from '../host.ts'
+import { Refusal } from '../refusal.ts'
 import type { RequestAuth } from '../request-auth.ts'
 import { extendBody } from '../responses.ts'
 import { extractRefreshToken } from '../token/extract.ts'
@@ -16,7 +17,7 @@ import { bodySchema, errorSchema, type Endpoint } from './route.ts'
 /** The refresh token that the request brings: from where access tokens are read, or from its body. */
 function purportedTokenOf (request: FastifyRequest, { settings }: RequestAuth): string {
   const found = extractRefreshToken(request.raw, settings)
-  if (found instanceof TokenAuthError) throw found
+  if (found instanceof Refusal) throw found.toError()
   if (found !== undefined) return found.token
   const { body } = request
   const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, settings.refreshTokenName)

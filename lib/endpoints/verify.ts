@@ -24,9 +24,8 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
       const auth = instance.enter(request, instance.policy)
       const refusal = await auth.verify()
       if (isAnswered(request, reply)) return reply
-      const body = refusal === null
-        ? { valid: true }
-        : { valid: false, reason: refusal.message, ...(refusal.detail !== undefined && { detail: refusal.detail }) }
+      const error = refusal === null ? null : auth.shownOf(refusal)
+      const body = error === null ? { valid: true } : { valid: false, reason: error.message, ...(error.detail !== undefined && { detail: error.detail }) }
       if (refusal !== null) reply.code(400)
       if (!isExtended) return body
       const user = refusal === null ? await auth.user() : null

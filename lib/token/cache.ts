@@ -40,22 +40,31 @@ function markOf (token: string): number {
   return mark
 }
 
+/** As many slots as 16 bits can tell apart: a mark's lower half is its slot, its upper half is what is kept there. */
 const filterSlots = 2 ** 16
+const half = 0xffff
+/** How many tokens that are not remembered may come between two sights of one, in multiples of the memory's size. */
+const patience = 8
 
 /**
  * Remembers verified tokens. Only tokens whose signature was right may be put in, so that nobody can push out valid ones
- * with bad ones. Once it has been full, a token is remembered when it is seen for the second time: tokens that come once
- * neither cost the insertion nor push out those that come often.
+ * with bad ones. Once it has been full, a token is remembered when it is seen for the second time before it would have
+ * been forgotten long since: tokens that come once, or as rarely, neither cost the insertion nor push out those that
+ * come often.
  */
 export class TokenCache<Entry extends { readonly token: string }> {
   readonly #entries: Generations<string, Entry>
   #room: number
-  /** Marks of tokens seen lately, made when it is needed. */
+  /** For each slot half a mark and the period in which it was seen, made when it is needed. */
   #seen: Int32Array | undefined
+  #sights = 0
+  /** How many sights make a period. */
+  readonly #period: number
 
   constructor (size: number) {
     this.#entries = new Generations(size)
     this.#room = size
+    this.#period = size * patience
   }
 
   get (token: string): Entry | undefined {
@@ -69,11 +78,12 @@ export class TokenCache<Entry extends { readonly token: string }> {
   admits (token: string): boolean {
     if (this.#room > 0) return true
     this.#seen ??= new Int32Array(filterSlots)
+    const period = Math.floor(this.#sights++ / this.#period) & half
     const mark = markOf(token)
-    const slot = mark & (filterSlots - 1)
-    const isSeen = this.#seen[slot] === mark
-    this.#seen[slot] = mark
-    return isSeen
+    const before = this.#seen[mark & half]!
+    this.#seen[mark & half] = (mark & ~half) | period
+    // In this period or the last. A mistake, one in thousands, remembers a token at its first sight.
+    return before >>> 16 === mark >>> 16 && ((period - before) & half) <= 1
   }
 
   set (entry: Entry): void {

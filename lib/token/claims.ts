@@ -1,5 +1,6 @@
 /** What goes into a token, and what is asked of a payload after its signature was found right. */
-import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive, type InvalidToken } from '../errors.ts'
+import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { CustomClaim, ExtraVerification, Payload, UserId } from '../../types/handlers.ts'
 
@@ -21,24 +22,31 @@ function isDate (value: unknown): value is number {
   return typeof value === 'number' && value >= -maximumDate && value <= maximumDate
 }
 
-const refuse = (claim: string, reason: string) => new InvalidClaim(undefined, { claim, reason: `the claim "${claim}" ${reason}` })
+const past = '"exp" has passed'
+const expired = new Refusal(() => new TokenExpired(undefined, { reason: past }), past)
+const toCome = '"nbf" is still to come'
+const notActive = new Refusal(() => new TokenNotActive(undefined, { reason: toCome }), toCome)
+
+/** @param claim the name of the claim; null for the whole payload */
+const refuseClaim = (claim: string | null, reason: string) => new Refusal(() => new InvalidClaim(undefined, { claim, reason }), reason)
+const refuse = (claim: string, what: string) => refuseClaim(claim, `the claim "${claim}" ${what}`)
 
 /** Own properties only: nothing that a payload does not carry itself may speak for it. */
 function own (payload: Claims, claim: string): unknown {
   return Object.hasOwn(payload, claim) ? payload[claim] : undefined
 }
 
-function checkTimes (payload: Claims, settings: Settings, now: number, checkExpiry: boolean): InvalidToken | undefined {
+function checkTimes (payload: Claims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
   const exp = own(payload, 'exp')
   if (exp !== undefined || settings.verifyExp) {
     if (!isDate(exp)) return refuse('exp', 'is missing or no date')
     // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
-    if (checkExpiry && settings.verifyExp && !(now < exp + settings.leeway)) return new TokenExpired(undefined, { reason: '"exp" has passed' })
+    if (checkExpiry && settings.verifyExp && !(now < exp + settings.leeway)) return expired
   }
   const nbf = own(payload, 'nbf')
   if (nbf !== undefined || settings.claimNbf) {
     if (!isDate(nbf)) return refuse('nbf', 'is missing or no date')
-    if (!(now >= nbf - settings.leeway)) return new TokenNotActive(undefined, { reason: '"nbf" is still to come' })
+    if (!(now >= nbf - settings.leeway)) return notActive
   }
   const iat = own(payload, 'iat')
   return iat === undefined || isDate(iat) ? undefined : refuse('iat', 'is no date')
@@ -48,16 +56,17 @@ const isText = (value: unknown) => typeof value === 'string'
 
 const listOf = (aud: unknown): unknown[] => Array.isArray(aud) ? aud : [aud]
 
-function checkPartyTypes (payload: Claims): InvalidClaim | undefined {
+/** Which of the claims that name parties has a wrong type. */
+function mistypedParty (payload: Claims): 'iss' | 'aud' | undefined {
   const iss = own(payload, 'iss')
-  if (iss !== undefined && typeof iss !== 'string') return refuse('iss', 'is not a string')
+  if (iss !== undefined && typeof iss !== 'string') return 'iss'
   const aud = own(payload, 'aud')
-  return aud === undefined || listOf(aud).every(isText) ? undefined : refuse('aud', 'is not a string or a list of strings')
+  return aud === undefined || listOf(aud).every(isText) ? undefined : 'aud'
 }
 
-function checkParties (payload: Claims, { claimIss, claimAud }: Settings): InvalidClaim | undefined {
-  const mistyped = checkPartyTypes(payload)
-  if (mistyped !== undefined) return mistyped
+function checkParties (payload: Claims, { claimIss, claimAud }: Settings): Refusal | undefined {
+  const mistyped = mistypedParty(payload)
+  if (mistyped !== undefined) return refuse(mistyped, `is not a string${mistyped === 'aud' ? ' or a list of strings' : ''}`)
   if (claimIss !== null && own(payload, 'iss') !== claimIss) return refuse('iss', 'is missing or of another issuer')
   if (claimAud !== null && !listOf(own(payload, 'aud')).includes(claimAud)) return refuse('aud', 'is missing or of another audience')
   return undefined
@@ -69,7 +78,7 @@ function checkParties (payload: Claims, { claimIss, claimAud }: Settings): Inval
  * @param now seconds since 1970
  * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
  */
-export function checkClaims (payload: Claims, settings: Settings, now: number, checkExpiry = true): InvalidToken | undefined {
+export function checkClaims (payload: Claims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
   return checkTimes(payload, settings, now, checkExpiry) ?? checkParties(payload, settings) ??
     (isUserId(own(payload, settings.userId)) ? undefined : refuse(settings.userId, 'is missing or no user id'))
 }
@@ -88,7 +97,7 @@ function passes (check: () => unknown): boolean {
 /** The host's own checks: every custom claim and every extra verification must say `true`. */
 export function checkCustom (
   payload: Payload, customClaims: readonly CustomClaim[], extraVerifications: readonly ExtraVerification[]
-): InvalidToken | undefined {
+): Refusal | undefined {
   for (const claim of customClaims) {
     if (!Object.hasOwn(payload, claim.key) || !passes(() => claim.verify(payload[claim.key]))) {
       return refuse(claim.key, 'is missing or was not verified')
@@ -96,7 +105,7 @@ export function checkCustom (
   }
   for (const verification of extraVerifications) {
     if (!passes(() => verification(payload))) {
-      return new InvalidClaim(undefined, { claim: null, reason: `the extra verification "${verification.name}" did not pass` })
+      return refuseClaim(null, `the extra verification "${verification.name}" did not pass`)
     }
   }
   return undefined
@@ -160,6 +169,6 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   for (const claim of ['exp', 'nbf', 'iat']) {
     if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
   }
-  const mistyped = checkPartyTypes(payload)
-  if (mistyped !== undefined) fail(String(mistyped.claim), 'has a wrong type of')
+  const mistyped = mistypedParty(payload)
+  if (mistyped !== undefined) fail(mistyped, 'has a wrong type of')
 }

@@ -7,6 +7,7 @@ import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
 import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { TokenCache } from './cache.ts'
@@ -24,12 +25,16 @@ export interface VerifiedToken {
 }
 
 /** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
-export type Verifier = (token: string) => VerifiedToken | InvalidToken
+export type Verifier = (token: string) => VerifiedToken | Refusal
 
 /** Signs a payload, which is copied as JSON; a promise for RS and PS. @throws TypeError where the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
-const badSignature = () => new InvalidToken(undefined, { reason: 'the signature, algorithm or form is wrong' })
+const refuse = (reason: string) => new Refusal(() => new InvalidToken(undefined, { reason }), reason)
+const badForm = refuse('it is not three segments of base64url, or too long')
+const badSignature = refuse('the signature, algorithm or form is wrong')
+const badHeader = refuse('the header is not acceptable')
+const badPayload = refuse('the payload is not UTF-8')
 
 const alphabet = /^[\w-]+$/
 /** RFC 4648 section 3.5: the last character of a segment, by its length modulo 4, when the bits to spare are zero. */
@@ -124,17 +129,17 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
   /** Headers of issuers hardly ever differ: the last one found acceptable is not looked at again. */
   let acceptableHeader = ''
 
-  function decode (token: string, first: number, second: number): VerifiedToken | InvalidToken {
+  function decode (token: string, first: number, second: number): VerifiedToken | Refusal {
     const { header, payload }: { header: Record<string, unknown>, payload: Record<string, unknown> } = verifySignature(token)
     const headerText = token.slice(0, first)
     if (headerText !== acceptableHeader) {
       if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header)) {
-        return new InvalidToken(undefined, { reason: 'the header is not acceptable' })
+        return badHeader
       }
       acceptableHeader = detached(headerText)
     }
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
-      return new InvalidToken(undefined, { reason: 'the payload is not UTF-8' })
+      return badPayload
     }
     return { token, payload, isRemembered: false }
   }
@@ -143,24 +148,24 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     const remembered = cache?.get(token)
     if (remembered !== undefined) return remembered
     const dots = findDots(token)
-    if (dots === undefined) return new InvalidToken(undefined, { reason: 'it is not three segments of base64url, or too long' })
+    if (dots === undefined) return badForm
     if (wary > 0 && isSigned !== undefined) {
       if (!isSigned(token, dots[1])) {
         wary = waryFor
-        return badSignature()
+        return badSignature
       }
       wary--
     }
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
-      if (cache === undefined || outcome instanceof InvalidToken || !cache.admits(token)) return outcome
+      if (cache === undefined || outcome instanceof Refusal || !cache.admits(token)) return outcome
       const entry = { token: detached(token), payload: frozen(outcome.payload), isRemembered: true }
       cache.set(entry)
       return entry
     } catch {
       // By exclusion: whatever fast-jwt throws, this token is not acceptable.
       wary = waryFor
-      return badSignature()
+      return badSignature
     }
   }
 }

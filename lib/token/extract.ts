@@ -1,8 +1,6 @@
 /** Where a request may carry a token, and in which order it is looked for. Says what was found and where. */
-import {
-  InvalidAuthorizationHeader, InvalidToken, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg,
-  type TokenAuthError
-} from '../errors.ts'
+import { InvalidAuthorizationHeader, InvalidToken, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 
 export type TokenSource = 'header' | 'cookie' | 'query'
@@ -19,6 +17,19 @@ export interface TokenCarrier {
   readonly rawHeaders: readonly string[]
 }
 
+const missingHeader = new Refusal(() => new MissingAuthorizationHeader())
+const missingCookie = new Refusal(() => new MissingAuthorizationCookie())
+const missingQueryArg = new Refusal(() => new MissingAuthorizationQueryArg())
+const foreignHeader = new Refusal(() => new InvalidAuthorizationHeader(undefined, { foreign: true }))
+const invalidHeader = new Refusal(() => new InvalidAuthorizationHeader())
+const repeated = 'it was sent more than once'
+const repeatedToken = new Refusal(() => new InvalidToken(undefined, { reason: repeated }), repeated)
+
+const withoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie, missingQueryArg, foreignHeader])
+
+/** Whether a request was refused for carrying no token of ours at all; a bad one is another matter. */
+export const isWithoutToken = (refusal: Refusal): boolean => withoutToken.has(refusal)
+
 /** How often a header was sent. Node.js keeps the first of two Authorization headers and says nothing of the other. */
 function isRepeated (name: string, rawHeaders: readonly string[]): boolean {
   let seen = false
@@ -33,21 +44,21 @@ function isRepeated (name: string, rawHeaders: readonly string[]): boolean {
 
 const space = 32
 
-function readHeader (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError {
+function readHeader (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal {
   const name = settings.authorizationHeader.toLowerCase()
   const value = carrier.headers[name]
-  if (value === undefined || value === '') return new MissingAuthorizationHeader()
-  if (typeof value !== 'string' || isRepeated(name, carrier.rawHeaders)) return new InvalidAuthorizationHeader()
+  if (value === undefined || value === '') return missingHeader
+  if (typeof value !== 'string' || isRepeated(name, carrier.rawHeaders)) return invalidHeader
   const prefix = settings.authorizationHeaderPrefix
   if (prefix === '') return { token: value, source: 'header' }
   const { length } = prefix
   const scheme = value.slice(0, length)
   // RFC 9110 section 11.1: the scheme is compared case-insensitively. Nearly always it is spelled as expected.
   const ours = (scheme === prefix || scheme.toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
-  if (!ours) return new InvalidAuthorizationHeader(undefined, { foreign: true })
+  if (!ours) return foreignHeader
   let start = length
   while (value.charCodeAt(start) === space) start++
-  if (start === value.length) return new InvalidAuthorizationHeader()
+  if (start === value.length) return invalidHeader
   return { token: value.slice(start), source: 'header' }
 }
 
@@ -66,27 +77,27 @@ function cookieValues (header: string, name: string): string[] {
   return values
 }
 
-/** One value of a source: none or an empty one is undefined; several are an error, because it is not ours to choose. */
-function single (values: readonly string[]): string | undefined | InvalidToken {
-  if (values.length > 1) return new InvalidToken(undefined, { reason: 'it was sent more than once' })
+/** One value of a source: none or an empty one is undefined; several are refused, because it is not ours to choose. */
+function single (values: readonly string[]): string | undefined | Refusal {
+  if (values.length > 1) return repeatedToken
   return values[0] === '' ? undefined : values[0]
 }
 
-/** The value of a cookie, undefined where it is missing or empty, an error where it is there twice. */
-function readCookie (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+/** The value of a cookie, undefined where it is missing or empty, a refusal where it is there twice. */
+function readCookie (carrier: TokenCarrier, name: string): string | undefined | Refusal {
   const header = carrier.headers.cookie
   return typeof header === 'string' ? single(cookieValues(header, name)) : undefined
 }
 
-/** The value of a query parameter, undefined where it is missing or empty, an error where it is there twice. */
-function readQuery (carrier: TokenCarrier, name: string): string | undefined | InvalidToken {
+/** The value of a query parameter, undefined where it is missing or empty, a refusal where it is there twice. */
+function readQuery (carrier: TokenCarrier, name: string): string | undefined | Refusal {
   // From the URL itself: a route's schema may strip or rewrite the parsed query before a guard runs.
   const url = carrier.url ?? ''
   const start = url.indexOf('?')
   return start === -1 ? undefined : single(new URLSearchParams(url.slice(start + 1)).getAll(name))
 }
 
-function readTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | InvalidToken {
+function readTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
   const value = readCookie(carrier, settings.cookieAccessTokenName)
   if (!settings.cookieSplit || typeof value !== 'string') return value
   const signature = readCookie(carrier, settings.cookieSplitSignatureName)
@@ -99,19 +110,19 @@ function readTokenCookie (carrier: TokenCarrier, settings: Settings): string | u
  * @returns undefined where the search goes on elsewhere
  */
 function searchCookieAndQuery (
-  settings: Settings, cookie: () => string | undefined | InvalidToken, query: () => string | undefined | InvalidToken
-): FoundToken | TokenAuthError | undefined {
+  settings: Settings, cookie: () => string | undefined | Refusal, query: () => string | undefined | Refusal
+): FoundToken | Refusal | undefined {
   if (settings.cookieSet) {
     const found = cookie()
     if (typeof found === 'string') return { token: found, source: 'cookie' }
     if (found !== undefined) return found
-    if (settings.cookieStrict) return new MissingAuthorizationCookie()
+    if (settings.cookieStrict) return missingCookie
   }
   if (settings.queryStringSet) {
     const found = query()
     if (typeof found === 'string') return { token: found, source: 'query' }
     if (found !== undefined) return found
-    if (settings.queryStringStrict) return new MissingAuthorizationQueryArg()
+    if (settings.queryStringStrict) return missingQueryArg
   }
   return undefined
 }
@@ -127,7 +138,7 @@ export function describeSources (settings: Settings): string {
 }
 
 /** The access token of a request and where it was, or the refusal. */
-export function extractToken (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError {
+export function extractToken (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal {
   if (settings.cookieSet || settings.queryStringSet) {
     const found = searchCookieAndQuery(settings,
       () => readTokenCookie(carrier, settings), () => readQuery(carrier, settings.queryStringAccessTokenName))
@@ -137,13 +148,13 @@ export function extractToken (carrier: TokenCarrier, settings: Settings): FoundT
 }
 
 /** The refresh token of a request outside its body, or the refusal; undefined where the body is to be looked at. */
-export function extractRefreshToken (carrier: TokenCarrier, settings: Settings): FoundToken | TokenAuthError | undefined {
+export function extractRefreshToken (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal | undefined {
   return searchCookieAndQuery(settings,
     () => decoded(readCookie(carrier, settings.cookieRefreshTokenName)), () => readQuery(carrier, settings.queryStringRefreshTokenName))
 }
 
 /** A cookie of ours is percent-encoded when it is set, since a host's generator may make any string. */
-function decoded (value: string | undefined | InvalidToken): string | undefined | InvalidToken {
+function decoded (value: string | undefined | Refusal): string | undefined | Refusal {
   if (typeof value !== 'string' || !value.includes('%')) return value
   try {
     return decodeURIComponent(value)

@@ -1,5 +1,5 @@
 /** Whether a token is valid (specification, States and transitions): signature, then claims, then the host's own checks. */
-import { InvalidToken } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { CustomClaim, ExtraVerification, Payload } from '../../types/handlers.ts'
 import { checkClaims, checkCustom, copyPayload, secondsNow } from './claims.ts'
@@ -22,9 +22,9 @@ export interface ValidToken {
  * Says whether a token is valid now: what it holds, or why it is refused. Only its signature may be remembered.
  * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
  */
-export function verifyToken (token: string, verifier: Verifier, settings: Settings, checks: HostChecks, checkExpiry = true): ValidToken | InvalidToken {
+export function verifyToken (token: string, verifier: Verifier, settings: Settings, checks: HostChecks, checkExpiry = true): ValidToken | Refusal {
   const verified = verifier(token)
-  if (verified instanceof InvalidToken) return verified
+  if (verified instanceof Refusal) return verified
   const refusal = checkClaims(verified.payload, settings, secondsNow(), checkExpiry)
   if (refusal !== undefined) return refusal
   const { customClaims, extraVerifications } = checks

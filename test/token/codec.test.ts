@@ -8,6 +8,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { InvalidToken } from '../../lib/errors.ts'
 import type { Algorithm } from '../../lib/index.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { Generations, TokenCache } from '../../lib/token/cache.ts'
 import { maximumTokenLength, signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
 import { signingKey, verifyingKey } from '../../lib/token/keyring.ts'
@@ -25,12 +26,12 @@ const ownVerifier = (name: string, cacheSize: number) => {
     issue: (payload: unknown) => forge(payload, { key: own })
   }
 }
-const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof InvalidToken)
+const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
 const encode = (content: string | Buffer) => Buffer.from(content).toString('base64url')
 
 function verified (verify: Verifier, token: string): VerifiedToken {
   const outcome = verify(token)
-  if (outcome instanceof InvalidToken) throw outcome
+  if (outcome instanceof Refusal) throw outcome.toError()
   return outcome
 }
 
@@ -207,7 +208,7 @@ t.test('any JSON object comes back from a token as it went in', async () => {
     const content = JSON.parse(JSON.stringify(given))
     const token = await sign(content)
     const outcome = verify(token)
-    return outcome instanceof InvalidToken ? token.length > maximumTokenLength : isDeepStrictEqual(outcome.payload, content)
+    return outcome instanceof Refusal ? token.length > maximumTokenLength : isDeepStrictEqual(outcome.payload, content)
   }))
 })
 
@@ -260,16 +261,17 @@ t.test('a verifier refuses random text, and never throws', async () => {
   const segment = fc.oneof(fc.string(), fc.base64String(), fc.json().map(encode), fc.constantFrom('', encode(header), encode(payload)))
   const anything = fc.oneof(fc.string(), fc.string({ unit: codeUnit }), fc.tuple(segment, segment, segment).map((segments) => segments.join('.')))
   const verifiers = algorithms.map((algorithm) => verifier(algorithm, 10))
-  fc.assert(fc.property(anything, (text) => verifiers.every((verify) => verify(text) instanceof InvalidToken)), { numRuns: 300 })
+  fc.assert(fc.property(anything, (text) => verifiers.every((verify) => verify(text) instanceof Refusal)), { numRuns: 300 })
   // Validly signed, so that header and payload are looked at as well.
   const verify = verifier('HS256', 10)
-  fc.assert(fc.property(fc.string(), fc.string(), (head, body) => verify(signed(head, body)) instanceof InvalidToken), { numRuns: 300 })
+  fc.assert(fc.property(fc.string(), fc.string(), (head, body) => verify(signed(head, body)) instanceof Refusal), { numRuns: 300 })
 })
 
 t.test('a refusal holds nothing of the token and leaves the process as it was', async (t) => {
   const limit = Error.stackTraceLimit
   const bad = `${forge(claims()).slice(0, -4)}AAAA`
-  const refusal = verifier('HS256')(bad)
+  const outcome = verifier('HS256')(bad)
+  const refusal = outcome instanceof Refusal && outcome.toError()
   t.ok(refusal instanceof InvalidToken)
   const text = JSON.stringify(refusal, Object.getOwnPropertyNames(refusal))
   for (const part of bad.split('.')) t.notOk(text.includes(part.slice(0, 10)))
@@ -277,7 +279,7 @@ t.test('a refusal holds nothing of the token and leaves the process as it was', 
 
   t.teardown(() => Object.defineProperty(Error, 'stackTraceLimit', { value: limit, writable: true }))
   Object.defineProperty(Error, 'stackTraceLimit', { value: limit, writable: false, configurable: true })
-  t.ok(verifier('HS256')(bad) instanceof InvalidToken, 'also where the process runs with frozen intrinsics')
+  t.ok(verifier('HS256')(bad) instanceof Refusal, 'also where the process runs with frozen intrinsics')
   t.ok(accepts(verifier('HS256'), forge(claims())))
 })
 
@@ -306,7 +308,7 @@ t.test('the memory of tokens', async (t) => {
       const token = remembering.issue(content)
       return good ? token : `${token.slice(0, -2)}AA`
     })
-    const view = (outcome: ReturnType<Verifier>) => outcome instanceof InvalidToken ? `refused: ${outcome.message}` : outcome.payload
+    const view = (outcome: ReturnType<Verifier>) => outcome instanceof Refusal ? `refused: ${outcome.reason}` : outcome.payload
     fc.assert(fc.property(fc.array(tokens, { maxLength: 40 }), (sequence) => {
       return sequence.every((token) => isDeepStrictEqual(view(remembering.verify(token)), view(forgetful.verify(token))))
     }), { numRuns: 200 })
@@ -351,6 +353,18 @@ t.test('the memory of tokens', async (t) => {
     t.equal(verified(verify, late).isRemembered, false)
     t.equal(verified(verify, late).isRemembered, true, 'a new one is remembered at its second sight')
     t.equal(verified(verify, late), verified(verify, late))
+  })
+
+  await t.test('tokens that come in turns, far more than it holds, are not remembered only to be forgotten', async (t) => {
+    const size = 4
+    const { verify, issue } = ownVerifier('turns', size)
+    const tokens = Array.from({ length: 100 * size }, (_, user) => issue({ user_id: user }))
+    const remembered = () => tokens.filter((token) => verified(verify, token).isRemembered).length
+    t.equal(remembered(), size, 'while there is room')
+    for (let turn = 0; turn < 5; turn++) t.equal(remembered(), size, 'those that found room stay')
+    const other = tokens.at(-1)!
+    t.equal(verified(verify, other).isRemembered, true, 'one that comes again soon is')
+    t.equal(remembered(), size + 1)
   })
 
   await t.test('it keeps tokens and nothing of the headers in which they came', async (t) => {

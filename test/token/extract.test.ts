@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { TokenAuthError } from '../../lib/errors.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/token/extract.ts'
 import { areSameToken, makeRefreshToken } from '../../lib/token/refresh.ts'
@@ -14,7 +14,7 @@ const carrier = (headers: Headers, url = '/'): TokenCarrier => ({ url, headers, 
 
 /** `<source>:<token>`, the name of the refusal, or nothing. */
 function show (found: ReturnType<typeof extractRefreshToken>): string | undefined {
-  return found instanceof TokenAuthError ? found.name : found && `${found.source}:${found.token}`
+  return found instanceof Refusal ? found.toError().name : found && `${found.source}:${found.token}`
 }
 const extract = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractToken(carrier(headers, url), settings(given)))
 const extractRefresh = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractRefreshToken(carrier(headers, url), settings(given)))

@@ -8,8 +8,9 @@ import { inspect } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import { InvalidConfiguration, InvalidToken } from '../../lib/errors.ts'
+import { InvalidConfiguration } from '../../lib/errors.ts'
 import type { Algorithm, Settings } from '../../lib/index.ts'
+import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { signerOf, verifierOf, type Verifier } from '../../lib/token/codec.ts'
 import { withDefaultSecret } from '../../lib/token/default-secret.ts'
@@ -38,7 +39,7 @@ const rsaPrivate = createPrivateKey(rsa.privateKey)
 const ecPublic = createPublicKey(ec.publicKey)
 const ecPrivate = createPrivateKey(ec.privateKey)
 
-const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof InvalidToken)
+const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
 
 /** Every way to hand over the same text; it is written to a file. */
 function forms (path: string, text: string, object: KeyObject): Record<string, unknown> {
