@@ -11,12 +11,11 @@ export class Generations<Key, Value> {
     this.#size = size
   }
 
-  /** @param keyOf gives the key under which a value is kept, where the one at hand holds on to more than itself */
-  get (key: Key, keyOf: (value: Value) => Key = () => key): Value | undefined {
+  get (key: Key): Value | undefined {
     const young = this.#young.get(key)
     if (young !== undefined) return young
     const old = this.#old.get(key)
-    if (old !== undefined) this.set(keyOf(old), old)
+    if (old !== undefined) this.set(key, old)
     return old
   }
 
@@ -29,11 +28,10 @@ export class Generations<Key, Value> {
   }
 }
 
-/** The end of a token is a part of its signature, hence as good as random: a hash of it all would cost ten times more. */
-const keyOf = (token: string) => token.slice(-43)
-const keyOfEntry = ({ token }: { readonly token: string }) => keyOf(token)
-
-/** A number from the last characters of a token, of 32 bits. */
+/**
+ * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random and nobody's
+ * choice. A hash of it all would cost ten times more, and a part of the text as a key would keep all of that.
+ */
 function markOf (token: string): number {
   let mark = 0
   for (let index = token.length - 12; index < token.length; index++) mark = (Math.imul(mark, 67) + token.charCodeAt(index)) | 0
@@ -53,7 +51,7 @@ const patience = 8
  * come often.
  */
 export class TokenCache<Entry extends { readonly token: string }> {
-  readonly #entries: Generations<string, Entry>
+  readonly #entries: Generations<number, Entry>
   #room: number
   /** For each slot half a mark and the period in which it was seen, made when it is needed. */
   #seen: Int32Array | undefined
@@ -68,9 +66,8 @@ export class TokenCache<Entry extends { readonly token: string }> {
   }
 
   get (token: string): Entry | undefined {
-    // The key of a request's token is a part of its header, and would keep all of that.
-    const entry = this.#entries.get(keyOf(token), keyOfEntry)
-    // The whole token is compared: the same signature below another text is another token.
+    const entry = this.#entries.get(markOf(token))
+    // The whole token is compared: many tokens may have one mark.
     return entry !== undefined && entry.token === token ? entry : undefined
   }
 
@@ -88,6 +85,6 @@ export class TokenCache<Entry extends { readonly token: string }> {
 
   set (entry: Entry): void {
     if (this.#room > 0) this.#room--
-    this.#entries.set(keyOfEntry(entry), entry)
+    this.#entries.set(markOf(entry.token), entry)
   }
 }

@@ -36,50 +36,57 @@ function own (payload: Claims, claim: string): unknown {
   return Object.hasOwn(payload, claim) ? payload[claim] : undefined
 }
 
-function checkTimes (payload: Claims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
+const isText = (value: unknown): value is string => typeof value === 'string'
+const areTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
+
+/** The registered claims of a payload that are asked for (RFC 7519 section 4.1); undefined where it does not have one. */
+export interface RegisteredClaims {
+  readonly exp: number | undefined
+  readonly nbf: number | undefined
+  readonly iss: string | undefined
+  readonly aud: readonly string[] | undefined
+}
+
+/** Reads the registered claims of a payload: one of a wrong type is refused, whatever the settings ask. */
+export function readRegistered (payload: Claims): RegisteredClaims | Refusal {
   const exp = own(payload, 'exp')
-  if (exp !== undefined || settings.verifyExp) {
-    if (!isDate(exp)) return refuse('exp', 'is missing or no date')
-    // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
-    if (checkExpiry && settings.verifyExp && !(now < exp + settings.leeway)) return expired
-  }
+  if (exp !== undefined && !isDate(exp)) return refuse('exp', 'is no date')
   const nbf = own(payload, 'nbf')
-  if (nbf !== undefined || settings.claimNbf) {
-    if (!isDate(nbf)) return refuse('nbf', 'is missing or no date')
-    if (!(now >= nbf - settings.leeway)) return notActive
-  }
+  if (nbf !== undefined && !isDate(nbf)) return refuse('nbf', 'is no date')
   const iat = own(payload, 'iat')
-  return iat === undefined || isDate(iat) ? undefined : refuse('iat', 'is no date')
-}
-
-const isText = (value: unknown) => typeof value === 'string'
-
-const listOf = (aud: unknown): unknown[] => Array.isArray(aud) ? aud : [aud]
-
-/** Which of the claims that name parties has a wrong type. */
-function mistypedParty (payload: Claims): 'iss' | 'aud' | undefined {
+  if (iat !== undefined && !isDate(iat)) return refuse('iat', 'is no date')
   const iss = own(payload, 'iss')
-  if (iss !== undefined && typeof iss !== 'string') return 'iss'
+  if (iss !== undefined && !isText(iss)) return refuse('iss', 'is not a string')
   const aud = own(payload, 'aud')
-  return aud === undefined || listOf(aud).every(isText) ? undefined : 'aud'
+  if (aud !== undefined && !isText(aud) && !areTexts(aud)) return refuse('aud', 'is not a string or a list of strings')
+  return { exp, nbf, iss, aud: isText(aud) ? [aud] : aud }
 }
 
-function checkParties (payload: Claims, { claimIss, claimAud }: Settings): Refusal | undefined {
-  const mistyped = mistypedParty(payload)
-  if (mistyped !== undefined) return refuse(mistyped, `is not a string${mistyped === 'aud' ? ' or a list of strings' : ''}`)
-  if (claimIss !== null && own(payload, 'iss') !== claimIss) return refuse('iss', 'is missing or of another issuer')
-  if (claimAud !== null && !listOf(own(payload, 'aud')).includes(claimAud)) return refuse('aud', 'is missing or of another audience')
+function checkTimes ({ exp, nbf }: RegisteredClaims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
+  if (settings.verifyExp) {
+    if (exp === undefined) return refuse('exp', 'is missing')
+    // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
+    if (checkExpiry && !(now < exp + settings.leeway)) return expired
+  }
+  if (nbf === undefined) return settings.claimNbf ? refuse('nbf', 'is missing') : undefined
+  return now >= nbf - settings.leeway ? undefined : notActive
+}
+
+function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: Settings): Refusal | undefined {
+  if (claimIss !== null && iss !== claimIss) return refuse('iss', 'is missing or of another issuer')
+  if (claimAud !== null && aud?.includes(claimAud) !== true) return refuse('aud', 'is missing or of another audience')
   return undefined
 }
 
 /**
  * Asks of a payload what the rules of validity (specification, States and transitions) ask of it, but for the host's
  * own checks. Decided anew on every request: a remembered token expires like any other.
+ * @param registered what {@link readRegistered} read of the payload
  * @param now seconds since 1970
  * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
  */
-export function checkClaims (payload: Claims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
-  return checkTimes(payload, settings, now, checkExpiry) ?? checkParties(payload, settings) ??
+export function checkClaims (payload: Claims, registered: RegisteredClaims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
+  return checkTimes(registered, settings, now, checkExpiry) ?? checkParties(registered, settings) ??
     (isUserId(own(payload, settings.userId)) ? undefined : refuse(settings.userId, 'is missing or no user id'))
 }
 
@@ -159,7 +166,8 @@ const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate
  * @throws {MissingRegisteredClaim}
  */
 export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[]): void {
-  const fail = (claim: string, what: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${what} "${claim}". Check extendPayload and the custom claims.`) }
+  const advice = 'Check extendPayload and the custom claims.'
+  const fail = (claim: string, what: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${what} "${claim}". ${advice}`) }
   if (own(payload, settings.userId) !== userId) fail(settings.userId, 'lost or changed the user id')
   const expected = [
     settings.verifyExp && 'exp', settings.claimNbf && 'nbf', settings.claimIat && 'iat',
@@ -169,6 +177,6 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   for (const claim of ['exp', 'nbf', 'iat']) {
     if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
   }
-  const mistyped = mistypedParty(payload)
-  if (mistyped !== undefined) fail(mistyped, 'has a wrong type of')
+  const registered = readRegistered(payload)
+  if (registered instanceof Refusal) throw new MissingRegisteredClaim(`No verifier would accept the payload of a new access token: ${registered.reason}. ${advice}`)
 }

@@ -11,6 +11,7 @@ import { Refusal } from '../refusal.ts'
 import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { TokenCache } from './cache.ts'
+import type { RegisteredClaims } from './claims.ts'
 import { isHmac, type Key } from './keys.ts'
 
 /** The longest token that is looked at. Longer ones cost time before they can be refused. */
@@ -22,6 +23,8 @@ export interface VerifiedToken {
   readonly payload: Readonly<Record<string, unknown>>
   /** Whether the next request with this token gets this same object. */
   readonly isRemembered: boolean
+  /** The registered claims of the payload, or why they are refused; undefined until somebody read them. */
+  registered: RegisteredClaims | Refusal | undefined
 }
 
 /** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
@@ -141,7 +144,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
       return badPayload
     }
-    return { token, payload, isRemembered: false }
+    return { token, payload, isRemembered: false, registered: undefined }
   }
 
   return function verify (token) {
@@ -159,7 +162,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
       if (cache === undefined || outcome instanceof Refusal || !cache.admits(token)) return outcome
-      const entry = { token: detached(token), payload: frozen(outcome.payload), isRemembered: true }
+      const entry = { token: detached(token), payload: frozen(outcome.payload), isRemembered: true, registered: undefined }
       cache.set(entry)
       return entry
     } catch {

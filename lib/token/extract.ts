@@ -30,14 +30,24 @@ const withoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie
 /** Whether a request was refused for carrying no token of ours at all; a bad one is another matter. */
 export const isWithoutToken = (refusal: Refusal): boolean => withoutToken.has(refusal)
 
-/** How often a header was sent. Node.js keeps the first of two Authorization headers and says nothing of the other. */
+/** Whether the name of a header, as it was sent, is a name in lower case. No new string: this is asked on every request. */
+function isNamed (sent: string, name: string): boolean {
+  if (sent.length !== name.length) return false
+  for (let index = 0; index < name.length; index++) {
+    const code = sent.charCodeAt(index)
+    const isUpper = code >= 65 && code <= 90
+    if ((isUpper ? code + 32 : code) !== name.charCodeAt(index)) return false
+  }
+  return true
+}
+
+/** Whether a header was sent more than once. Node.js keeps the first of two Authorization headers and says nothing of the other. */
 function isRepeated (name: string, rawHeaders: readonly string[]): boolean {
-  let seen = false
+  let isSeen = false
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const candidate = rawHeaders[index]!
-    if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue
-    if (seen) return true
-    seen = true
+    if (!isNamed(rawHeaders[index]!, name)) continue
+    if (isSeen) return true
+    isSeen = true
   }
   return false
 }
@@ -52,9 +62,8 @@ function readHeader (carrier: TokenCarrier, settings: Settings): FoundToken | Re
   const prefix = settings.authorizationHeaderPrefix
   if (prefix === '') return { token: value, source: 'header' }
   const { length } = prefix
-  const scheme = value.slice(0, length)
   // RFC 9110 section 11.1: the scheme is compared case-insensitively. Nearly always it is spelled as expected.
-  const ours = (scheme === prefix || scheme.toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
+  const ours = (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
   if (!ours) return foreignHeader
   let start = length
   while (value.charCodeAt(start) === space) start++

@@ -2,7 +2,7 @@
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { CustomClaim, ExtraVerification, Payload } from '../../types/handlers.ts'
-import { checkClaims, checkCustom, copyPayload, secondsNow } from './claims.ts'
+import { checkClaims, checkCustom, copyPayload, readRegistered, secondsNow } from './claims.ts'
 import type { VerifiedToken, Verifier } from './codec.ts'
 
 /** What the host itself asks of a payload. */
@@ -25,7 +25,10 @@ export interface ValidToken {
 export function verifyToken (token: string, verifier: Verifier, settings: Settings, checks: HostChecks, checkExpiry = true): ValidToken | Refusal {
   const verified = verifier(token)
   if (verified instanceof Refusal) return verified
-  const refusal = checkClaims(verified.payload, settings, secondsNow(), checkExpiry)
+  // What follows from the payload alone is read once for a token that is remembered.
+  verified.registered ??= readRegistered(verified.payload)
+  if (verified.registered instanceof Refusal) return verified.registered
+  const refusal = checkClaims(verified.payload, verified.registered, settings, secondsNow(), checkExpiry)
   if (refusal !== undefined) return refusal
   const { customClaims, extraVerifications } = checks
   if (customClaims.length === 0 && extraVerifications.length === 0) return { verified, payload: undefined }
