@@ -11,7 +11,7 @@ const megabytes = (bytes) => (bytes / 2 ** 20).toFixed(1)
 
 function goalsSection (run) {
   const rows = goals(run).map(({ what, goal, found, unit, best, isMet }) => [what, goal, digits(found) + unit, best === undefined ? '' : digits(best) + unit, isMet ? 'yes' : '**no**'])
-  return section('Goals', 'Relative to the bare route of the same run, unless a unit is given. "At best" is what the same run found without us: how many times the CPU time of a bare route others take, which a guard that costs nothing would reach; the heap of the same routes in a context of their own; 1,000 bare contexts. Most goals were set on a machine where signatures take about twice as long: there others take more of the whole.', table(['What', 'Goal', 'Found', 'At best', 'Met'], rows))
+  return section('Goals', 'Relative to the bare route of the same run, unless the row or a unit says otherwise. "At best" is what the same run found without us: how many times the CPU time of a bare route others take, which a guard that costs nothing would reach (a refusal costs less than the answer of a route); the heap of the routes alone, their schemas shared; as many contexts with a hook.', table(['What', 'Goal', 'Found', 'At best', 'Met'], rows))
 }
 
 function comparison ({ title, rows }) {
@@ -23,7 +23,7 @@ function comparison ({ title, rows }) {
 
 function methodSection ({ settings, areCoresSeparate }) {
   const { replicates, windows, requests, seed } = settings
-  return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections is for information. In user mode: without what the system does for the sockets, about the same for everyone, which on a virtual machine may be half of it all.
+  return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections compares medians of shorter windows: there the system works for many requests at once, and its part is smaller. In user mode: without what the system does for the sockets, about the same for everyone, which on a virtual machine may be half of it all.
 - Every server is a process of its own, fresh for each replicate (${replicates} of them). It gets at least 10,000 requests, and where tokens are remembered each token once, before ${windows} rounds of windows of ${requests.toLocaleString('en')} requests (fewer where they would take longer than 40 ms). The order within a round is shuffled (seed ${seed}).
 - ${areCoresSeparate ? 'The client has one core, the servers have another.' : 'Client and servers shared cores: the system did not let us choose.'}
 - The bare route takes part twice. Where it differs from itself by more than 5 %, a comparison is repeated once, and then the run is void.
@@ -31,7 +31,7 @@ function methodSection ({ settings, areCoresSeparate }) {
 }
 
 const unfairSection = section('What is unfair', `- **Everything**: loopback, a route that does nothing, one request at a time. A route that asks a database hides most differences.
-- **To others**: a hot token and 1,000 tokens are what a memory of 1,000 is made for; with 100,000 tokens in turns it never helps. @fastify/jwt has its memory off by default; the row with its cache has the size that it documents, 1,000.
+- **To others**: a hot token and 1,000 tokens are what a memory of 1,000 is made for; with 100,000 tokens in turns it hardly ever helps. @fastify/jwt has its memory off by default; the row with its cache has the size that it documents, 1,000.
 - **To us**: the minimal hooks check the signature and the expiry and nothing else: no canonical form, no claims, no \`WWW-Authenticate\`, a shorter refusal. They are limits, not alternatives.
 - **@fastify/jwt** is used as its README shows: an async hook, a refusal as an error of Fastify. It looks for tokens in cookies too where it is told to; we look in one place only here.
 - **jsonwebtoken, express-jwt, passport-jwt** are given the secret as text, as their READMEs show, and make a key of it on every request. With a key object they are faster.

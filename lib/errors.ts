@@ -1,7 +1,7 @@
 /**
  * Every error of the plugin: name, status, message and challenge, each written once.
  *
- * An expected refusal (401, 403, 400) is created for every bad request that an attacker cares to send, so it is created
+ * An expected refusal (401, 403, 400) may be created for every bad request that an attacker cares to send, so it is created
  * without a stack trace: capturing one costs many times more than the refusal itself. Mistakes of the host (500, and
  * everything that `register()` throws) keep theirs.
  */
@@ -72,10 +72,12 @@ export class TokenAuthError extends Error {
   detail?: string
 
   constructor ({ name, statusCode, message, challenge, section, cause }: Definition) {
+    // Made before the limit is changed: a message that is no string may throw.
+    const text = section === undefined ? `${message}` : `${message} See ${readme}#${section}`
     const limit = Error.stackTraceLimit
     // Not assigned: where the process runs with frozen intrinsics that would throw. Then traces are captured, no more.
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', 0)
-    super(section === undefined ? message : `${message} See ${readme}#${section}`, cause === undefined ? undefined : { cause })
+    super(text, cause === undefined ? undefined : { cause })
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', limit)
     this.name = name
     this.statusCode = statusCode

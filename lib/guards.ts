@@ -35,7 +35,7 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     let error: unknown
     try {
       const refusal = await decide(auth, request, check)
-      error = refusal === null ? null : auth.errorOf(refusal)
+      error = refusal === null ? null : auth.errorForHost(refusal)
     } catch (thrown) {
       error = thrown
     }
@@ -47,9 +47,9 @@ function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: re
     throw error
   }
 
-  function refuse (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply, refusal: unknown, done: HookHandlerDoneFunction): void {
+  function refuse (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply, given: unknown, done: HookHandlerDoneFunction): void {
     try {
-      const answer = instance.refuse(request, reply, refusal, auth)
+      const answer = instance.refuse(request, reply, given, auth)
       if (answer instanceof Promise) answer.catch(done)
     } catch (error) {
       done(error as Error)
@@ -188,6 +188,8 @@ export function makeInjection<Route extends object> (
   const injected: InjectedRouteHandler = async function (request, reply) {
     // Without overrides of its own it goes by what a guard of the route found out.
     const auth = policy === undefined ? instance.of(request) : instance.enter(request, policy)
+    // What the host answered meanwhile stays its answer.
+    const refuse = (given: unknown) => isAnswered(request, reply) ? reply : instance.refuse(request, reply, given, auth)
     let user: object | null = null
     let refusal: Outcome
     try {
@@ -199,9 +201,9 @@ export function makeInjection<Route extends object> (
         refusal = null
       }
     } catch (error) {
-      return await instance.refuse(request, reply, error, auth)
+      return await refuse(error)
     }
-    if (refusal !== null) return await instance.refuse(request, reply, refusal, auth)
+    if (refusal !== null) return await refuse(refusal)
     if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }

@@ -13,7 +13,7 @@ import { readScopes } from './token/scopes.ts'
 import { ownPayload, verifyToken, type ValidToken } from './token/verify.ts'
 import type { TokenAuth } from './token-auth.ts'
 
-/** Null: the token is valid. */
+/** Null: nothing refuses the request. */
 export type Outcome = Refusal | null
 
 export class RequestAuth implements RequestTokenAuth<object, Record<string, unknown>> {
@@ -86,11 +86,11 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
    */
   async verifyForRefresh (): Promise<{ payload: Payload, userId: UserId }> {
     const found = extractToken(this.#request.raw, this.#settings)
-    if (found instanceof Refusal) throw this.errorOf(found)
+    if (found instanceof Refusal) throw this.errorForHost(found)
     this.#found = found
     const verifier = await this.policy.verifier(this.#settings, this.results)
     const valid = verifyToken(found.token, verifier, this.#settings, this.tokenAuth, false)
-    if (valid instanceof Refusal) throw this.errorOf(valid)
+    if (valid instanceof Refusal) throw this.errorForHost(valid)
     return { payload: ownPayload(valid), userId: valid.verified.payload[this.#settings.userId] as UserId }
   }
 
@@ -102,7 +102,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
   }
 
   /** The error of a refusal, for a host. With the setting `debug` it says what was wrong, and where the token was. */
-  errorOf (refusal: Refusal): TokenAuthError {
+  errorForHost (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
     if (this.#settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.#settings)}` : `token found in the ${this.#found.source}`
@@ -111,9 +111,9 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     return error
   }
 
-  /** As {@link errorOf}, to be rendered by this library and seen by nobody else. */
-  shownOf (refusal: Refusal): Readonly<TokenAuthError> {
-    return this.#settings.debug ? this.errorOf(refusal) : refusal.shared
+  /** As {@link errorForHost}, to be rendered by this library and seen by nobody else. */
+  errorToRender (refusal: Refusal): Readonly<TokenAuthError> {
+    return this.#settings.debug ? this.errorForHost(refusal) : refusal.shared
   }
 
   /** The verified payload as the signature covers it; for this library only, which never changes it. */

@@ -36,9 +36,13 @@ export class Responses<User extends object = object, Claims extends object = Rec
 
 type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
+/** As they were written here: a host may replace methods of the class itself. */
+const { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse } = Responses.prototype
+const ours = { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse }
+
 /** Whether a host replaced a method of the responses class. */
 export function isReplaced (responses: Responses, name: keyof Responses): boolean {
-  return responses[name] !== Responses.prototype[name]
+  return responses[name] !== ours[name]
 }
 
 /** Adds to a body what a hook returns, where the host has one. @throws {HandlerFailed} where the hook throws or returns something else than fields */
@@ -59,7 +63,7 @@ export async function extendBody (responses: Responses, body: Record<string, unk
 export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError): MaybePromise<unknown> {
   // Our own faults leave a trace; refusals are an everyday matter.
   if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
-  reply.code(error.statusCode).headers(error.headers)
+  reply.code(error.statusCode).headers({ ...error.headers })
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
   // To Fastify, what is falsy is no error: a guard that passed it on would open its route.
   const fail = (thrown: unknown) => {

@@ -56,8 +56,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return this.#made
   }
 
-  /** Whether the host renders errors itself. */
-  readonly #rendersErrors: boolean
   readonly #generateRefreshToken: GenerateRefreshToken
   /** The name of a getter that must see a request before a token is made, and before one is verified; undefined for none. */
   readonly #issuingGetter: string | undefined
@@ -67,7 +65,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const { resolved } = parts
     this.settings = resolved.settings
     this.responses = parts.responses
-    this.#rendersErrors = isReplaced(parts.responses, 'exceptionResponse')
     this.handlers = parts.handlers
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
@@ -130,8 +127,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   #errorOf (refusal: Refusal, auth: RequestAuth): Readonly<TokenAuthError> {
-    const isSeenByHost = this.#rendersErrors || auth.settings.onRefusal === 'throw'
-    return isSeenByHost ? auth.errorOf(refusal) : auth.shownOf(refusal)
+    const isSeenByHost = isReplaced(this.responses, 'exceptionResponse') || auth.settings.onRefusal === 'throw'
+    return isSeenByHost ? auth.errorForHost(refusal) : auth.errorToRender(refusal)
   }
 
   protect (overrides: GuardOptions = {}): Guard {

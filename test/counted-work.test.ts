@@ -166,9 +166,24 @@ t.test('a host that sees the error of a refusal has it for itself', async (t) =>
       return { exception: name, default: super.exceptionResponse(request, error, reply) }
     }
   }
-  const ways: Record<string, TokenAuthOptions> = { rendered: { responsesClass: Own }, thrown: { onRefusal: 'throw' }, 'awaited in a handler': {} }
+  class Later extends Responses {}
+  const { exceptionResponse } = Responses.prototype
+  t.teardown(() => { Responses.prototype.exceptionResponse = exceptionResponse })
+  const render = function (this: InstanceType<typeof Responses>, ...given: Parameters<typeof exceptionResponse>) {
+    see(given[1])
+    return { exception: given[1].name }
+  }
+  const ways: Record<string, TokenAuthOptions> = {
+    rendered: { responsesClass: Own },
+    thrown: { onRefusal: 'throw' },
+    'awaited in a handler': {},
+    'rendered by what is set later': { responsesClass: Later },
+    'rendered by what replaces our own': {}
+  }
   for (const [way, options] of Object.entries(ways)) {
     const { app, secret } = await counting(t, options)
+    if (way.endsWith('later')) Later.prototype.exceptionResponse = render
+    if (way.endsWith('our own')) Responses.prototype.exceptionResponse = render
     app.setErrorHandler(async (error: TokenAuthError, _request: FastifyRequest, reply: FastifyReply) => {
       t.not(error.message, 'changed')
       see(error)
@@ -189,8 +204,23 @@ t.test('a host that sees the error of a refusal has it for itself', async (t) =>
       }
     }
   }
-  t.ok(seen.length > 40)
+  t.ok(seen.length > 70)
   t.equal(new Set(seen).size, seen.length, 'each its own')
+})
+
+t.test('what a hook of the host does to the headers of one refusal no other has', async (t) => {
+  const { app } = await counting(t, {})
+  app.addHook('onRequest', async (_request, reply) => {
+    const headers = reply.headers.bind(reply)
+    reply.headers = (given) => headers(Object.assign(given, { [`x-${reply.request.id}`]: 'added' }))
+  })
+  app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+  for (let time = 0; time < 3; time++) {
+    const { statusCode, headers } = await app.inject('/')
+    t.equal(statusCode, 401)
+    t.match(headers['www-authenticate'], /^Bearer /)
+    t.equal(Object.keys(headers).filter((name) => name.startsWith('x-')).length, 1)
+  }
 })
 
 /** How many promises are made while something runs. */

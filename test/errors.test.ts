@@ -1,7 +1,7 @@
 import t from 'tap'
 import * as library from '../lib/index.ts'
 import tokenAuth, { TokenAuthError } from '../lib/index.ts'
-import { bearer, build } from './helper.ts'
+import { bearer, build, mistyped } from './helper.ts'
 
 const realm = 'Bearer realm="token-auth"'
 const invalid = (message: string) => `${realm}, error="invalid_token", error_description="${message}"`
@@ -67,6 +67,10 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
     // A stack costs more than the refusal; a mistake of the host keeps its own.
     t.equal(error.stack?.includes('\n    at '), statusCode >= 500)
     t.ok(new Error('another').stack?.includes('\n    at '), 'later errors have their stack')
+
+    // As where a host passes on what a client sent.
+    t.throws(() => new ErrorClass(mistyped({ toString: 1, valueOf: 1 })), TypeError)
+    t.ok(new Error('another').stack?.includes('\n    at '), 'also where there is no error in the end')
 
     const cause = new Error('original')
     const another = new ErrorClass('another message', { cause })

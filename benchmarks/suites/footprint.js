@@ -45,7 +45,7 @@ const contexts = {
   'verify only': register(() => ({ secret, authMode: false })),
   'verify only, a key for each': register((index) => ({ secret: `${secret} ${index}`, authMode: false })),
   'four endpoints with their schemas': register(() => ({ secret, ...endpoints })),
-  'their routes and schemas alone': addBareRoutes
+  'the routes of four endpoints alone': addBareRoutes
 }
 
 /** What is left when pending jobs are done and nothing waits to be finalized. */

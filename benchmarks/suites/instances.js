@@ -1,4 +1,4 @@
-/** Many instances in one application: does a request cost more? Each request goes to the next instance's route. */
+/** Many instances in one application, all with one secret: does a request cost more? Requests go to their routes in turns, or all to one. */
 import { getRequest } from '../helper/client.js'
 import { compare } from '../helper/measure.js'
 import { keysOf, manyTokens } from '../tokens.js'
@@ -16,7 +16,8 @@ export async function instances (settings, isWanted = () => !settings.isQuick) {
   return [await compare(title, [
     subject('bare', 'bare with routes', 1),
     subject('bare again', 'bare with routes', 1),
-    subject('bare, 1,000 contexts', 'bare with contexts', 1000),
+    subject('1 context with a hook', 'bare with contexts', 1),
+    subject('1,000 contexts with a hook', 'bare with contexts', 1000),
     { ...subject('1,000 instances, one asked', 'instances', 1000), requests: [getRequest(token, '/500')] },
     ...[1, 10, 100, 1000].map((count) => subject(`${count.toLocaleString('en')} instance${count > 1 ? 's' : ''}`, 'instances', count))
   ], settings)]

@@ -24,7 +24,7 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
       const auth = instance.enter(request, instance.policy)
       const refusal = await auth.verify()
       if (isAnswered(request, reply)) return reply
-      const error = refusal === null ? null : auth.shownOf(refusal)
+      const error = refusal === null ? null : auth.errorToRender(refusal)
       const body = error === null ? { valid: true } : { valid: false, reason: error.message, ...(error.detail !== undefined && { detail: error.detail }) }
       if (refusal !== null) reply.code(400)
       if (!isExtended) return body

@@ -29,8 +29,8 @@ export class Generations<Key, Value> {
 }
 
 /**
- * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random and nobody's
- * choice. A hash of it all would cost ten times more, and a part of the text as a key would keep all of that.
+ * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random where that is
+ * right. A hash of it all would cost more, and a slice as a key would keep the whole header in memory.
  */
 function markOf (token: string): number {
   let mark = 0
@@ -38,31 +38,31 @@ function markOf (token: string): number {
   return mark
 }
 
-/** As many slots as 16 bits can tell apart: a mark's lower half is its slot, its upper half is what is kept there. */
-const filterSlots = 2 ** 16
-const half = 0xffff
-/** How many tokens that are not remembered may come between two sights of one, in multiples of the memory's size. */
+/** A period of the filter, in multiples of the memory's size. */
 const patience = 8
+/** Slots of the filter, in multiples of the memory's size, so that few marks of a period fall on one; 16 MB at most. */
+const slotsPerEntry = 64
+const maximumSlots = 2 ** 22
+const half = 0xffff
 
 /**
  * Remembers verified tokens. Only tokens whose signature was right may be put in, so that nobody can push out valid ones
- * with bad ones. Once it has been full, a token is remembered when it is seen for the second time before it would have
- * been forgotten long since: tokens that come once, or as rarely, neither cost the insertion nor push out those that
- * come often.
+ * with bad ones. Once it has been full, a token is remembered only when it comes twice within 8 to 16 times `size` other
+ * tokens: what comes more rarely would be forgotten before it comes again, and neither costs the insertion nor pushes out
+ * what comes often.
  */
 export class TokenCache<Entry extends { readonly token: string }> {
   readonly #entries: Generations<number, Entry>
   #room: number
-  /** For each slot half a mark and the period in which it was seen, made when it is needed. */
+  readonly #size: number
+  /** The filter, made when it is needed: in each slot the upper half of a mark, and the period in which it was seen. */
   #seen: Int32Array | undefined
   #sights = 0
-  /** How many sights make a period. */
-  readonly #period: number
 
   constructor (size: number) {
     this.#entries = new Generations(size)
     this.#room = size
-    this.#period = size * patience
+    this.#size = size
   }
 
   get (token: string): Entry | undefined {
@@ -74,12 +74,13 @@ export class TokenCache<Entry extends { readonly token: string }> {
   /** Whether a token that was just verified is worth remembering. */
   admits (token: string): boolean {
     if (this.#room > 0) return true
-    this.#seen ??= new Int32Array(filterSlots)
-    const period = Math.floor(this.#sights++ / this.#period) & half
+    this.#seen ??= new Int32Array(Math.min(maximumSlots, 2 ** Math.ceil(Math.log2(this.#size * slotsPerEntry))))
+    const period = Math.floor(this.#sights++ / (this.#size * patience)) & half
     const mark = markOf(token)
-    const before = this.#seen[mark & half]!
-    this.#seen[mark & half] = (mark & ~half) | period
-    // In this period or the last. A mistake, one in thousands, remembers a token at its first sight.
+    const slot = mark & (this.#seen.length - 1)
+    const before = this.#seen[slot]!
+    this.#seen[slot] = (mark & ~half) | period
+    // In this period or the last. A mistake only remembers a token at its first sight.
     return before >>> 16 === mark >>> 16 && ((period - before) & half) <= 1
   }
 

@@ -22,14 +22,16 @@ function isDate (value: unknown): value is number {
   return typeof value === 'number' && value >= -maximumDate && value <= maximumDate
 }
 
-const past = '"exp" has passed'
-const expired = new Refusal(() => new TokenExpired(undefined, { reason: past }), past)
-const toCome = '"nbf" is still to come'
-const notActive = new Refusal(() => new TokenNotActive(undefined, { reason: toCome }), toCome)
-
 /** @param claim the name of the claim; null for the whole payload */
-const refuseClaim = (claim: string | null, reason: string) => new Refusal(() => new InvalidClaim(undefined, { claim, reason }), reason)
+const refuseClaim = (claim: string | null, why: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), why)
 const refuse = (claim: string, what: string) => refuseClaim(claim, `the claim "${claim}" ${what}`)
+
+const expired = new Refusal((reason) => new TokenExpired(undefined, { reason }), '"exp" has passed')
+const notActive = new Refusal((reason) => new TokenNotActive(undefined, { reason }), '"nbf" is still to come')
+const withoutExp = refuse('exp', 'is missing')
+const withoutNbf = refuse('nbf', 'is missing')
+const wrongIssuer = refuse('iss', 'is missing or of another issuer')
+const wrongAudience = refuse('aud', 'is missing or of another audience')
 
 /** Own properties only: nothing that a payload does not carry itself may speak for it. */
 function own (payload: Claims, claim: string): unknown {
@@ -37,44 +39,48 @@ function own (payload: Claims, claim: string): unknown {
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string'
-const areTexts = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText)
+const isTextOrTexts = (value: unknown): value is string | string[] => isText(value) || (Array.isArray(value) && value.every(isText))
 
-/** The registered claims of a payload that are asked for (RFC 7519 section 4.1); undefined where it does not have one. */
+/** The registered claims of a payload (RFC 7519 section 4.1); undefined where it does not have one of its type. */
 export interface RegisteredClaims {
   readonly exp: number | undefined
   readonly nbf: number | undefined
   readonly iss: string | undefined
   readonly aud: readonly string[] | undefined
+  /** Refuses the first claim of a wrong type: that is wrong whatever the settings ask. */
+  readonly fault: Refusal | undefined
 }
 
-/** Reads the registered claims of a payload: one of a wrong type is refused, whatever the settings ask. */
-export function readRegistered (payload: Claims): RegisteredClaims | Refusal {
-  const exp = own(payload, 'exp')
-  if (exp !== undefined && !isDate(exp)) return refuse('exp', 'is no date')
-  const nbf = own(payload, 'nbf')
-  if (nbf !== undefined && !isDate(nbf)) return refuse('nbf', 'is no date')
-  const iat = own(payload, 'iat')
-  if (iat !== undefined && !isDate(iat)) return refuse('iat', 'is no date')
-  const iss = own(payload, 'iss')
-  if (iss !== undefined && !isText(iss)) return refuse('iss', 'is not a string')
-  const aud = own(payload, 'aud')
-  if (aud !== undefined && !isText(aud) && !areTexts(aud)) return refuse('aud', 'is not a string or a list of strings')
-  return { exp, nbf, iss, aud: isText(aud) ? [aud] : aud }
+/** Reads the registered claims of a payload. */
+export function readRegistered (payload: Claims): RegisteredClaims {
+  let fault: Refusal | undefined
+  const read = <Type>(claim: string, isOfType: (value: unknown) => value is Type, what: string): Type | undefined => {
+    const value = own(payload, claim)
+    if (value === undefined || isOfType(value)) return value
+    fault ??= refuse(claim, what)
+    return undefined
+  }
+  const exp = read('exp', isDate, 'is no date')
+  const nbf = read('nbf', isDate, 'is no date')
+  read('iat', isDate, 'is no date')
+  const iss = read('iss', isText, 'is not a string')
+  const aud = read('aud', isTextOrTexts, 'is not a string or a list of strings')
+  return { exp, nbf, iss, aud: isText(aud) ? [aud] : aud, fault }
 }
 
-function checkTimes ({ exp, nbf }: RegisteredClaims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
+function checkTimes ({ exp, nbf, fault }: RegisteredClaims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
   if (settings.verifyExp) {
-    if (exp === undefined) return refuse('exp', 'is missing')
+    if (exp === undefined) return fault ?? withoutExp
     // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
     if (checkExpiry && !(now < exp + settings.leeway)) return expired
   }
-  if (nbf === undefined) return settings.claimNbf ? refuse('nbf', 'is missing') : undefined
+  if (nbf === undefined) return settings.claimNbf ? fault ?? withoutNbf : undefined
   return now >= nbf - settings.leeway ? undefined : notActive
 }
 
 function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: Settings): Refusal | undefined {
-  if (claimIss !== null && iss !== claimIss) return refuse('iss', 'is missing or of another issuer')
-  if (claimAud !== null && aud?.includes(claimAud) !== true) return refuse('aud', 'is missing or of another audience')
+  if (claimIss !== null && iss !== claimIss) return wrongIssuer
+  if (claimAud !== null && aud?.includes(claimAud) !== true) return wrongAudience
   return undefined
 }
 
@@ -86,7 +92,7 @@ function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: S
  * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
  */
 export function checkClaims (payload: Claims, registered: RegisteredClaims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
-  return checkTimes(registered, settings, now, checkExpiry) ?? checkParties(registered, settings) ??
+  return checkTimes(registered, settings, now, checkExpiry) ?? registered.fault ?? checkParties(registered, settings) ??
     (isUserId(own(payload, settings.userId)) ? undefined : refuse(settings.userId, 'is missing or no user id'))
 }
 
@@ -177,6 +183,6 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   for (const claim of ['exp', 'nbf', 'iat']) {
     if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
   }
-  const registered = readRegistered(payload)
-  if (registered instanceof Refusal) throw new MissingRegisteredClaim(`No verifier would accept the payload of a new access token: ${registered.reason}. ${advice}`)
+  const { fault } = readRegistered(payload)
+  if (fault !== undefined) throw new MissingRegisteredClaim(`No verifier would accept the payload of a new access token: ${fault.reason}. ${advice}`)
 }

@@ -1,6 +1,6 @@
 /**
  * The fast-jwt signer and verifier of one key. fast-jwt decides whether a signature is right; everything that it lets
- * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is not looked at: see claims.ts.
+ * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is judged elsewhere: see claims.ts.
  */
 import { isUtf8 } from 'node:buffer'
 import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
@@ -11,7 +11,7 @@ import { Refusal } from '../refusal.ts'
 import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { TokenCache } from './cache.ts'
-import type { RegisteredClaims } from './claims.ts'
+import { readRegistered, type RegisteredClaims } from './claims.ts'
 import { isHmac, type Key } from './keys.ts'
 
 /** The longest token that is looked at. Longer ones cost time before they can be refused. */
@@ -23,8 +23,7 @@ export interface VerifiedToken {
   readonly payload: Readonly<Record<string, unknown>>
   /** Whether the next request with this token gets this same object. */
   readonly isRemembered: boolean
-  /** The registered claims of the payload, or why they are refused; undefined until somebody read them. */
-  registered: RegisteredClaims | Refusal | undefined
+  readonly registered: RegisteredClaims
 }
 
 /** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
@@ -33,7 +32,7 @@ export type Verifier = (token: string) => VerifiedToken | Refusal
 /** Signs a payload, which is copied as JSON; a promise for RS and PS. @throws TypeError where the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
-const refuse = (reason: string) => new Refusal(() => new InvalidToken(undefined, { reason }), reason)
+const refuse = (why: string) => new Refusal((reason) => new InvalidToken(undefined, { reason }), why)
 const badForm = refuse('it is not three segments of base64url, or too long')
 const badSignature = refuse('the signature, algorithm or form is wrong')
 const badHeader = refuse('the header is not acceptable')
@@ -144,7 +143,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
       return badPayload
     }
-    return { token, payload, isRemembered: false, registered: undefined }
+    return { token, payload, isRemembered: false, registered: readRegistered(payload) }
   }
 
   return function verify (token) {
@@ -162,7 +161,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
       if (cache === undefined || outcome instanceof Refusal || !cache.admits(token)) return outcome
-      const entry = { token: detached(token), payload: frozen(outcome.payload), isRemembered: true, registered: undefined }
+      const entry = { ...outcome, token: detached(token), payload: frozen(outcome.payload), isRemembered: true }
       cache.set(entry)
       return entry
     } catch {

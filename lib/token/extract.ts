@@ -22,30 +22,19 @@ const missingCookie = new Refusal(() => new MissingAuthorizationCookie())
 const missingQueryArg = new Refusal(() => new MissingAuthorizationQueryArg())
 const foreignHeader = new Refusal(() => new InvalidAuthorizationHeader(undefined, { foreign: true }))
 const invalidHeader = new Refusal(() => new InvalidAuthorizationHeader())
-const repeated = 'it was sent more than once'
-const repeatedToken = new Refusal(() => new InvalidToken(undefined, { reason: repeated }), repeated)
+const repeatedToken = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'it was sent more than once')
 
 const withoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie, missingQueryArg, foreignHeader])
 
 /** Whether a request was refused for carrying no token of ours at all; a bad one is another matter. */
 export const isWithoutToken = (refusal: Refusal): boolean => withoutToken.has(refusal)
 
-/** Whether the name of a header, as it was sent, is a name in lower case. No new string: this is asked on every request. */
-function isNamed (sent: string, name: string): boolean {
-  if (sent.length !== name.length) return false
-  for (let index = 0; index < name.length; index++) {
-    const code = sent.charCodeAt(index)
-    const isUpper = code >= 65 && code <= 90
-    if ((isUpper ? code + 32 : code) !== name.charCodeAt(index)) return false
-  }
-  return true
-}
-
 /** Whether a header was sent more than once. Node.js keeps the first of two Authorization headers and says nothing of the other. */
 function isRepeated (name: string, rawHeaders: readonly string[]): boolean {
   let isSeen = false
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (!isNamed(rawHeaders[index]!, name)) continue
+    const candidate = rawHeaders[index]!
+    if (candidate.length !== name.length || candidate.toLowerCase() !== name) continue
     if (isSeen) return true
     isSeen = true
   }
@@ -57,14 +46,15 @@ const space = 32
 function readHeader (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal {
   const name = settings.authorizationHeader.toLowerCase()
   const value = carrier.headers[name]
-  if (value === undefined || value === '') return missingHeader
+  if (value === undefined) return missingHeader
   if (typeof value !== 'string' || isRepeated(name, carrier.rawHeaders)) return invalidHeader
+  if (value === '') return missingHeader
   const prefix = settings.authorizationHeaderPrefix
   if (prefix === '') return { token: value, source: 'header' }
   const { length } = prefix
   // RFC 9110 section 11.1: the scheme is compared case-insensitively. Nearly always it is spelled as expected.
-  const ours = (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
-  if (!ours) return foreignHeader
+  const isOurScheme = (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
+  if (!isOurScheme) return foreignHeader
   let start = length
   while (value.charCodeAt(start) === space) start++
   if (start === value.length) return invalidHeader

@@ -2,7 +2,7 @@
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { CustomClaim, ExtraVerification, Payload } from '../../types/handlers.ts'
-import { checkClaims, checkCustom, copyPayload, readRegistered, secondsNow } from './claims.ts'
+import { checkClaims, checkCustom, copyPayload, secondsNow } from './claims.ts'
 import type { VerifiedToken, Verifier } from './codec.ts'
 
 /** What the host itself asks of a payload. */
@@ -19,15 +19,12 @@ export interface ValidToken {
 }
 
 /**
- * Says whether a token is valid now: what it holds, or why it is refused. Only its signature may be remembered.
+ * Says whether a token is valid now: what it holds, or why it is refused. What may be remembered is its signature and what it holds, never a decision.
  * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
  */
 export function verifyToken (token: string, verifier: Verifier, settings: Settings, checks: HostChecks, checkExpiry = true): ValidToken | Refusal {
   const verified = verifier(token)
   if (verified instanceof Refusal) return verified
-  // What follows from the payload alone is read once for a token that is remembered.
-  verified.registered ??= readRegistered(verified.payload)
-  if (verified.registered instanceof Refusal) return verified.registered
   const refusal = checkClaims(verified.payload, verified.registered, settings, secondsNow(), checkExpiry)
   if (refusal !== undefined) return refusal
   const { customClaims, extraVerifications } = checks

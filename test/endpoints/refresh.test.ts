@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
+import { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { bearer, build, claims, forge, login, mistyped, now, otherSecret, payloadOf, refreshStore, setClock } from '../helper.ts'
 
 const start = 1_700_000_000
@@ -77,6 +77,20 @@ t.test('debug says of a refused access token which check failed, of a refused re
   const app = await build(t, { ...refreshing, debug: true })
   t.equal((await refresh(app, { token: forge(claims({ exp: '1' })) })).json().detail, 'the claim "exp" is no date (token found in the header)')
   t.same((await refresh(app, { body: { refresh_token: 'wrong' } })).json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+})
+
+t.test('a host that refusals of the refresh endpoint are thrown to has each for itself', async (t) => {
+  const app = await build(t, { ...refreshing, cookieSet: true, cookieStrict: false, onRefusal: 'throw' })
+  const seen: TokenAuthError[] = []
+  app.setErrorHandler(async (error: TokenAuthError, _request, reply) => {
+    seen.push(error)
+    error.detail = 'by the host'
+    return reply.code(error.statusCode).send({ exception: error.name })
+  })
+  for (const cookie of ['', 'access_token=x', `access_token=${forge(claims())}; refresh_token=a; refresh_token=b`]) {
+    for (let time = 0; time < 2; time++) t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: { cookie }, payload: {} })).statusCode, 401)
+  }
+  t.equal(new Set(seen).size, 6)
 })
 
 t.test('a refresh token that is missing or no string is 400 MissingRefreshToken', async (t) => {

@@ -252,7 +252,7 @@ t.test('what ends after the timeout of the host changes nothing of an answer tha
   const reasons = unhandled(t)
   const guard = (app: FastifyInstance) => app.tokenAuth.protect()
   for (const isFailing of [false, true]) {
-    for (const path of ['/awaited', '/hook', '/auth/verify', '/auth']) {
+    for (const path of ['/awaited', '/hook', '/injected', '/auth/verify', '/auth']) {
       const finishing: Array<() => void> = []
       const hang = async () => await new Promise<string>((resolve, reject) => {
         finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(secret))
@@ -270,6 +270,7 @@ t.test('what ends after the timeout of the host changes nothing of an answer tha
       await app.register(tokenAuth, path === '/auth' ? { secret, authenticate: refuse } : { getSecret: hang, authenticate })
       app.get('/awaited', { preHandler: async (request, reply) => await guard(app)(request, reply) }, async () => { reached.push('awaited') })
       app.get('/hook', { preHandler: guard(app) }, async () => { reached.push('hook') })
+      app.get('/injected', app.tokenAuth.injectUser(async () => { reached.push('injected') }))
       const late = await app.inject({ method: path === '/auth' ? 'POST' : 'GET', url: path, headers: bearer(isFailing ? token : `${token}x`), ...(path === '/auth' && { payload: credentials }) })
       t.equal(late.statusCode, 503, `${path} ${isFailing ? 'fails' : 'answers'} late`)
       t.match(late.headers['content-type'], 'application/json')

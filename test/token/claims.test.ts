@@ -5,7 +5,6 @@ import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
 import { InvalidClaim, TokenExpired, TokenNotActive, type TokenAuthError } from '../../lib/errors.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
-import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { checkClaims, checkCustom, copyPayload, isUserId, readRegistered } from '../../lib/token/claims.ts'
 import { bearer, build, forge, login, payloadOf, setClock } from '../helper.ts'
@@ -16,8 +15,7 @@ const valid = (extra: Record<string, unknown> = {}) => ({ user_id: 1, exp: now +
 
 /** The error that refuses a payload, or undefined for a valid one. */
 function check (payload: Record<string, unknown>, given: TokenAuthOptions = {}, at = now, checkExpiry = true): TokenAuthError | undefined {
-  const registered = readRegistered(payload)
-  return (registered instanceof Refusal ? registered : checkClaims(payload, registered, settings(given), at, checkExpiry))?.toError()
+  return checkClaims(payload, readRegistered(payload), settings(given), at, checkExpiry)?.toError()
 }
 
 /** Its name. */
@@ -61,6 +59,19 @@ t.test('a date that is none is refused, whatever the settings ask', async (t) =>
   }
   t.equal(refusal(valid({ exp: greatest, iat: greatest })), undefined, 'the greatest date is one')
   t.equal(refusal(valid({ nbf: -greatest, iat: -greatest })), undefined, 'the least date is one')
+})
+
+t.test('a clock that gives no number finds every token expired, and none active', async (t) => {
+  t.equal(refusal(valid(), {}, NaN), 'TokenExpired')
+  t.equal(refusal({ user_id: 1, nbf: now }, { verifyExp: false }, NaN), 'TokenNotActive')
+})
+
+t.test('a token that has expired, or is not active, is that first, and of a wrong type after', async (t) => {
+  for (const wrong of [{ nbf: 'x' }, { iat: 'x' }, { iss: 1 }, { aud: 1 }]) {
+    t.equal(refusal({ ...valid(wrong), exp: 1 }), 'TokenExpired', JSON.stringify(wrong))
+    t.equal(refusal({ ...valid(wrong), exp: 'x' }), 'InvalidClaim')
+    if (!('nbf' in wrong)) t.equal(refusal({ ...valid(wrong), nbf: now + 1e6 }), 'TokenNotActive', JSON.stringify(wrong))
+  }
 })
 
 t.test('asking for a claim makes it required, and not asking makes it free', async (t) => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { decodeProtectedHeader, jwtVerify, SignJWT } from 'jose'
-import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
@@ -365,6 +365,41 @@ t.test('the memory of tokens', async (t) => {
     const other = tokens.at(-1)!
     t.equal(verified(verify, other).isRemembered, true, 'one that comes again soon is')
     t.equal(remembered(), size + 1)
+  })
+
+  await t.test('a token that comes again within eight times its size is remembered then, whenever that is', async (t) => {
+    for (const size of [10, 1000]) {
+      const cache = new TokenCache<{ token: string }>(size)
+      // The end of a token is all that counts: here sixteen digits that look like those of a signature.
+      const tokenOf = (index: number) => `x.y.${createHash('sha256').update(`${size} ${index}`).digest('base64url')}`
+      let next = 0
+      const others = (count: number) => { while (count-- > 0) cache.admits(tokenOf(next++)) }
+      while (cache.admits(tokenOf(next))) cache.set({ token: tokenOf(next++) })
+      t.equal(next, size, 'while there is room')
+      const shareAfter = (count: number) => {
+        let admitted = 0
+        const tries = 40
+        for (let time = 0; time < tries; time++) {
+          const token = tokenOf(next++)
+          cache.admits(token)
+          others(count)
+          if (cache.admits(token)) admitted++
+          // So that tries begin everywhere in a period.
+          others(Math.ceil(size / 3))
+        }
+        return admitted / tries
+      }
+      t.ok(shareAfter(size * 8 - 2) > 0.7, `size ${size}: soon enough, but for the few whose place was taken`)
+      t.ok(shareAfter(size * 17) < 0.2, `size ${size}: too late`)
+    }
+  })
+
+  await t.test('what follows from a token alone is read once while it is remembered', async (t) => {
+    const { verify, issue } = ownVerifier('read once', 2)
+    const token = issue({ user_id: 1, exp: 5, aud: 'one' })
+    const { registered } = verified(verify, token)
+    t.match(registered, { exp: 5, aud: ['one'], nbf: undefined, iss: undefined, fault: undefined })
+    t.equal(verified(verify, token).registered, registered)
   })
 
   await t.test('it keeps tokens and nothing of the headers in which they came', async (t) => {

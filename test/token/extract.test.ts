@@ -102,6 +102,11 @@ t.test('a source given twice is refused, whatever the values are worth', async (
   }
   const repeated = (name: string, value = 'Bearer a'): TokenCarrier => ({ headers: { authorization: value }, rawHeaders: ['Host', 'x', 'Authorization', value, 'Not-It', 'Authorization', name, 'Bearer b'] })
   for (const name of ['Authorization', 'authorization', 'AUTHORIZATION']) t.equal(show(extractToken(repeated(name), settings({}))), 'InvalidAuthorizationHeader', name)
+  t.equal(show(extractToken(repeated('authorization', ''), settings({}))), 'InvalidAuthorizationHeader', 'the first one is empty')
+  const symbols = '!#$%&\'*+-.^_`|~09az'
+  const twice = (name: string) => extractToken({ headers: { [symbols]: 'Bearer a' }, rawHeaders: [symbols, 'Bearer a', name, 'Bearer b'] }, settings({ authorizationHeader: symbols }))
+  for (const name of [symbols, symbols.toUpperCase()]) t.equal(show(twice(name)), 'InvalidAuthorizationHeader', name)
+  for (const name of [symbols.replace('^', '~'), symbols.replace('_', '?'), `${symbols}a`, '']) t.equal(show(twice(name)), 'header:a', name)
   t.equal(show(extractToken(repeated('Authorisation'), settings({}))), 'header:a', 'another header of the same length')
   t.equal(show(extractToken({ headers: { 'set-cookie': ['Bearer a', 'Bearer b'] }, rawHeaders: [] }, settings({ authorizationHeader: 'Set-Cookie' }))), 'InvalidAuthorizationHeader', 'a header that Node.js gives as a list')
 })
