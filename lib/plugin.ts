@@ -28,14 +28,14 @@ import { warn, warnOfSettings } from './warnings.ts'
 /** What Fastify itself takes from the options of a registration. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
 const lists = ['customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const optionNames = [...settingOptionNames, ...handlerNames, ...lists]
 
 type Options = Readonly<Record<string, unknown>>
 
 function checkOptionNames (options: Options): void {
-  const valid = [...settingOptionNames(), ...handlerNames, ...lists]
   for (const name of Object.keys(options)) {
-    if (!valid.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, valid)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
+    if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
     }
   }
 }

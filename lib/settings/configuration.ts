@@ -58,9 +58,7 @@ function accessed (name: string, prefix: 'set' | 'get'): SettingName | undefined
 }
 
 /** Every name that speaks of a setting in a configuration class or among the options, getters that are refused included. */
-export function settingOptionNames (): string[] {
-  return settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
-}
+export const settingOptionNames: readonly string[] = settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
   const schema: TSchema = settingsSchema.properties[name]
@@ -150,12 +148,11 @@ function readClass (configurationClass: unknown): Accessors {
   const Given = checkSubclass('configurationClass', configurationClass, Configuration, 'settings')
   const configuration = new Given()
   const names = namesOf(configuration)
-  const valid = settingOptionNames()
   for (const name of names) {
     // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
     const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
-    if (!helper && !valid.includes(name)) {
-      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, valid)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`, { section: 'settings' })
+    if (!helper && !settingOptionNames.includes(name)) {
+      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`, { section: 'settings' })
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')
