@@ -32,17 +32,19 @@ function allow (auth: RequestAuth, reply: FastifyReply): void {
 function hook (instance: TokenAuth, policy: Policy, check?: Check, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
   /** Resolved when the request may pass, rejected after it was answered: whoever waits for it cannot go on by mistake. */
   async function wait (auth: RequestAuth, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    let isAllowed = false
     let error: unknown
     try {
       const refusal = await decide(auth, request, check)
-      error = refusal === null ? null : auth.errorForHost(refusal)
+      if (refusal === null) isAllowed = true
+      else error = auth.errorForHost(refusal)
     } catch (thrown) {
       error = thrown
     }
     // What waited for this must not begin any more; the same error again leaves the answer as it is.
     const timeout = timeoutOf(request)
     if (timeout !== undefined) throw timeout
-    if (error === null) return allow(auth, reply)
+    if (isAllowed) return allow(auth, reply)
     await instance.refuse(request, reply, error, auth)
     throw error
   }
