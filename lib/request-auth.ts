@@ -5,7 +5,7 @@ import type { RequestTokenAuth } from '../types/instance.ts'
 import { InitializationFailure, type TokenAuthError } from './errors.ts'
 import type { Policy } from './policy.ts'
 import { Refusal } from './refusal.ts'
-import { GetterResults } from './settings/per-request.ts'
+import { RequestResults, type GetterResults } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import type { VerifiedToken, Verifier } from './token/codec.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './token/extract.ts'
@@ -36,7 +36,7 @@ export class RequestAuth implements RequestTokenAuth<object, Record<string, unkn
     this.tokenAuth = tokenAuth
     this.policy = policy
     this.next = next
-    this.results = results ?? new GetterResults(request)
+    this.results = results ?? new RequestResults(request)
     this.#request = request
     this.#settings = policy.settingsOf(this.results)
   }

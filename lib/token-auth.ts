@@ -7,7 +7,7 @@ import type {
 import type { AllSettings } from '../types/settings.ts'
 import type { HostHandlers } from './authentication.ts'
 import { readCustomClaims } from './custom-claims.ts'
-import { HandlerFailed, InvalidConfiguration, InvalidToken, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenAuthError } from './errors.ts'
+import { HandlerFailed, InvalidConfiguration, InvalidToken, RefreshTokenNotImplemented, TokenAuthError } from './errors.ts'
 import { callHost, wrongResult } from './host.ts'
 import { makeGuard, makeInjection, makeScopedGuard } from './guards.ts'
 import { issueAccessToken } from './issue.ts'
@@ -16,9 +16,10 @@ import { Refusal } from './refusal.ts'
 import { RequestAuth } from './request-auth.ts'
 import { isReplaced, sendError, type Responses } from './responses.ts'
 import { overrideSettings, type Resolved } from './settings/configuration.ts'
-import { GetterResults } from './settings/per-request.ts'
-import { accessorOf, issuingSettings, verifyingSettings, type SettingName, type Settings } from './settings/schema.ts'
+import { withoutRequest } from './settings/per-request.ts'
+import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
+import type { Verifier } from './token/codec.ts'
 import { ComputedKeys } from './token/keyring.ts'
 import { makeRefreshToken } from './token/refresh.ts'
 import { ownPayload, verifyToken } from './token/verify.ts'
@@ -28,6 +29,9 @@ import { checkUser, userIdOf } from './users.ts'
 export const requestSlot = Symbol('token-auth')
 
 type GenerateRefreshToken = AllSettings<object>['generateRefreshToken']
+
+const issuingWithoutRequest = withoutRequest('. Give generateAccessToken the option "request".')
+const verifyingWithoutRequest = withoutRequest(', so a token can only be verified with its own: read request.tokenAuth.payload.')
 
 const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'request'] satisfies Array<keyof TokenAdditions<object>>
 
@@ -57,9 +61,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   readonly #generateRefreshToken: GenerateRefreshToken
-  /** The name of a getter that must see a request before a token is made, and before one is verified; undefined for none. */
-  readonly #issuingGetter: string | undefined
-  readonly #verifyingGetter: string | undefined
 
   constructor (parts: Parts) {
     const { resolved } = parts
@@ -69,9 +70,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.customClaims = parts.customClaims
     this.extraVerifications = parts.extraVerifications
     this.policy = preparePolicy(resolved, resolved.settings.authMode ? 'must' : 'may', this.#computedKeys)
-    const getterOf = (names: readonly SettingName[]) => names.filter((name) => resolved.getters.has(name)).map((name) => accessorOf('get', name))[0]
-    this.#issuingGetter = getterOf(issuingSettings)
-    this.#verifyingGetter = getterOf(verifyingSettings)
     // Checked to be a function with the other settings.
     this.#generateRefreshToken = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? makeRefreshToken
   }
@@ -154,18 +152,16 @@ export class TokenAuth implements TokenAuthInstance<object> {
     }
     const { request } = additions
     const auth = request === undefined ? undefined : this.#registered(request)
-    if (auth === undefined && this.#issuingGetter !== undefined) {
-      throw new RequiredKeysNotFound(`"${this.#issuingGetter}" needs a request. Give generateAccessToken the option "request".`, { section: 'settings' })
-    }
     return await this.issue(user, 'generateAccessToken must be given', auth, additions)
   }
 
   /** Makes an access token. @param from how the user came, for messages: `authenticate must return` @param auth the request that asks for it, from which settings may be computed */
   async issue (user: unknown, from: string, auth: RequestAuth | undefined, additions: TokenAdditions<object> = {}): Promise<string> {
-    const settings = auth?.settings ?? this.settings
+    const results = auth?.results ?? issuingWithoutRequest
+    const settings = auth?.settings ?? this.policy.settingsOf(results)
     const { extendPayload, addScopesToPayload } = this.handlers
     const { scopes } = additions
-    const signer = await this.policy.signer(settings, auth?.results ?? new GetterResults({}))
+    const signer = await this.policy.signer(settings, results)
     const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, this.settings, this.customClaims)
     return await issueAccessToken(user, from, {
       settings,
@@ -202,12 +198,11 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   verifyToken (token: string): Payload {
-    const made = this.#verifyingGetter === undefined && this.policy.verifier(this.settings, new GetterResults({}))
-    if (made === false || made instanceof Promise) {
-      throw new RequiredKeysNotFound(`"${this.#verifyingGetter}" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload.`, { section: 'settings' })
-    }
     if (typeof token !== 'string') throw new InvalidToken()
-    const valid = verifyToken(token, made, this.settings, this)
+    const settings = this.policy.settingsOf(verifyingWithoutRequest)
+    // Synchronous: a getter is all that can make it wait, and there is no request for one.
+    const verifier = this.policy.verifier(settings, verifyingWithoutRequest) as Verifier
+    const valid = verifyToken(token, verifier, settings, this)
     if (valid instanceof Refusal) throw valid.toError()
     return ownPayload(valid)
   }

@@ -120,6 +120,31 @@ t.test('where settings are computed from requests, generateAccessToken needs one
   }
 })
 
+t.test('verifyToken accepts nothing under a setting that only a request can compute', async (t) => {
+  const soon = now() - 60
+  const stricter: [computed: TokenAuthOptions, otherwise: TokenAuthOptions, token: string][] = [
+    [{ getClaimIss: () => 'here' }, {}, forge(claims({ iss: 'there' }))],
+    [{ getClaimAud: () => 'us' }, {}, forge(claims({ aud: 'them' }))],
+    [{ getClaimNbf: () => true }, {}, forge(claims())],
+    [{ getLeeway: () => 0 }, {}, forge(claims({ exp: soon }))],
+    [{ getVerifyExp: () => true }, { verifyExp: false }, forge({ user_id: 1 })],
+    [{ getUserId: () => 'id' }, {}, forge(claims())],
+    [{ getAlgorithm: () => 'HS512' }, {}, forge(claims())],
+    [{ getSecret: () => otherSecret }, {}, forge(claims())],
+    [{ getPublicKey: () => otherSecret }, { secret: undefined }, forge(claims())],
+    [{ getTokenCacheSize: () => 0 }, {}, forge(claims())]
+  ]
+  for (const [computed, otherwise, token] of stricter) {
+    const [getter = ''] = Object.keys(computed)
+    if (otherwise.secret === undefined && !('secret' in otherwise)) {
+      const { tokenAuth: without } = await build(t, otherwise)
+      t.match(without.verifyToken(token), {}, `${getter}: the token is accepted without it`)
+    }
+    const { tokenAuth: auth } = await build(t, { ...otherwise, ...computed })
+    t.throws(() => auth.verifyToken(token), { name: 'RequiredKeysNotFound', message: new RegExp(`^"${getter}" needs a request`) }, getter)
+  }
+})
+
 t.test('getters that do not concern tokens keep nobody from making and verifying one without a request', async (t) => {
   const app = await build(t, { getDebug: () => true, getCookieSet: () => false })
   const token = await app.tokenAuth.generateAccessToken(user)

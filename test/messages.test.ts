@@ -400,7 +400,7 @@ const requests: [options: object, act: Act, message: string][] = [
     '"leeway" must be a whole number of seconds from 0 to 3153600000; getLeeway gave a promise. See README.md#settings'],
   [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
     'RequiredKeysNotFound: "getClaimIss" needs a request. Give generateAccessToken the option "request". See README.md#settings'],
-  [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken('x'),
+  [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
     'RequiredKeysNotFound: "getLeeway" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload. See README.md#settings'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
     'generateAccessToken has no option "scope". Did you mean "scopes"? It has customClaims, extendPayload, scopes, request. See README.md#instances'],

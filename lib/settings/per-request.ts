@@ -1,5 +1,5 @@
 /** Settings that are computed from a request: at most once per request and instance, and only when something asks. */
-import { HandlerFailed, InvalidConfiguration } from '../errors.ts'
+import { HandlerFailed, InvalidConfiguration, RequiredKeysNotFound } from '../errors.ts'
 import { hostError, typeName } from '../host.ts'
 import { allowedValues, fits } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
@@ -7,8 +7,27 @@ import { accessorOf, keySettings, type KeySetting, type SettingName, type Settin
 
 const isKey = (name: SettingName): name is KeySetting => (keySettings as readonly string[]).includes(name)
 
-/** What the getters of one instance gave for one request. Shared by every guard of that request. */
-export class GetterResults {
+/** What the getters of one instance give. */
+export interface GetterResults {
+  /** @throws {RequiredKeysNotFound} where there is no request to compute the setting from */
+  get (name: SettingName, getter: Getter): unknown
+}
+
+/**
+ * For work without a request, such as verifying a token that came by another way: a setting that has a getter has no
+ * value there, and no other value may stand in for it.
+ * @param advice what to do instead, as the end of the message
+ */
+export function withoutRequest (advice: string): GetterResults {
+  return {
+    get (name) {
+      throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { section: 'settings' })
+    }
+  }
+}
+
+/** What the getters of one instance gave for one request. All guards of that request share it. */
+export class RequestResults implements GetterResults {
   readonly #request: object
   /** Made when the first getter runs: most requests have none. */
   #results: Map<SettingName, { value: unknown } | { error: unknown }> | undefined

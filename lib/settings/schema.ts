@@ -151,17 +151,6 @@ export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrie
 /** The settings that shape routes, decided once: they take neither getter nor override. */
 export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'instanceName'] as const
 
-/** The settings that decide how a token is made. */
-export const issuingSettings = [
-  'algorithm', 'claimAud', 'claimIat', 'claimIss', 'claimNbf', 'claimNbfDelta', 'expirationDelta', 'privateKey', 'publicKey', 'scopesEnabled',
-  'scopesName', 'secret', 'userId', 'verifyExp'
-] as const satisfies readonly SettingName[]
-
-/** The settings that decide what is asked of a token, wherever it comes from. */
-export const verifyingSettings = [
-  'algorithm', 'claimAud', 'claimIss', 'claimNbf', 'leeway', 'publicKey', 'secret', 'tokenCacheSize', 'userId', 'verifyExp'
-] as const satisfies readonly SettingName[]
-
 /** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */
 export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']
 
