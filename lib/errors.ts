@@ -1,14 +1,14 @@
 /**
  * Every error of the plugin: name, status, message and challenge, each written once.
  *
- * An expected refusal (401, 403, 400) may be created for every bad request that an attacker cares to send, so it is created
- * without a stack trace: capturing one costs many times more than the refusal itself. Mistakes of the host (500, and
- * everything that `register()` throws) keep theirs.
+ * A refusal (401, 403, 400) may be created for every bad request that an attacker sends, so it is created without a stack
+ * trace: capturing one costs many times more than the refusal itself. Errors about the application (500, and everything
+ * that `register()` throws) keep their stack trace.
  */
 
-/** What a `TokenAuthError` may be given besides its message. */
+/** The options of a `TokenAuthError`. */
 export interface TokenAuthErrorOptions {
-  /** The original error, kept for the host's error tracking; never sent to a client. */
+  /** The original error, for the error tracking of the application. Never sent to a client. */
   cause?: unknown
 }
 
@@ -22,8 +22,10 @@ interface Challenge {
 type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'settings' | 'testing-your-routes'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** Where the README goes on: the message ends with it. */
+  /** The section of the README that explains more. The message ends with a link to it. */
   section?: Section | undefined
+  /** Whether the error is thrown while a request waits, so that its message may reach a client. */
+  duringRequest?: boolean | undefined
 }
 
 interface Definition extends ConfigurationErrorOptions {
@@ -31,11 +33,13 @@ interface Definition extends ConfigurationErrorOptions {
   statusCode: number
   message: string
   challenge?: Challenge
+  /** What clients are told in production instead of the message, which then becomes the cause. Undefined: the message. */
+  neutral?: string | undefined
 }
 
 const realm = 'token-auth'
 
-/** Relative to the host's project, where editors and terminals open it. No full stop after it, which they would take for a part of it. */
+/** Relative to the application's project, where editors and terminals open it. No full stop follows, which they would take for a part of it. */
 const readme = 'node_modules/fastify-token-auth/README.md'
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
@@ -60,6 +64,13 @@ function codeOf (name: string): string {
   return code
 }
 
+/** What an error tells: in production clients learn nothing of the application from it, whose error tracking finds the text in the cause. */
+function disclose ({ message, section, cause, neutral }: Definition): { text: string, cause: unknown } {
+  const text = section === undefined ? `${message}` : `${message} See ${readme}#${section}`
+  if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
+  return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
+}
+
 /** The base of every error of the plugin. None of them ever holds a token, a secret or a password. */
 export class TokenAuthError extends Error {
   /** The HTTP status of the answer. */
@@ -71,11 +82,12 @@ export class TokenAuthError extends Error {
   /** With the setting `debug`: which check failed and where the token was found. */
   detail?: string
 
-  constructor ({ name, statusCode, message, challenge, section, cause }: Definition) {
-    // Made before the limit is changed: a message that is no string may throw.
-    const text = section === undefined ? `${message}` : `${message} See ${readme}#${section}`
+  constructor (definition: Definition) {
+    const { name, statusCode, message, challenge } = definition
+    // Before the limit is changed: a message that is not a string may throw.
+    const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
-    // Not assigned: where the process runs with frozen intrinsics that would throw. Then traces are captured, no more.
+    // `Reflect.set`: an assignment would throw where the process runs with frozen intrinsics.
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', 0)
     super(text, cause === undefined ? undefined : { cause })
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', limit)
@@ -183,29 +195,33 @@ export class MissingRefreshToken extends TokenAuthError {
 
 /** 500. `authenticate` or `retrieveUser` gave something that is not a user. */
 export class InvalidUserObject extends TokenAuthError {
-  constructor (message = 'The handler returned no valid user.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidUserObject', statusCode: 500, message })
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'The handler returned no valid user.'
+    super({ ...options, name: 'InvalidUserObject', statusCode: 500, message: message ?? neutral, neutral })
   }
 }
 
 /** 500. A payload lost a claim that it must have, or got one that no verifier would accept. No token was made. */
 export class MissingRegisteredClaim extends TokenAuthError {
-  constructor (message = 'The payload lacks a claim that it must have.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'MissingRegisteredClaim', statusCode: 500, message })
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'The payload lacks a claim that it must have.'
+    super({ ...options, name: 'MissingRegisteredClaim', statusCode: 500, message: message ?? neutral, neutral })
   }
 }
 
 /** 500. A function that computes the required scopes, or `destructureScopes`, gave no list of well-formed scopes. */
 export class InvalidScopes extends TokenAuthError {
-  constructor (message = 'The required scopes are invalid.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InvalidScopes', statusCode: 500, message })
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'The required scopes are invalid.'
+    super({ ...options, name: 'InvalidScopes', statusCode: 500, message: message ?? neutral, neutral })
   }
 }
 
 /** 500. A token that no verifier, or no browser as a cookie, would accept: refused when it is made. */
 export class TokenTooLarge extends TokenAuthError {
-  constructor (message = 'The token is too large.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'TokenTooLarge', statusCode: 500, message })
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'The token is too large.'
+    super({ ...options, name: 'TokenTooLarge', statusCode: 500, message: message ?? neutral, neutral })
   }
 }
 
@@ -218,8 +234,9 @@ export class HandlerFailed extends TokenAuthError {
 
 /** 500. A free-standing guard found no instance of the plugin. */
 export class InitializationFailure extends TokenAuthError {
-  constructor (message = 'No token authentication is registered for this route.', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'InitializationFailure', statusCode: 500, message })
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'No token authentication is registered for this route.'
+    super({ ...options, name: 'InitializationFailure', statusCode: 500, message: message ?? neutral, neutral })
   }
 }
 
@@ -227,9 +244,10 @@ export class InitializationFailure extends TokenAuthError {
 export class InvalidConfiguration extends TokenAuthError {
   /** The number of a finding about keys, or about settings that have no safe meaning together. */
   declare readonly finding?: string
-  constructor (message = 'The configuration is invalid.', options: ConfigurationErrorOptions & { finding?: string } = {}) {
-    const { finding, section, cause } = options
-    super({ name: 'InvalidConfiguration', statusCode: 500, message, section, cause })
+  constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
+    const { finding, section, cause, duringRequest } = options
+    const neutral = 'The configuration is invalid.'
+    super({ name: 'InvalidConfiguration', statusCode: 500, message: message ?? neutral, section, cause, neutral: duringRequest === true ? neutral : undefined })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }
@@ -243,15 +261,17 @@ export class AuthenticateNotImplemented extends TokenAuthError {
 
 /** Thrown by `register()`: `refreshTokenEnabled` is true and a handler that it needs is missing. */
 export class RefreshTokenNotImplemented extends TokenAuthError {
-  constructor (message = 'A refresh token handler is missing.', options: ConfigurationErrorOptions = {}) {
-    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message })
+  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
+    const neutral = 'A refresh token handler is missing.'
+    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message: message ?? neutral, neutral: options.duringRequest === true ? neutral : undefined })
   }
 }
 
 /** Thrown by `register()`: an asymmetric algorithm lacks a key. */
 export class RequiredKeysNotFound extends TokenAuthError {
-  constructor (message = 'A key is missing.', options: ConfigurationErrorOptions = {}) {
-    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message })
+  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
+    const neutral = 'A key is missing.'
+    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message: message ?? neutral, neutral: options.duringRequest === true ? neutral : undefined })
   }
 }
 

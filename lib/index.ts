@@ -2,14 +2,14 @@
  * What the package exports; nothing else.
  * @module fastify-token-auth
  */
-import { Authentication } from './authentication.ts'
+import { Authentication } from './host/handlers.ts'
 import * as errors from './errors.ts'
-import { injectUser, protect, scoped } from './free-guards.ts'
+import { injectUser, protect, scoped } from './guards/free.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './request-serializer.ts'
-import { Responses } from './responses.ts'
+import { Responses } from './http/responses.ts'
 import { Configuration } from './settings/configuration.ts'
-import { View } from './view.ts'
+import { View } from './endpoints/view.ts'
 
 const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, requestSerializer, scoped }
 
@@ -22,8 +22,8 @@ export * from './errors.ts'
 export { Authentication, Configuration, initialize, injectUser, protect, requestSerializer, Responses, scoped, View }
 
 export type { TokenAuthErrorOptions } from './errors.ts'
-export type { Extension } from './responses.ts'
-export type { ViewContext, ViewMethod } from './view.ts'
+export type { Extension } from './http/responses.ts'
+export type { ClassView, ViewContext, ViewMethod } from './endpoints/view.ts'
 export type {
   CustomClaim, CustomClaimSource, ExtraVerification, Handlers, MaybePromise, Payload, RegisteredClaims, SerializableUser, UserId
 } from '../types/handlers.ts'
@@ -31,7 +31,7 @@ export type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequestTokenAuth, RequiredScopes, ScopedOptions, TokenAdditions,
   TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
-export type { ClassView, InstanceOptions, TokenAuthOptions } from '../types/options.ts'
+export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { ClaimsOf, InstanceName, TokenAuthInstances, UserOf } from '../types/registry.ts'
 export type {
   Algorithm, GenerateRefreshToken, KeyFile, KeyMaterial, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,

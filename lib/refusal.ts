@@ -1,30 +1,46 @@
-/** Why a request is refused. An error is made of it only where a host will see one: most refusals are only rendered. */
+/**
+ * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
+ * an error is created only where the application sees one.
+ */
 import type { TokenAuthError } from './errors.ts'
 
-/** A refusal that always says the same: made once where it can be, rendered without a new error. */
+/** A value, or the reason why there is none. */
+export type Verdict<T> = T | Refusal
+
+/** What the default response to a refusal needs. */
+export interface Answer {
+  readonly statusCode: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly name: string
+  readonly message: string
+}
+
+/** The reason why a request is refused. Instances are shared by requests where the reason is always the same. */
 export class Refusal {
-  readonly #make: (reason: string | undefined) => TokenAuthError
-  #shared: Readonly<TokenAuthError> | undefined
-  /** What was wrong, in words for the developer; undefined where the message says it. Never a part of the token. */
+  readonly #createError: (reason: string | undefined) => TokenAuthError
+  #answer: Answer | undefined
+  /** Which check failed, for developers; undefined where the message says it. Never contains a part of a token. */
   readonly reason: string | undefined
 
-  constructor (make: (reason: string | undefined) => TokenAuthError, reason?: string) {
-    this.#make = make
+  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string) {
+    this.#createError = createError
     this.reason = reason
   }
 
-  /** An error of its own for each who asks: a host may keep and change it. */
+  /**
+   * Creates an error. Each caller gets its own: loggers, error handlers and applications may keep and change it, and a
+   * shared one would carry what one request added into another.
+   */
   toError (): TokenAuthError {
-    return this.#make(this.reason)
+    return this.#createError(this.reason)
   }
 
-  /** The same error each time, frozen: for this library to render, never for a host. */
-  get shared (): Readonly<TokenAuthError> {
-    if (this.#shared === undefined) {
-      const error = this.#make(this.reason)
-      Object.freeze(error.headers)
-      this.#shared = Object.freeze(error)
+  /** What to send when nothing of the application sees the error. Created once. */
+  get answer (): Answer {
+    if (this.#answer === undefined) {
+      const { statusCode, headers, name, message } = this.toError()
+      this.#answer = { statusCode, headers, name, message }
     }
-    return this.#shared
+    return this.#answer
   }
 }

@@ -21,7 +21,7 @@ export type TokenState = typeof states[number]
 export interface TestTokenOptions {
   /** What is wrong with the token; default: `valid`, nothing. */
   state?: TokenState
-  /** The scopes of the token, instead of those that `addScopesToPayload` gives. */
+  /** The scopes of the token. Default: none; the handler `addScopesToPayload` is not called. */
   scopes?: string | readonly string[]
   /** More claims; they win over those that the instance writes, the user id excepted. */
   claims?: Record<string, unknown>
@@ -64,7 +64,8 @@ export async function createTestToken<User extends object, Claims extends object
   checkOptions(options, instance.settings)
   const { state = 'valid', scopes, claims, request } = options
   const token = await instance.generateAccessToken(user, {
-    scopes,
+    // The user of a test is often a part of one: `addScopesToPayload` of the application must not be called with it.
+    scopes: scopes ?? null,
     request,
     extendPayload: (payload) => ({ ...payload, ...claimsOf(state, instance.settings.leeway), ...claims })
   })

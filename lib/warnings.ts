@@ -1,7 +1,6 @@
 /** What `register()` warns of: settings that are allowed, and dangerous or without effect. Each has a number, so that it can be looked up and silenced. */
 import { types } from 'node:util'
-import type { CustomClaim, ExtraVerification } from '../types/handlers.ts'
-import type { HostHandlers } from './authentication.ts'
+import type { Host } from './host/host.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
@@ -29,15 +28,8 @@ export function warn (code: WarningCode, instanceName: string): void {
   process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** What the host gives besides settings. */
-interface HostFunctions {
-  readonly handlers: Partial<HostHandlers>
-  readonly customClaims: readonly CustomClaim[]
-  readonly extraVerifications: readonly ExtraVerification[]
-}
-
 /** The warnings that settings deserve, alone and with the functions of the host. */
-export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: HostFunctions): void {
+export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: Host): void {
   const { authMode, scopesEnabled, refreshTokenEnabled } = settings
   // Without endpoints, settings and handlers are often those of the service that has them.
   const areScopesFixed = authMode && !getters.has('scopesEnabled')

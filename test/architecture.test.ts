@@ -5,45 +5,44 @@ import t from 'tap'
 import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../lib/settings/schema.ts'
 
+/** What every layer may import: `errors`, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
+const open = ['errors', 'refusal', 'keys/algorithms']
+
 /**
- * Who may import whom at run time. A module is a file of lib/ without its ending, or `folder/*`; the first row that
- * fits a file is its layer, and files of one row may import each other. What is not named may not be imported.
+ * Who may import whom at run time, besides what is open to all. A module is a file of lib/ without its ending, or
+ * `folder/*`; the first row that fits a file is its layer, and files of one row may import each other. What is not named
+ * may not be imported.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
-  // Knowledge that needs nothing of ours.
   errors: [],
   refusal: [],
-  host: ['errors'],
+  'keys/algorithms': [],
   warnings: ['node:*'],
-  'request-serializer': [],
-  openapi: [],
-  testing: ['errors', 'node:*'],
-  'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
-  // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
-  'token/codec': ['errors', 'refusal', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['errors', 'refusal', 'token/codec', 'node:*'],
-  // What the host supplies.
-  authentication: ['errors', 'host', 'settings/*'],
-  'custom-claims': ['errors', 'host', 'settings/*'],
-  users: ['errors', 'host', 'token/*'],
-  responses: ['errors', 'host'],
-  view: ['errors', 'host', 'settings/*'],
-  // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
-  policy: ['errors', 'host', 'settings/*', 'token/*'],
-  'request-auth': ['errors', 'refusal', 'settings/*', 'token/*'],
-  issue: ['errors', 'host', 'token/*', 'users'],
-  guards: ['errors', 'refusal', 'host', 'token/*', 'openapi', 'node:*'],
-  'token-auth': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
-  'free-guards': ['errors', 'host', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
-  // Routes.
-  cookies: ['errors'],
-  'endpoints/*': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
-  // Registration knows everything, nothing but the entry of the package knows it.
+  // How functions of the application are called, for every layer that calls one.
+  'host/call': [],
+  'settings/*': ['host/call', '@sinclair/typebox', 'node:*'],
+  // What the application supplies.
+  'host/*': ['settings/*', 'host/call'],
+  // Keys and tokens know no Fastify; fast-jwt is met in one file.
+  'keys/*': ['settings/*', 'host/call', 'node:*'],
+  'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
+  'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
+  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
+  'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
+  'http/*': ['host/call'],
+  // The record of a registration knows the types of what it holds, and nothing at run time.
+  registration: [],
+  'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/scopes', 'node:*'],
+  'routes/*': ['guards/describe'],
+  'token-auth': ['settings/*', 'host/*', 'issuing/*', 'request/*', 'guards/*'],
+  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'issuing/*', 'http/*', 'request/*', 'guards/*', '@sinclair/typebox', 'fastify'],
+  // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
+    'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']
+  testing: ['node:*'],
+  index: ['settings/*', 'host/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -100,7 +99,7 @@ t.test('every file of lib/ has its layer, and every layer has a file', async (t)
 t.test('a file imports at run time only what its layer may', async (t) => {
   for (const file of files) {
     const layer = layerOf(file) ?? file
-    const allowed = [layer, ...layers[layer] ?? []]
+    const allowed = [layer, ...open, ...layers[layer] ?? []]
     const wrong = importsOf(file)
       .filter(({ target, isTypeOnly }) => !isTypeOnly && !allowed.some((pattern) => fits(moduleOf(target), pattern)))
       .map(({ target }) => target)
@@ -122,19 +121,20 @@ t.test('a layer is allowed nothing that it does not use', async (t) => {
   }
 })
 
-t.test('no file imports itself at run time, not even around a corner', async (t) => {
-  const imports = new Map(files.map((file) => [file, importsOf(file).filter(({ isTypeOnly }) => !isTypeOnly).map(({ target }) => target)]))
+t.test('no file imports itself, not even around a corner or for a type', async (t) => {
+  const all = [...files, ...filesOf('types')]
+  const imports = new Map(all.map((file) => [file, importsOf(file).map(({ target }) => target)]))
   const reach = (file: string, reached = new Set<string>()): Set<string> => {
     for (const target of imports.get(file) ?? []) if (!reached.has(target)) reach(target, reached.add(target))
     return reached
   }
-  for (const file of files) t.notOk(reach(file).has(file), file)
+  for (const file of all) t.notOk(reach(file).has(file), file)
 })
 
-t.test('tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {
+t.test('keys and tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {
   for (const file of files) {
     const packages = importsOf(file).map(({ target }) => packageOf(target))
-    if (file.startsWith('lib/token/')) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
+    if (/^lib\/(?:keys|token)\//.test(file)) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
     t.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
   }
 })
@@ -151,14 +151,33 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
   }
 })
 
-t.test('the two walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
-  const [, walks = ''] = /^## Two walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  for (const [walk, first, last] of [['A request', 'guards', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints']] as const) {
+t.test('the three walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
+  const [, walks = ''] = /^## Three walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
+  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'routes'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
+  for (const [walk, first, last] of ends) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
     t.strictSame([steps[0], steps.at(-1)], [first, last], walk)
     for (const step of steps) t.ok(files.some((file) => file === `lib/${step}.ts` || file.startsWith(`lib/${step}/`)), `${walk}: ${step}`)
   }
+})
+
+t.test('the table of layers in CONTRIBUTING is this one', async (t) => {
+  const [, section = ''] = /^## Who may import whom\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
+  const rows = [...section.matchAll(/^\| `([^`]+)` \| (.*?) \|$/gm)].map(([, layer, allowed = '']) => [layer, [...allowed.matchAll(/`([^`]+)`/g)].map(([, name]) => name)])
+  const ours = (names: readonly string[]) => names.filter((name) => !name.startsWith('node:'))
+  t.strictSame(rows, Object.entries(layers).filter(([layer]) => !open.includes(layer)).map(([layer, allowed]) => [layer, ours(allowed)]))
+})
+
+t.test('the public face of a registration and the state of a request fit on a screen or two', async (t) => {
+  for (const [file, limit] of [['lib/token-auth.ts', 120], ['lib/request/state.ts', 220]] as const) {
+    t.ok(readFileSync(join(root, file), 'utf8').split('\n').length - 1 <= limit, file)
+  }
+})
+
+t.test('the root of lib/ holds only what belongs to no room', async (t) => {
+  const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
+  t.strictSame(inRoot, ['errors', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import * as library from '../lib/index.ts'
-import tokenAuth, { TokenAuthError } from '../lib/index.ts'
-import { bearer, build, mistyped } from './helper.ts'
+import tokenAuth, { TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
+import { bearer, build, environment, login, mistyped } from './helper.ts'
 
 const realm = 'Bearer realm="token-auth"'
 const invalid = (message: string) => `${realm}, error="invalid_token", error_description="${message}"`
@@ -119,6 +119,82 @@ t.test('a configuration error may bear the number of a finding', (t) => {
   t.equal(new library.InvalidConfiguration('Too short.', { finding: 'K01' }).finding, 'TOKEN_AUTH_K01')
   t.equal(new library.InvalidConfiguration().finding, undefined)
   t.end()
+})
+
+t.test('in production, what an error says of the application is its cause, and its message is neutral', (t) => {
+  environment(t, 'production')
+  const hostErrors = {
+    InvalidUserObject: 'The handler returned no valid user.',
+    MissingRegisteredClaim: 'The payload lacks a claim that it must have.',
+    InvalidScopes: 'The required scopes are invalid.',
+    TokenTooLarge: 'The token is too large.',
+    InitializationFailure: 'No token authentication is registered for this route.'
+  }
+  const original = new Error('original')
+  for (const [name, neutral] of Object.entries(hostErrors)) {
+    const ErrorClass = library[name as keyof typeof hostErrors]
+    t.match(new ErrorClass('"department" of ada is missing', { cause: original }), { message: neutral, statusCode: 500, cause: { message: '"department" of ada is missing', cause: original } })
+    t.equal(new ErrorClass().cause, undefined)
+    t.equal(new ErrorClass(undefined, { cause: original }).cause, original)
+  }
+  for (const ErrorClass of [library.InvalidConfiguration, library.RequiredKeysNotFound, library.RefreshTokenNotImplemented]) {
+    t.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
+    const error = new ErrorClass('of a request', { duringRequest: true, section: 'guards' })
+    t.notMatch(error.message, /request/)
+    t.match(error.cause, { message: /^of a request See .*#guards$/ })
+    t.equal(Object(error.cause).cause, undefined)
+  }
+  t.end()
+})
+
+t.test('in production, mistakes of the host reach exceptionResponse and the log, and clients only by name', async (t) => {
+  environment(t, 'production')
+  const mistakes: [name: string, options: TokenAuthOptions, text: RegExp][] = [
+    ['InvalidUserObject', { authenticate: () => ({ name: 'ada' }) }, /authenticate must return a user whose/],
+    ['MissingRegisteredClaim', { extendPayload: () => ({ user_id: 1 }) }, /The payload of a new access token lacks/],
+    ['TokenTooLarge', { extendPayload: (payload) => ({ ...payload, much: 'x'.repeat(9000) }) }, /would have \d+ characters/]
+  ]
+  for (const [name, options, text] of mistakes) {
+    const rendered: unknown[] = []
+    class Watching extends library.Responses {
+      override exceptionResponse (...parameters: Parameters<library.Responses['exceptionResponse']>) {
+        rendered.push(parameters[1])
+        return super.exceptionResponse(...parameters)
+      }
+    }
+    const lines: string[] = []
+    const app = await build(t, { ...options, responsesClass: Watching }, { logger: { stream: { write: (line) => { lines.push(line) } } } })
+    const response = await login(app)
+    t.equal(response.statusCode, 500)
+    t.same(Object.keys(response.json()), ['reasons', 'exception'])
+    t.equal(response.json().exception, name)
+    t.notMatch(response.body, text)
+    t.match(rendered, [{ name, cause: { message: text } }])
+    t.match(lines.join('\n'), text, 'the log has all of it')
+  }
+})
+
+t.test('whoever sees the error of a refusal may change it: none is shared with another request', async (t) => {
+  const seen: Error[] = []
+  class Changing extends library.Responses {
+    override exceptionResponse (...parameters: Parameters<library.Responses['exceptionResponse']>) {
+      seen.push(Object.assign(parameters[1], { seen: true }))
+      return super.exceptionResponse(...parameters)
+    }
+  }
+  const rendering = await build(t, { responsesClass: Changing })
+  const throwing = await build(t, { onRefusal: 'throw' })
+  throwing.setErrorHandler(async (error: Error, request, reply) => {
+    request.log.warn({ err: error })
+    seen.push(Object.assign(error, { seen: true }))
+    return reply.code(401).send({})
+  })
+  for (const app of [rendering, throwing]) {
+    app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+    for (const authorization of ['', 'Basic x', 'Bearer x', 'Bearer x']) await app.inject({ url: '/', headers: { authorization } })
+  }
+  t.equal(seen.length, 8)
+  t.equal(new Set(seen).size, 8)
 })
 
 t.test('a TokenAuthError thrown in a route of the host reaches its error handler with status and headers', async (t) => {

@@ -2,6 +2,7 @@ import fastifyAuth from '@fastify/auth'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, preHandlerHookHandler, preParsingHookHandler, RouteHandlerMethod, RouteShorthandOptions } from 'fastify'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
@@ -592,15 +593,16 @@ t.test('with debug a refusal says where a token is expected: in each source, up 
   t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c" (token found in the header)')
 })
 
-t.test('options of a guard that are no object are refused when it is made', async (t) => {
+t.test('options of a guard that are not a plain object are refused when it is made: they would be fewer than they seem', async (t) => {
   const app = await build(t)
-  for (const wrong of [null, 'cookieSet', [], 1]) {
+  class Overrides { cookieSet = true }
+  for (const wrong of [null, 'cookieSet', [], 1, Promise.resolve({ cookieSet: true }), new Map([['cookieSet', true]]), new Overrides(), Object.create({ cookieSet: true }), Object.create(Object.create(null, { cookieSet: { value: true, enumerable: true } }))]) {
     const options: object = mistyped(wrong)
     const made = [
       () => app.tokenAuth.protect(options), () => app.tokenAuth.scoped('a', options), () => app.tokenAuth.injectUser(async () => 1, options),
       () => protect(options), () => scoped('a', options), () => injectUser(async () => 1, options)
     ]
-    for (const make of made) t.throws(make, { name: 'InvalidConfiguration', message: /must be an object/ })
+    for (const make of made) t.throws(make, { name: 'InvalidConfiguration', message: /must be a plain object/ })
   }
 })
 
@@ -615,9 +617,18 @@ t.test('an error of its own that exceptionResponse throws is answered as one, no
   t.equal(response.headers['www-authenticate'], undefined)
 })
 
-t.test('a guard in the place of a preParsing hook, which gets other parameters, opens nothing', async (t) => {
+t.test('options of a guard may have no prototype, or that of another realm', async (t) => {
   const app = await build(t)
-  app.get('/', { preParsing: mistyped<preParsingHookHandler>(app.tokenAuth.protect()) }, async () => 'reached')
+  for (const options of [Object.assign(Object.create(null), { leeway: 5 }), runInNewContext('({ leeway: 5 })')]) {
+    t.type(app.tokenAuth.protect(options), 'function')
+    t.type(protect(options), 'function')
+  }
+})
+
+t.test('a guard as a preParsing hook of a context, which gets other parameters, opens nothing', async (t) => {
+  const app = await build(t)
+  app.addHook('preParsing', mistyped<preParsingHookHandler>(app.tokenAuth.protect()))
+  app.get('/', async () => 'reached')
   const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
   t.equal(response.statusCode, 500)
   t.match(response.json().message, /preHandler/)

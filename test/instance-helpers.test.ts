@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { generateKeyPairSync } from 'node:crypto'
+import { generateKeyPairSync, KeyObject } from 'node:crypto'
 import t, { type Test } from 'tap'
 import {
   HandlerFailed, InvalidCustomClaim, InvalidToken, InvalidUserObject, MissingRegisteredClaim, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenExpired,
@@ -117,6 +117,56 @@ t.test('where settings are computed from requests, generateAccessToken needs one
     t.same(payloadOf(token).iss, tenant)
     const verifier = await build(t, { secret: key })
     t.same(verifier.tokenAuth.verifyToken(token), payloadOf(token))
+  }
+})
+
+const builtIn = new Set<object | null>([null, ...[Object, Function, Array, Map, Set, WeakMap, Promise, RegExp, Error, Date, Uint8Array].map(({ prototype }) => prototype)])
+
+/** Everything that properties, symbols, accessors, and functions without parameters lead to in a few steps, from some objects on. */
+function reachable (start: readonly unknown[], isForeign: (value: object) => boolean, steps = 6): unknown[] {
+  const seen = new Set<unknown>(start)
+  let latest = [...start]
+  for (let step = 0; step < steps; step++) {
+    const found: unknown[] = []
+    for (const value of latest) {
+      if ((typeof value !== 'object' && typeof value !== 'function') || value === null || isForeign(value)) continue
+      for (let level: object | null = value; !builtIn.has(level); level = Object.getPrototypeOf(level)) {
+        for (const key of Reflect.ownKeys(Object(level))) {
+          const { get, value: member } = Object.getOwnPropertyDescriptor(Object(level), key)!
+          found.push(member)
+          const isCallable = typeof member === 'function' && member.length === 0 && key !== 'constructor'
+          try {
+            const outcome: unknown = isCallable ? Reflect.apply(member, value, []) : get?.call(value)
+            if (outcome instanceof Promise) outcome.catch(() => {})
+            found.push(outcome)
+          } catch {}
+        }
+      }
+    }
+    latest = found.filter((value) => !seen.has(value))
+    for (const value of latest) seen.add(value)
+  }
+  return [...seen]
+}
+
+t.test('no property, symbol or method of an instance, nor what a request keeps, leads to key material', async (t) => {
+  const canary = 'a secret that nobody may find: 0123456789 0123456789'
+  const isSecret = (value: unknown) => (typeof value === 'string' && value.includes(canary)) || (Buffer.isBuffer(value) && value.includes(canary)) ||
+    (value instanceof KeyObject && value.type !== 'public')
+  const cases: TokenAuthOptions[] = [{ secret: canary }, { secret: undefined, getSecret: async () => canary }, { ...keysFor('ES256'), secret: undefined }]
+  for (const options of cases) {
+    const app = await build(t, options)
+    const guard = app.tokenAuth.protect({ secret: canary, algorithm: 'HS256' })
+    const kept = await during(app, { headers: bearer(forge(claims(), { key: canary })) }, async (request) => {
+      await request.tokenAuth.ready()
+      const isFastify = (value: object) => value === app || value === request || value === request.raw || value === request.server
+      // The slot of this library; the others are Fastify's.
+      const slots = Object.getOwnPropertySymbols(request).filter(({ description }) => description === 'token-auth')
+      return reachable([app.tokenAuth, guard, request.tokenAuth, ...slots.map((symbol) => Reflect.get(request, symbol))], isFastify)
+    })
+    t.ok(kept.length > 50, 'the walk finds something')
+    t.ok(kept.some((value) => Object(value).constructor.name === 'RequestState'), 'what is internal too')
+    t.same(kept.filter(isSecret), [])
   }
 })
 

@@ -12,7 +12,9 @@ import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
+import type { Registration } from '../lib/registration.ts'
 import { hmacKey } from '../lib/token/keys.ts'
+import { TokenAuth } from '../lib/token-auth.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
@@ -205,7 +207,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ authenticate: 'x' },
       'Option "authenticate" must be a function; given: a string. See README.md#handlers'],
     [{ refreshTokenEnabled: true },
-      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but the host gives no "storeRefreshToken" and no "retrieveRefreshToken". Give both handlers as options or as methods of the authentication class. See README.md#handlers'],
+      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but there is no handler "storeRefreshToken" and no "retrieveRefreshToken". Give both handlers as options or as methods of the authentication class. See README.md#handlers'],
     [{ authenticationClass: {} },
       'Option "authenticationClass" must be a subclass of Authentication; given: an object. See README.md#handlers'],
     [{ authenticationClass: Wrong },
@@ -223,7 +225,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ customClaims: ['x'] },
       'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a string. See README.md#handlers'],
     [{ customClaims: [() => {}] },
-      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a function that is no class. See README.md#handlers'],
+      'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a function that is not a class. See README.md#handlers'],
     [{ customClaims: [{}] },
       'InvalidCustomClaim: "customClaims[0]" needs a "key": the name of the claim, a non-empty string; given: undefined. See README.md#handlers'],
     [{ customClaims: [{ key: 'a' }] },
@@ -355,11 +357,11 @@ const guardOptions: Case<object>[] = [
 
 const guards: Case<() => unknown>[] = [
   [() => protect(mistyped('x')),
-    'The options of a guard must be an object of overrides; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
   [() => protect(mistyped(5)),
-    'The options of a guard must be an object of overrides; given: a number. See README.md#guards'],
+    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a number. See README.md#guards'],
   [() => scoped('user', mistyped('admin')),
-    'The options of a guard must be an object of overrides; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
   [() => scoped('user', mistyped({ requireall: false })),
     'Unknown override "requireall". Did you mean "requireAll"? A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
   [() => protect(mistyped({ requireAll: false })),
@@ -389,7 +391,7 @@ const requests: [options: object, act: Act, message: string][] = [
   [{}, (request, reply) => Reflect.apply(protect, undefined, [request, reply]),
     'protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }. See README.md#guards'],
   [{}, (request, reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [request, reply, {}]),
-    'A guard is a hook for onRequest, preValidation or preHandler; preParsing hooks get other parameters. See README.md#guards'],
+    'A guard is a hook for onRequest, preValidation or preHandler; hooks of other kinds get other parameters. See README.md#guards'],
   [{}, (request, reply) => protect({ instanceName: 'staff' })(request, reply),
     'InitializationFailure: No token authentication named "staff" is registered for this route. Register the plugin on its context or above, or name the context with "on".'],
   [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
@@ -432,9 +434,19 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
 t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
   const [twice, second] = [await build(t), await build(t)]
   t.equal(await said(async () => await second.register(tokenAuth, { secret, authenticate, instanceName: 'partner' })),
-    'The instance "partner" would answer POST /auth, which is a route of this application already, of another instance perhaps. Give this one another "urlPrefix". See README.md#instances')
+    'The instance "partner" would answer POST /auth, which is already a route of this application, perhaps of another instance. Give this one another "urlPrefix". See README.md#instances')
   t.equal(await said(async () => await twice.register(tokenAuth, { secret, authMode: false })),
     'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints. See README.md#instances')
+  t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(new Map([['secret', secret]])))),
+    'The options of a registration must be a plain object; given: an object of a class, or one that inherits from another. Copy what you have into one: { ...options }. See README.md#settings')
+  t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(Promise.resolve({ secret })))),
+    'The options of a registration must be a plain object; given: a promise. Copy what you have into one: { ...options }. See README.md#settings')
+  t.equal(await refused(t, { tokensInBody: false }),
+    '"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true. See README.md#settings')
+  const misguarded = await build(t)
+  misguarded.get('/reports', mistyped({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
+  t.equal(await said(async () => await misguarded.ready()),
+    'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
   environment(t, 'production')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See README.md#settings')
@@ -451,6 +463,13 @@ t.test('createTestToken says what is wrong with its options', async (t) => {
 
 t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {
   for (const [options, act, message] of requests) t.equal(await during(t, options, act), message)
+})
+
+t.test('a token cannot be verified without a request where a check has to be waited for', async (t) => {
+  const { tokenAuth: { settings, responses } } = await build(t)
+  const asynchronous = mistyped<Registration>({ settings, responses, rules: { settingsOf: () => settings, verify: async () => ({}) } })
+  t.equal(await said(() => new TokenAuth(asynchronous).verifyToken('x.y.z')),
+    'RequiredKeysNotFound: A check of this instance is asynchronous, so a token can only be verified with its own: read request.tokenAuth.payload. See README.md#settings')
 })
 
 t.test('a key that is none is refused by whoever reads it, too', async (t) => {

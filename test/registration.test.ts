@@ -116,7 +116,7 @@ t.test('both refresh handlers must be there where refresh tokens are enabled', a
   for (const [handlers, missing] of cases) {
     const error = await refusal(t, { refreshTokenEnabled: true, ...handlers })
     t.equal(error?.name, 'RefreshTokenNotImplemented')
-    t.match(error?.message, `the host gives no ${missing}.`)
+    t.match(error?.message, `there is no handler ${missing}.`)
   }
   t.equal(await refusal(t, refreshHandlers), undefined)
   t.equal(await refusal(t, { storeRefreshToken }), undefined, 'none is needed where they are not enabled')
@@ -239,7 +239,7 @@ t.test('custom claims are objects or classes with key, setup and verify', async 
     [plain, /^"customClaims" must be a list of claims; given: an object\. See /],
     [[null], /^"customClaims\[0\]" must be a class or an object; given: null\. See /],
     [[plain, 'claim'], /^"customClaims\[1\]" must be a class or an object; given: a string\. See /],
-    [[() => {}], /^"customClaims\[0\]" must be a class or an object; given: a function that is no class\. See /],
+    [[() => {}], /^"customClaims\[0\]" must be a class or an object; given: a function that is not a class\. See /],
     [[{ setup, verify }], /^"customClaims\[0\]" needs a "key": the name of the claim, a non-empty string; given: undefined\. See /],
     [[{ key: '', setup, verify }], /given: an empty string\. See /],
     [[{ key: 5, setup, verify }], /given: a number\. See /],

@@ -4,7 +4,7 @@ import type {
 } from 'fastify'
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
-import type { Responses } from '../lib/responses.ts'
+import type { Responses } from '../lib/http/responses.ts'
 
 /**
  * A guard: a hook for `onRequest` or `preHandler` that lets a request pass, or answers it. Called without `done`, it
@@ -57,8 +57,8 @@ export interface TokenAdditions<User extends object> {
   customClaims?: readonly CustomClaimSource<User>[] | undefined
   /** Called after the handler `extendPayload`, with the same rules. */
   extendPayload?: Handlers<User, Record<string, unknown>>['extendPayload'] | undefined
-  /** The scopes of the token, instead of those that `addScopesToPayload` gives; also where `scopesEnabled` is false. */
-  scopes?: string | readonly string[] | undefined
+  /** The scopes of the token, instead of those that `addScopesToPayload` gives; also where `scopesEnabled` is false. Null: none. */
+  scopes?: string | readonly string[] | null | undefined
   /** The request from which `get<Setting>` functions compute settings, keys among them. */
   request?: FastifyRequest | undefined
 }

@@ -1,6 +1,6 @@
-import type { Authentication } from '../lib/authentication.ts'
-import type { Responses } from '../lib/responses.ts'
-import type { View, ViewContext } from '../lib/view.ts'
+import type { ClassView } from '../lib/endpoints/view.ts'
+import type { Authentication } from '../lib/host/handlers.ts'
+import type { Responses } from '../lib/http/responses.ts'
 import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
 import type { ClaimsOf, InstanceName, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
@@ -10,9 +10,6 @@ export type ConfigurationMembers<User extends object> = SettingValues<User> & Se
 
 /** A user as a hook of the host takes it: where no type is declared, the hook may expect any. */
 type TakenUser<User extends object> = string extends keyof User ? never : User
-
-/** A view and its path below `urlPrefix`. */
-export type ClassView = readonly [path: string, view: new (context: ViewContext) => View]
 
 /** The options of a registration for users and claims of your own types. */
 export interface InstanceOptions<User extends object, Claims extends object> extends

@@ -1,69 +1,66 @@
-/** POST {prefix}: issues an access token, and a refresh token where they are enabled (specification, Endpoints, rules 1 and 2). */
-import { Type } from '@sinclair/typebox'
+/** POST {prefix}: issues an access token, and a refresh token if they are enabled (specification, Endpoints, rules 1 and 2). */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { setCookies, tokenCookies } from '../cookies.ts'
 import { AuthenticationFailed, InvalidUserObject } from '../errors.ts'
-import { callHost, isAnswered } from '../host.ts'
-import { extendBody, isReplaced } from '../responses.ts'
-import type { TokenAuth } from '../token-auth.ts'
-import { userIdOf } from '../users.ts'
-import { bodySchema, errorSchema, type Endpoint } from './route.ts'
+import { callHost, isAnswered } from '../host/call.ts'
+import { userIdOf } from '../host/users.ts'
+import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { extendBody, isReplaced } from '../http/responses.ts'
+import { storeRefreshToken } from '../issuing/refresh-token.ts'
+import type { Registration } from '../registration.ts'
+import { begin } from '../request/slot.ts'
+import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 
 /**
- * The specification answers a refused login as text, although its body is JSON. A host that renders refusals itself
- * decides for itself.
+ * The specification answers a refused login as text, although the body is JSON. An application that renders refusals
+ * itself chooses the media type itself.
  */
-function answerAsText (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): void {
-  const { settings } = instance.enter(request, instance.policy)
-  if (settings.onRefusal === 'reply' && !isReplaced(instance.responses, 'exceptionResponse')) {
+function answerAsText (registration: Registration, request: FastifyRequest, reply: FastifyReply): void {
+  const { settings } = begin(registration, request, registration.rules)
+  if (settings.onRefusal === 'reply' && !isReplaced(registration.responses, 'exceptionResponse')) {
     reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
   }
 }
 
-async function authenticate (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const { handlers, responses } = instance
-  const auth = instance.enter(request, instance.policy)
-  const { settings } = auth
-  // Registration made sure of the handler.
+async function authenticate (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const { host: { handlers }, responses, issuing } = registration
+  const state = begin(registration, request, registration.rules)
+  const { settings } = state
+  // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
   const userId = userIdOf(user, settings.userId, 'authenticate must return')
 
-  const accessToken = await instance.issue(user, 'authenticate must return', auth)
-  const refreshToken = settings.refreshTokenEnabled ? await instance.makeRefreshToken(request, user, auth) : undefined
+  const accessToken = await issuing.accessToken(user, 'authenticate must return', state)
+  const refreshToken = settings.refreshTokenEnabled ? await issuing.refreshToken(request, user, state) : undefined
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
-  const body = await extendBody(responses, {
-    [settings.accessTokenName]: accessToken,
-    ...(refreshToken !== undefined && { [settings.refreshTokenName]: refreshToken })
-  }, 'extendAuthenticate', () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
+  const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
+    () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 
-  // What nobody gets is not stored.
+  // A token that nobody receives is not stored.
   if (isAnswered(request, reply)) return reply
-  // Stored when nothing else can fail, and before anything is answered: no token is half issued.
-  if (refreshToken !== undefined) await instance.storeRefreshToken(request, userId, refreshToken)
+  // Stored when nothing else can fail, and before anything is sent, so that no token is half issued.
+  if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
   if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return body
 }
 
-export function authenticateEndpoint (instance: TokenAuth): Endpoint {
-  const { settings } = instance
+export function authenticateEndpoint (registration: Registration): Endpoint {
+  const { settings } = registration
+  const names = settings.refreshTokenEnabled ? [settings.accessTokenName, settings.refreshTokenName] : [settings.accessTokenName]
   return {
     method: 'POST',
     path: settings.pathToAuthenticate,
     schema: {
       summary: 'Issue an access token',
       tags: ['authentication'],
-      body: bodySchema({}, { description: 'Credentials, as the application wants them.' }),
+      body: bodySchema({}, { description: 'The credentials that the application requires.' }),
       response: {
-        200: bodySchema({
-          [settings.accessTokenName]: Type.String(),
-          ...(settings.refreshTokenEnabled && { [settings.refreshTokenName]: Type.String() })
-        }, { description: 'The tokens.' }),
+        200: bodySchema(tokenProperties(names, settings), { description: 'The tokens.' }),
         401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } }
       }
     },
-    handler: (request, reply) => authenticate(instance, request, reply).catch((error: unknown) => {
-      if (error instanceof AuthenticationFailed && !isAnswered(request, reply)) answerAsText(instance, request, reply)
+    handler: (request, reply) => authenticate(registration, request, reply).catch((error: unknown) => {
+      if (error instanceof AuthenticationFailed && !isAnswered(request, reply)) answerAsText(registration, request, reply)
       throw error
     })
   }

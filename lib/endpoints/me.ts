@@ -1,12 +1,14 @@
 /** GET {prefix}/me: the current user (specification, Endpoints, rule 4). */
 import { Type } from '@sinclair/typebox'
-import { extendBody } from '../responses.ts'
-import type { TokenAuth } from '../token-auth.ts'
-import { serializeUser } from '../users.ts'
-import { bodySchema, errorSchema, type Endpoint } from './route.ts'
+import { makeProtectGuard } from '../guards/protect.ts'
+import { serializeUser } from '../host/users.ts'
+import { extendBody } from '../http/responses.ts'
+import type { Registration } from '../registration.ts'
+import { begin } from '../request/slot.ts'
+import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
 
-export function meEndpoint (instance: TokenAuth): Endpoint {
-  const { responses, settings } = instance
+export function meEndpoint (registration: Registration): Endpoint {
+  const { responses, settings, rules } = registration
   return {
     method: 'GET',
     path: settings.pathToRetrieveUser,
@@ -18,12 +20,12 @@ export function meEndpoint (instance: TokenAuth): Endpoint {
         401: { description: 'No valid access token.', ...errorSchema }
       }
     },
-    guards: [instance.protect()],
+    guards: [makeProtectGuard(registration, {})],
     async handler (request) {
-      const auth = instance.enter(request, instance.policy)
-      const user = await auth.user()
+      const state = begin(registration, request, rules)
+      const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
-      return await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: auth.payload }))
+      return await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: state.payload }))
     }
   }
 }

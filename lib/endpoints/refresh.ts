@@ -1,23 +1,25 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { setCookies, tokenCookies } from '../cookies.ts'
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { AuthenticationFailed, MissingRefreshToken } from '../errors.ts'
-import { callHost, isAnswered, wrongResult } from '../host.ts'
+import { sendRefusal } from '../guards/refuse.ts'
+import { isAnswered } from '../host/call.ts'
+import { retrieveUser, userIdOf } from '../host/users.ts'
+import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { extendBody } from '../http/responses.ts'
+import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import { Refusal } from '../refusal.ts'
-import type { RequestAuth } from '../request-auth.ts'
-import { extendBody } from '../responses.ts'
+import type { Registration } from '../registration.ts'
+import { begin } from '../request/slot.ts'
+import type { RefreshSubject, RequestState } from '../request/state.ts'
 import { extractRefreshToken } from '../token/extract.ts'
-import { areSameToken } from '../token/refresh.ts'
-import type { TokenAuth } from '../token-auth.ts'
-import type { UserId } from '../../types/handlers.ts'
-import { userIdOf } from '../users.ts'
-import { bodySchema, errorSchema, type Endpoint } from './route.ts'
+import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 
-/** The refresh token that the request brings: from where access tokens are read, or from its body. */
-function purportedTokenOf (request: FastifyRequest, { settings }: RequestAuth): string {
+/** Returns the refresh token of a request: from where access tokens are read, or from the body. @throws its refusal */
+function purportedTokenOf (request: FastifyRequest, state: RequestState): string {
+  const { settings } = state
   const found = extractRefreshToken(request.raw, settings)
-  if (found instanceof Refusal) throw found.toError()
+  if (found instanceof Refusal) throw state.toRefreshError(found)
   if (found !== undefined) return found.token
   const { body } = request
   const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, settings.refreshTokenName)
@@ -27,37 +29,43 @@ function purportedTokenOf (request: FastifyRequest, { settings }: RequestAuth): 
   return value
 }
 
-/** The refresh token that the host stored for a user; undefined for none. */
-async function storedTokenOf (instance: TokenAuth, request: FastifyRequest, userId: UserId): Promise<string | undefined> {
-  const { handlers } = instance
-  // Registration made sure of the handler.
-  const stored: unknown = await callHost('retrieveRefreshToken', () => handlers.retrieveRefreshToken!(userId, request))
-  if (stored === undefined || stored === null || stored === '') return undefined
-  if (typeof stored !== 'string') throw wrongResult('retrieveRefreshToken', 'the stored token as a string, or nothing', stored)
-  return stored
+/** Refuses a request whose access token is not acceptable before its body is read. */
+function requireAccessToken (registration: Registration): onRequestAsyncHookHandler {
+  return async (request, reply) => {
+    const state = begin(registration, request, registration.rules)
+    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
+    let subject
+    try {
+      subject = await state.verifyForRefresh()
+    } catch (error) {
+      return await answer(error)
+    }
+    return subject instanceof Refusal || isAnswered(request, reply) ? await answer(subject) : undefined
+  }
 }
 
-async function refresh (instance: TokenAuth, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const { responses } = instance
-  const auth = instance.enter(request, instance.policy)
-  const { settings } = auth
-  const { payload, userId } = await auth.verifyForRefresh()
-  const purportedToken = purportedTokenOf(request, auth)
-  const refreshToken = await storedTokenOf(instance, request, userId)
+async function refresh (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const { responses, host: { handlers }, issuing } = registration
+  const state = begin(registration, request, registration.rules)
+  const { settings } = state
+  // The hook above let only an acceptable access token pass.
+  const { payload, userId } = await state.verifyForRefresh() as RefreshSubject
+  const purportedToken = purportedTokenOf(request, state)
+  const refreshToken = await storedRefreshToken(handlers, request, userId)
   if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
 
-  const user = await instance.retrieveUser(request, payload, settings)
+  const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null || userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw new AuthenticationFailed()
-  const accessToken = await instance.issue(user, 'retrieveUser must return', auth)
+  const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state)
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
-  const body = await extendBody(responses, { [settings.accessTokenName]: accessToken }, 'extendRefresh',
+  const body = await extendBody(responses, tokenFields({ accessToken }, settings), 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
   if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return body
 }
 
-export function refreshEndpoint (instance: TokenAuth): Endpoint {
-  const { settings } = instance
+export function refreshEndpoint (registration: Registration): Endpoint {
+  const { settings } = registration
   return {
     method: 'POST',
     readsToken: true,
@@ -68,12 +76,13 @@ export function refreshEndpoint (instance: TokenAuth): Endpoint {
       tags: ['authentication'],
       body: bodySchema({ [settings.refreshTokenName]: Type.Optional(Type.String()) }),
       response: {
-        200: bodySchema({ [settings.accessTokenName]: Type.String() }, { description: 'The new access token.' }),
+        200: bodySchema(tokenProperties([settings.accessTokenName], settings), { description: 'The new access token.' }),
         400: { description: 'No refresh token.', ...errorSchema },
         401: { description: 'The access token or the refresh token was refused.', ...errorSchema }
       }
     },
     isBodyOptional: true,
-    handler: (request, reply) => refresh(instance, request, reply)
+    guards: [requireAccessToken(registration)],
+    handler: (request, reply) => refresh(registration, request, reply)
   }
 }

@@ -1,12 +1,23 @@
-/** GET {prefix}/verify: says whether a token is valid (specification, Endpoints, rule 3). */
+/** GET {prefix}/verify: whether a token is valid (specification, Endpoints, rule 3). */
 import { Type } from '@sinclair/typebox'
-import { isAnswered } from '../host.ts'
-import { extendBody, isReplaced } from '../responses.ts'
-import type { TokenAuth } from '../token-auth.ts'
-import { bodySchema, type Endpoint } from './route.ts'
+import { isAnswered } from '../host/call.ts'
+import { extendBody, isReplaced } from '../http/responses.ts'
+import type { Refusal } from '../refusal.ts'
+import type { Registration } from '../registration.ts'
+import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
+import { bodySchema, type Endpoint } from './endpoint.ts'
 
-export function verifyEndpoint (instance: TokenAuth): Endpoint {
-  const { responses, settings } = instance
+/** Returns the body before hooks extend it. */
+function bodyOf (refusal: Refusal | null, state: RequestState): Record<string, unknown> {
+  if (refusal === null) return { valid: true }
+  if (!state.settings.debug) return { valid: false, reason: refusal.answer.message }
+  const { message, detail } = state.toError(refusal)
+  return { valid: false, reason: message, detail }
+}
+
+export function verifyEndpoint (registration: Registration): Endpoint {
+  const { responses, settings, rules } = registration
   const isExtended = isReplaced(responses, 'extendVerify')
   return {
     method: 'GET',
@@ -21,15 +32,14 @@ export function verifyEndpoint (instance: TokenAuth): Endpoint {
       }
     },
     async handler (request, reply) {
-      const auth = instance.enter(request, instance.policy)
-      const refusal = await auth.verify()
+      const state = begin(registration, request, rules)
+      const refusal = await state.verify()
       if (isAnswered(request, reply)) return reply
-      const error = refusal === null ? null : auth.errorToRender(refusal)
-      const body = error === null ? { valid: true } : { valid: false, reason: error.message, ...(error.detail !== undefined && { detail: error.detail }) }
+      const body = bodyOf(refusal, state)
       if (refusal !== null) reply.code(400)
       if (!isExtended) return body
-      const user = refusal === null ? await auth.user() : null
-      return await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: auth.payload }))
+      const user = refusal === null ? await state.user() : null
+      return await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: state.payload }))
     }
   }
 }

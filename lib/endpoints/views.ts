@@ -1,9 +1,9 @@
-/** Class views as routes under the prefix. */
+/** Class views as endpoints. */
 import type { FastifyReply, HTTPMethods } from 'fastify'
 import { InvalidClassViews } from '../errors.ts'
 import { pathSettings, type Settings } from '../settings/schema.ts'
-import type { ViewRoute } from '../view.ts'
-import type { Endpoint } from './route.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { ViewRoute } from './view.ts'
 
 /** @throws {InvalidClassViews} for a view on the path of a default endpoint */
 export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings): void {
@@ -17,7 +17,7 @@ export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings
   }
 }
 
-/** Says whether somebody sends an answer: `reply.sent` tells it only when hooks and streams have ended. */
+/** Watches whether an answer is being sent. `reply.sent` is true only after hooks and streams have ended. */
 function watchSend (reply: FastifyReply): () => boolean {
   const { send } = reply
   let isCalled = false
@@ -33,7 +33,7 @@ export function viewEndpoint ({ path, method, guards, schema, handler }: ViewRou
     method: method.toUpperCase() as HTTPMethods,
     path,
     schema: { tags: ['authentication'], ...schema },
-    isSchemaOfHost: true,
+    isView: true,
     guards,
     async handler (request, reply) {
       const isSending = watchSend(reply)

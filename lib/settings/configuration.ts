@@ -1,7 +1,7 @@
 /** Where the value of a setting comes from: default < application < configuration class < option; getters and overrides on top. */
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
-import { typeName } from '../host.ts'
+import { typeName } from '../host/call.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
 import { checkSetting, checkSubclass, checkTogether, given } from './check.ts'
 import {
@@ -190,7 +190,11 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   const fromOptions = readAccessors(options, Object.keys(options), 'Option')
   const resolved = split({ ...defaults(), ...readApplication(application), ...fromClass.values, ...fromOptions.values })
   checkTogether(resolved.settings)
-  return { ...resolved, getters: new Map([...fromClass.getters, ...fromOptions.getters]) }
+  const getters = new Map([...fromClass.getters, ...fromOptions.getters])
+  if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
+    throw new InvalidConfiguration('"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true.', { section: 'settings' })
+  }
+  return { ...resolved, getters }
 }
 
 /**

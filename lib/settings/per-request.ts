@@ -1,6 +1,6 @@
 /** Settings that are computed from a request: at most once per request and instance, and only when something asks. */
 import { HandlerFailed, InvalidConfiguration, RequiredKeysNotFound } from '../errors.ts'
-import { hostError, typeName } from '../host.ts'
+import { hostError, typeName } from '../host/call.ts'
 import { allowedValues, fits } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
 import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
@@ -21,7 +21,7 @@ export interface GetterResults {
 export function withoutRequest (advice: string): GetterResults {
   return {
     get (name) {
-      throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { section: 'settings' })
+      throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { section: 'settings', duringRequest: true })
     }
   }
 }
@@ -70,7 +70,13 @@ export class RequestResults implements GetterResults {
   }
 }
 
-/** Makes the settings object that one request sees. */
+/** The settings as one request sees them, and the results of getters that they come from. */
+export interface RequestSettings {
+  readonly settings: Readonly<Settings>
+  readonly results: GetterResults
+}
+
+/** Creates the settings object that one request sees. */
 export type SettingsOfRequest = (results: GetterResults) => Readonly<Settings>
 
 /**

@@ -134,6 +134,8 @@ export const settingsSchema = Type.Object({
   secret: key(),
   /** Whether only the configured paths answer. When false, they answer with and without a trailing slash. */
   strictSlashes: flag(false),
+  /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
+  tokensInBody: flag(true),
   /** How many verified tokens are remembered, so that their signature is not computed again. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */

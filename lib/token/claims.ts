@@ -2,7 +2,8 @@
 import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { CustomClaim, ExtraVerification, Payload, UserId } from '../../types/handlers.ts'
+import { isUserId } from '../settings/user-id.ts'
+import type { Payload, UserId } from '../../types/handlers.ts'
 
 type Claims = Readonly<Record<string, unknown>>
 
@@ -12,26 +13,25 @@ export const secondsNow = () => Date.now() / 1000
 /** Seconds: what a Date can hold (ECMA-262 section 21.4.1.1). Beyond it an expiry is no date, and formatting it throws. */
 const maximumDate = 8_640_000_000_000
 
-/** A user id: a non-empty string, a safe integer or a boolean. An object would end up in the host's database query. */
-export function isUserId (value: unknown): value is UserId {
-  return (typeof value === 'string' && value !== '') || Number.isSafeInteger(value) || typeof value === 'boolean'
-}
-
 /** RFC 7519 section 2, NumericDate: seconds, fractions allowed. */
 function isDate (value: unknown): value is number {
   return typeof value === 'number' && value >= -maximumDate && value <= maximumDate
 }
 
-/** @param claim the name of the claim; null for the whole payload */
-const refuseClaim = (claim: string | null, why: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), why)
-const refuse = (claim: string, what: string) => refuseClaim(claim, `the claim "${claim}" ${what}`)
+/**
+ * Creates the refusal of a claim.
+ * @param claim the name of the claim; null for the whole payload
+ * @param why for developers; never a part of the token
+ */
+export const invalidClaim = (claim: string | null, why: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), why)
+const invalid = (claim: string, what: string) => invalidClaim(claim, `the claim "${claim}" ${what}`)
 
 const expired = new Refusal((reason) => new TokenExpired(undefined, { reason }), '"exp" has passed')
 const notActive = new Refusal((reason) => new TokenNotActive(undefined, { reason }), '"nbf" is still to come')
-const withoutExp = refuse('exp', 'is missing')
-const withoutNbf = refuse('nbf', 'is missing')
-const wrongIssuer = refuse('iss', 'is missing or of another issuer')
-const wrongAudience = refuse('aud', 'is missing or of another audience')
+const withoutExp = invalid('exp', 'is missing')
+const withoutNbf = invalid('nbf', 'is missing')
+const wrongIssuer = invalid('iss', 'is missing or of another issuer')
+const wrongAudience = invalid('aud', 'is missing or of another audience')
 
 /** Own properties only: nothing that a payload does not carry itself may speak for it. */
 function own (payload: Claims, claim: string): unknown {
@@ -57,12 +57,12 @@ export function readRegistered (payload: Claims): RegisteredClaims {
   const read = <Type>(claim: string, isOfType: (value: unknown) => value is Type, what: string): Type | undefined => {
     const value = own(payload, claim)
     if (value === undefined || isOfType(value)) return value
-    fault ??= refuse(claim, what)
+    fault ??= invalid(claim, what)
     return undefined
   }
-  const exp = read('exp', isDate, 'is no date')
-  const nbf = read('nbf', isDate, 'is no date')
-  read('iat', isDate, 'is no date')
+  const exp = read('exp', isDate, 'is not a date')
+  const nbf = read('nbf', isDate, 'is not a date')
+  read('iat', isDate, 'is not a date')
   const iss = read('iss', isText, 'is not a string')
   const aud = read('aud', isTextOrTexts, 'is not a string or a list of strings')
   return { exp, nbf, iss, aud: isText(aud) ? [aud] : aud, fault }
@@ -93,35 +93,7 @@ function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: S
  */
 export function checkClaims (payload: Claims, registered: RegisteredClaims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
   return checkTimes(registered, settings, now, checkExpiry) ?? registered.fault ?? checkParties(registered, settings) ??
-    (isUserId(own(payload, settings.userId)) ? undefined : refuse(settings.userId, 'is missing or no user id'))
-}
-
-/** Only `true` passes. A promise is no answer, and one that rejects must not end the process. */
-function passes (check: () => unknown): boolean {
-  try {
-    const outcome = check()
-    if (outcome instanceof Promise) outcome.catch(() => {})
-    return outcome === true
-  } catch {
-    return false
-  }
-}
-
-/** The host's own checks: every custom claim and every extra verification must say `true`. */
-export function checkCustom (
-  payload: Payload, customClaims: readonly CustomClaim[], extraVerifications: readonly ExtraVerification[]
-): Refusal | undefined {
-  for (const claim of customClaims) {
-    if (!Object.hasOwn(payload, claim.key) || !passes(() => claim.verify(payload[claim.key]))) {
-      return refuse(claim.key, 'is missing or was not verified')
-    }
-  }
-  for (const verification of extraVerifications) {
-    if (!passes(() => verification(payload))) {
-      return refuseClaim(null, `the extra verification "${verification.name}" did not pass`)
-    }
-  }
-  return undefined
+    (isUserId(own(payload, settings.userId)) ? undefined : invalid(settings.userId, 'is missing or no user id'))
 }
 
 /** A private copy of a JSON value, so that what one request changes no other sees. */

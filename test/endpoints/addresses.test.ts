@@ -1,7 +1,7 @@
-import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret } from '../helper.ts'
 
 const headers = bearer(forge(claims()))
 const options: TokenAuthOptions = { secret, authenticate, refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
@@ -143,7 +143,7 @@ t.test('no answer of an endpoint is cached, not even one that Fastify refuses', 
   app.get('/', async () => 'own')
   const json = { 'content-type': 'application/json' }
   for (const url of ['/auth', '/auth/', '/auth/refresh']) {
-    const cases: [status: number, sent: object][] = [
+    const cases: [status: number, sent: { headers?: Record<string, string>, payload: unknown }][] = [
       [400, { headers: json, payload: '{' }],
       [400, { headers: json, payload: '[]' }],
       [400, { headers: json, payload: '{"__proto__":{}}' }],
@@ -153,7 +153,8 @@ t.test('no answer of an endpoint is cached, not even one that Fastify refuses', 
       [401, { payload: {} }]
     ]
     for (const [status, sent] of cases) {
-      const response = await app.inject({ method: 'POST', url, ...sent })
+      const headers = url === '/auth/refresh' && status !== 401 ? { ...sent.headers, ...bearer(forge(claims())) } : sent.headers
+      const response = await app.inject(mistyped({ method: 'POST', url, ...sent, headers }))
       t.equal(response.statusCode, status, `${url} ${JSON.stringify(sent)}`)
       t.equal(response.headers['cache-control'], 'no-store')
       t.notMatch(response.body, /stack|\.ts:|node_modules/)
@@ -209,18 +210,65 @@ t.test("compilers of the host for schemas of another library change nothing abou
   }
 })
 
-t.test('a refresh body is taken from the content types that the host parses', async (t) => {
+t.test('endpoints accept JSON bodies only, whatever parsers the host has: no form of another site logs anybody in', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const app = host(t)
-  app.addContentTypeParser('application/x-www-form-urlencoded', { parseAs: 'string' }, (_request, body, done) => {
+  const parsed: string[] = []
+  const parse = (type: string | RegExp) => app.addContentTypeParser(type, { parseAs: 'string' }, (_request, body, done) => {
+    parsed.push(String(body))
     done(null, Object.fromEntries(new URLSearchParams(String(body))))
   })
-  await app.register(tokenAuth, { secret, authenticate, ...handlers })
-  const form = { 'content-type': 'application/x-www-form-urlencoded' }
-  const answer = await app.inject({ method: 'POST', url: '/auth', headers: form, payload: 'username=ada&password=lovelace' })
-  t.equal(answer.statusCode, 200)
-  const payload = `refresh_token=${String(stored.get(1))}`
-  t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...form, ...headers }, payload })).statusCode, 200)
+  parse('application/x-www-form-urlencoded')
+  parse(/^multipart\//)
+  parse('*')
+  class Form extends View {
+    override post ({ body }: FastifyRequest) { return { body } }
+  }
+  await app.register(tokenAuth, { secret, authenticate, ...handlers, cookieSet: true, cookieStrict: false, classViews: [['/form', Form]] })
+  const form = 'username=ada&password=lovelace'
+  const types = ['application/x-www-form-urlencoded', 'text/plain', 'multipart/form-data; boundary=x', 'application/xml', 'text/json-like', 'application/jsonp', 'application/x-json', '']
+  for (const type of types) {
+    for (const url of ['/auth', '/auth/', '/auth/refresh']) {
+      const sent = type === '' ? {} : { 'content-type': type }
+      const answer = await app.inject({ method: 'POST', url, headers: { ...sent, ...headers }, payload: Buffer.from(form) })
+      t.equal(answer.statusCode, 415, `${url} ${type}`)
+      t.equal(answer.headers['set-cookie'], undefined)
+    }
+  }
+  t.same(parsed, [], 'no parser of the host is asked')
+  for (const type of ['application/json', 'application/json; charset=utf-8', 'APPLICATION/JSON', 'application/vnd.api+json', 'application/problem+json;charset=utf-8']) {
+    const answer = await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': type }, payload: JSON.stringify({ username: 'ada', password: 'lovelace' }) })
+    t.equal(answer.statusCode, 200, type)
+  }
+  const view = await app.inject({ method: 'POST', url: '/auth/form', headers: { 'content-type': types[0] }, payload: form })
+  t.same(view.json(), { body: { username: 'ada', password: 'lovelace' } }, 'a class view reads what its host wants')
+  t.same(parsed, [form])
+})
+
+t.test('a body of more than 16 KiB, or of more than the host allows, is 413', async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  const body = (length: number) => JSON.stringify({ username: 'ada', password: 'lovelace', x: 'x'.repeat(length) })
+  for (const [limit, length, status] of [[undefined, 16_000, 200], [undefined, 16_384, 413], [1_048_576, 16_384, 413], [1_000, 1_000, 413]] as const) {
+    const app = host(t, limit === undefined ? {} : { bodyLimit: limit })
+    await app.register(tokenAuth, { secret, authenticate, ...handlers })
+    const sent = { 'content-type': 'application/json' }
+    t.equal((await app.inject({ method: 'POST', url: '/auth', headers: sent, payload: body(length) })).statusCode, status, `${limit} ${length}`)
+    const refreshed = await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...sent, ...headers }, payload: body(length) })
+    t.equal(refreshed.statusCode, status === 200 ? 400 : 413)
+  }
+})
+
+t.test('refresh refuses a request without an acceptable access token before it reads a body', async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  const app = await build(t, handlers)
+  let read = 0
+  app.addHook('preParsing', async (_request, _reply, payload) => { read++; return payload })
+  const ask = (sent: Record<string, string>) => app.inject({ method: 'POST', url: '/auth/refresh', headers: { 'content-type': 'application/json', ...sent }, payload: '{"refresh_token":"x"}' })
+  t.equal((await ask({})).statusCode, 401)
+  t.equal((await ask(bearer('x.y.z'))).statusCode, 401)
+  t.equal((await ask(bearer(forge(claims({ nbf: 4_000_000_000 }))))).json().exception, 'TokenNotActive')
+  t.equal(read, 0)
+  t.equal((await ask(headers)).statusCode, 401)
 })
 
 t.test('an error handler that the host sets after the registration gets what the endpoints cannot answer', async (t) => {

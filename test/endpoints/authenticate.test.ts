@@ -311,7 +311,7 @@ t.test('with no-one to sign for, a body that is not a JSON object is 400 and the
     t.same(Object.keys(response.json()), ['statusCode', 'code', 'error', 'message'])
     t.notMatch(response.body, 'at ')
   }
-  t.equal((await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'text/plain' }, payload: JSON.stringify(credentials) })).statusCode, 400)
+  t.equal((await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'text/plain' }, payload: JSON.stringify(credentials) })).statusCode, 415)
   t.equal((await app.inject({ method: 'POST', url: '/auth' })).statusCode, 400)
   t.equal(asked, 0)
   t.equal((await app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'application/json; charset=utf-8' }, payload: '{}' })).statusCode, 200)

@@ -1,8 +1,8 @@
 import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, secret } from '../helper.ts'
+import tokenAuth, { requestSerializer, Responses, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret } from '../helper.ts'
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }
@@ -267,7 +267,33 @@ t.test('in cookie mode refresh needs no body, and still refuses one that is not 
   const cookie = `${access}; refresh_token=${stored}`
   t.equal((await refresh(app, { cookie }, { payload: {} })).statusCode, 200)
   t.equal((await refresh(app, { cookie }, { payload: [] })).statusCode, 400)
-  t.equal((await refresh(app, { cookie, 'content-type': 'text/plain' }, { payload: 'x' })).statusCode, 400)
+  t.equal((await refresh(app, { cookie, 'content-type': 'text/plain' }, { payload: 'x' })).statusCode, 415)
+  t.equal((await refresh(app, { cookie, 'content-type': 'text/plain' }, { payload: '' })).statusCode, 200, 'an empty body passes with any media type')
+})
+
+t.test('with tokensInBody false the tokens are in the cookies only, in every answer', async (t) => {
+  const { stored: kept, ...handlers } = refreshStore()
+  class Hooks extends Responses {
+    override extendRefresh () { return { extended: true } }
+  }
+  const app = await build(t, { ...handlers, cookieSet: true, tokensInBody: false, responsesClass: Hooks })
+  const response = await login(app)
+  t.equal(response.statusCode, 200)
+  t.equal(kept.size, 1)
+  t.same(response.json(), {})
+  t.same(fieldsOf(response).map((field) => field.split('=', 1)[0]), ['access_token', 'refresh_token'])
+  const renewed = await refresh(app, sentBack(response), {})
+  t.same(renewed.json(), { extended: true })
+  t.same(fieldsOf(renewed).map((field) => field.split('=', 1)[0]), ['access_token'])
+})
+
+t.test('tokensInBody false needs cookies, or no client would ever get a token', async (t) => {
+  t.match(await refusal(t, { tokensInBody: false }), { name: 'InvalidConfiguration', message: /^"tokensInBody" is false and "cookieSet" too/ })
+  const app = await build(t, { tokensInBody: false, getCookieSet: ({ headers }) => headers['x-mode'] === 'cookie' })
+  t.type(app.tokenAuth.protect({ cookieSet: false }), 'function', 'a guard may read tokens elsewhere')
+  const ask = (mode: string) => app.inject({ method: 'POST', url: '/auth', headers: { 'x-mode': mode }, payload: { username: 'ada', password: 'lovelace' } })
+  t.same((await ask('cookie')).json(), {})
+  t.same(Object.keys((await ask('header')).json()), ['access_token'], 'it counts for requests that set cookies')
 })
 
 t.test('in query mode a login sets no cookie, and what is read by query is not cached', async (t) => {

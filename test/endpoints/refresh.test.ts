@@ -75,7 +75,7 @@ t.test('everything else about the access token must hold, or the answer is 401',
 
 t.test('debug says of a refused access token which check failed, of a refused refresh token nothing', async (t) => {
   const app = await build(t, { ...refreshing, debug: true })
-  t.equal((await refresh(app, { token: forge(claims({ exp: '1' })) })).json().detail, 'the claim "exp" is no date (token found in the header)')
+  t.equal((await refresh(app, { token: forge(claims({ exp: '1' })) })).json().detail, 'the claim "exp" is not a date (token found in the header)')
   t.same((await refresh(app, { body: { refresh_token: 'wrong' } })).json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
 })
 
@@ -118,7 +118,7 @@ t.test('a body that is no JSON object is 400, never a crash', async (t) => {
     t.equal(response.headers['cache-control'], 'no-store')
   }
   const text = await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...headers, 'content-type': 'text/plain' }, payload: stored })
-  t.equal(text.statusCode, 400)
+  t.equal(text.statusCode, 415)
 })
 
 t.test("a refresh token that is wrong, another user's, or not stored is 401 AuthenticationFailed, in JSON", async (t) => {

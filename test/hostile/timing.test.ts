@@ -16,7 +16,7 @@ t.test('refresh tokens are compared in constant time: all of two digests of one 
       return crypto.timingSafeEqual(a, b)
     }
   }
-  const { areSameToken } = await t.mockImport<typeof import('../../lib/token/refresh.ts')>('../../lib/token/refresh.ts', { 'node:crypto': spied })
+  const { areSameToken } = await t.mockImport<typeof import('../../lib/issuing/refresh-token.ts')>('../../lib/issuing/refresh-token.ts', { 'node:crypto': spied })
   const stored = 'a'.repeat(43)
   const others = [stored, '', 'a', 'b'.repeat(43), 'a'.repeat(42), `${stored}a`, `${'a'.repeat(42)}b`, `b${'a'.repeat(42)}`, 'x'.repeat(100_000), '\0', 'é', '\ud800']
   for (const purported of others) t.equal(areSameToken(stored, purported), purported === stored, JSON.stringify(purported.slice(0, 50)))

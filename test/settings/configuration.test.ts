@@ -94,6 +94,7 @@ const table: Readonly<Record<string, Row>> = {
   scopesName: fieldName('scopes'),
   secret: key,
   strictSlashes: flag(false),
+  tokensInBody: flag(true),
   tokenCacheSize: row(1000, 'a whole number from 0 to 1000000', [0, 1, 1_000_000], [-1, 1.5, NaN, 1_000_001, '10', null, true, {}, [1]]),
   urlPrefix: row('/auth', 'a path with a leading "/" and no trailing "/", or an empty string for none',
     ['', '/x', '/x/y.z'], ['/', '/x/', 'x', '//', '/:id', '/*', '/x?y', '/a b', '/ä', ...wrongTypes]),
@@ -117,6 +118,7 @@ function shown (setting: string, value: unknown): string {
 /** What must be given along with a setting for it to make sense. */
 function companions (setting: string, value: unknown): object {
   if (setting === 'algorithm') return keysFor(algorithms.find((name) => name === value) ?? 'HS256')
+  if (setting === 'tokensInBody') return { cookieSet: true }
   if (setting !== 'refreshTokenEnabled') return {}
   const { stored, ...handlers } = refreshStore()
   return handlers

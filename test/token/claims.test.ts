@@ -6,7 +6,8 @@ import t, { type Test } from 'tap'
 import { InvalidClaim, TokenExpired, TokenNotActive, type TokenAuthError } from '../../lib/errors.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
-import { checkClaims, checkCustom, copyPayload, isUserId, readRegistered } from '../../lib/token/claims.ts'
+import { isUserId } from '../../lib/settings/user-id.ts'
+import { checkClaims, copyPayload, readRegistered } from '../../lib/token/claims.ts'
 import { bearer, build, forge, login, payloadOf, setClock } from '../helper.ts'
 
 const now = 2_000_000_000
@@ -156,8 +157,6 @@ t.test('a claim that a payload only inherits is missing', async (t) => {
   t.equal(refusal(inherited(valid(), { iss: 'me' }), { claimIss: 'me' }), 'InvalidClaim')
   t.equal(refusal(JSON.parse(`{"__proto__":{"user_id":1},"exp":${now + 60}}`)), 'InvalidClaim')
   t.equal(refusal(valid(), { userId: 'toString' }), 'InvalidClaim')
-  const claim = { key: 'constructor', setup: () => 1, verify: () => true }
-  t.ok(checkCustom(valid(), [claim], [])?.toError() instanceof InvalidClaim)
   const error = check({ user_id: 1, exp: 1 })
   t.ok(error instanceof TokenExpired && !(error instanceof InvalidClaim))
   t.ok(check(valid({ nbf: now + 1e6 })) instanceof TokenNotActive)
@@ -216,22 +215,6 @@ t.test('a custom claim or an extra verification passes with true and nothing els
   }
   await nextTask()
   t.strictSame(rejections, [])
-})
-
-t.test('a custom claim gets its value, a missing one is refused unasked, and every check must pass', async (t) => {
-  const seen: unknown[] = []
-  const claim = { key: 'tenant', setup: () => 'a', verify (this: unknown, value: unknown) { seen.push([this, value]); return true } }
-  t.equal(checkCustom(valid({ tenant: null }), [claim], []), undefined)
-  t.strictSame(seen, [[claim, null]], 'called as a method')
-  t.ok(checkCustom(valid(), [claim], [])?.toError() instanceof InvalidClaim)
-  t.equal(seen.length, 1)
-
-  const order: string[] = []
-  const extra = (name: string, passes: boolean) => () => { order.push(name); return passes }
-  t.equal(checkCustom(valid(), [], [extra('a', true), extra('b', true)]), undefined)
-  const outcome = checkCustom(valid(), [], [extra('c', true), extra('d', false), extra('e', true)])?.toError()
-  t.equal(outcome instanceof InvalidClaim && outcome.claim, null)
-  t.strictSame(order, ['a', 'b', 'c', 'd'])
 })
 
 t.test('what a check does to the payload changes neither the token\'s next request nor its user id', async (t) => {

@@ -1,22 +1,22 @@
-/** How an access token comes to be: user -> payload -> handlers -> checks -> signature. */
-import type { CustomClaim, Handlers, Payload } from '../types/handlers.ts'
-import type { HostHandlers } from './authentication.ts'
-import { HandlerFailed, TokenTooLarge } from './errors.ts'
-import { callHost, readHost, wrongResult } from './host.ts'
-import type { Settings } from './settings/schema.ts'
-import { checkFinished, registeredClaims, secondsNow } from './token/claims.ts'
-import { maximumTokenLength, type Signer } from './token/codec.ts'
-import { userIdOf } from './users.ts'
+/** How an access token is issued: user -> payload -> handlers -> checks -> signature. */
+import { HandlerFailed, TokenTooLarge } from '../errors.ts'
+import { callHost, readHost, wrongResult } from '../host/call.ts'
+import type { HostHandlers } from '../host/handlers.ts'
+import { userIdOf } from '../host/users.ts'
+import type { Settings } from '../settings/schema.ts'
+import { checkFinished, registeredClaims, secondsNow } from '../token/claims.ts'
+import { maximumTokenLength, type Signer } from '../token/codec.ts'
+import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
 
-/** What a token is made with. */
+/** What an access token is made with. */
 export interface Recipe {
   readonly settings: Settings
   readonly signer: Signer
   readonly customClaims: readonly CustomClaim[]
   readonly extendPayload: readonly ExtendPayload[]
-  /** Gives the scopes; undefined for a token without. */
+  /** Returns the scopes; undefined for a token without scopes. */
   readonly addScopesToPayload: HostHandlers['addScopesToPayload'] | undefined
 }
 
@@ -35,14 +35,14 @@ async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScop
 }
 
 /**
- * Makes an access token.
- * @param from how the user came, for messages: `authenticate must return`
+ * Issues an access token.
+ * @param from the beginning of messages about the user: `authenticate must return`
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed}
  */
 export async function issueAccessToken (user: unknown, from: string, recipe: Recipe): Promise<string> {
   const { settings, customClaims, addScopesToPayload } = recipe
   const userId = userIdOf(user, settings.userId, from)
-  // The check above found an object.
+  // userIdOf throws for anything but an object.
   const known = user as object
   let payload = registeredClaims(userId, settings, secondsNow())
   for (const claim of customClaims) {
@@ -54,7 +54,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (addScopesToPayload !== undefined) {
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
-  // Where no handler had a hand in it, the payload is JSON as it is.
+  // Without values of the application the payload is JSON already.
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
   checkFinished(payload, userId, settings, required)
   const token = await recipe.signer(payload)
@@ -64,12 +64,12 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   return token
 }
 
-/** The payload as the token will carry it: JSON leaves out a function and calls a `toJSON`, so what was there before says nothing. */
+/** Returns the payload as the token will carry it: JSON leaves out functions and calls `toJSON`, so that a check before it would prove nothing. */
 function asJson (payload: Payload, handler: string): Payload {
   try {
     return { ...JSON.parse(JSON.stringify(payload)) }
   } catch (cause) {
-    // A BigInt or a cycle: what a handler put there has no JSON form.
+    // A BigInt or a cycle has no JSON form.
     throw new HandlerFailed(handler, { cause })
   }
 }

@@ -1,10 +1,10 @@
-/** The cookies of cookie mode: how tokens are put into them. Reading them is a matter of token/extract.ts. */
+/** The cookies that carry new tokens in cookie mode. request/extract.ts reads them. */
 import type {} from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
-import { TokenTooLarge } from './errors.ts'
-import type { Settings } from './settings/schema.ts'
+import { TokenTooLarge } from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
 
-/** RFC 6265 section 6.1: what every browser keeps of one cookie, in bytes. They drop larger ones without a word. */
+/** RFC 6265 section 6.1: the bytes of one cookie that every browser keeps. Browsers silently drop larger ones. */
 const maximumCookieSize = 4096
 
 interface Cookie {
@@ -24,9 +24,9 @@ function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] 
 }
 
 /**
- * The Set-Cookie headers that carry new tokens. Serialized apart from `reply.setCookie`, which mixes the host's own parse
- * options (signed, domain, expires ...) into whatever is not spelled out.
- * @throws {TokenTooLarge} for one that browsers would drop
+ * Creates the Set-Cookie headers that carry new tokens. Not by `reply.setCookie`, which adds the application's own parse
+ * options (signed, domain, expires and others) to whatever is not set here.
+ * @throws {TokenTooLarge} for a cookie that browsers would drop
  */
 export function tokenCookies (tokens: { accessToken: string, refreshToken?: string | undefined }, settings: Settings, { server }: FastifyReply): string[] {
   const cookies = accessTokenCookies(tokens.accessToken, settings)
@@ -49,7 +49,7 @@ export function tokenCookies (tokens: { accessToken: string, refreshToken?: stri
   })
 }
 
-/** Adds cookies to a reply. It cannot fail: tokens that were stored are sent. */
+/** Adds cookies to a reply. It cannot fail, so that tokens that were stored are also sent. */
 export function setCookies (reply: FastifyReply, cookies: readonly string[]): void {
   for (const cookie of cookies) reply.header('set-cookie', cookie)
 }

@@ -1,13 +1,13 @@
-/** Custom claims as the host gives them: objects, or classes that are instantiated once. */
-import type { CustomClaim } from '../types/handlers.ts'
-import { InvalidCustomClaim } from './errors.ts'
-import { typeName } from './host.ts'
-import { registeredClaimNames, type Settings } from './settings/schema.ts'
+/** Custom claims: objects of the application, or classes, which are instantiated once. */
+import type { CustomClaim } from '../../types/handlers.ts'
+import { InvalidCustomClaim } from '../errors.ts'
+import { registeredClaimNames, type Settings } from '../settings/schema.ts'
+import { typeName } from './call.ts'
 
 /**
  * Reads and checks custom claims.
- * @param registered those of the registration, where these are added to them
- * @throws {InvalidCustomClaim} for one without `key`, `setup` or `verify`, or whose key is taken
+ * @param registered the claims of the registration, if these are added to them for one token
+ * @throws {InvalidCustomClaim} for a claim without `key`, `setup` or `verify`, or whose key is taken
  */
 export function readCustomClaims (sources: unknown, settings: Settings, registered: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { section: 'handlers' })
@@ -16,22 +16,22 @@ export function readCustomClaims (sources: unknown, settings: Settings, register
     const isClass = typeof source === 'function' && source.prototype !== undefined
     const claim: unknown = isClass ? Reflect.construct(source, []) : source
     if (typeof claim !== 'object' || claim === null) {
-      const given = typeof source === 'function' ? 'a function that is no class' : typeName(source)
-      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${given}.`, { section: 'handlers' })
+      const found = typeof source === 'function' ? 'a function that is not a class' : typeName(source)
+      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${found}.`, { section: 'handlers' })
     }
     const key: unknown = Reflect.get(claim, 'key')
     if (typeof key !== 'string' || key === '') {
       throw new InvalidCustomClaim(`"customClaims[${index}]" needs a "key": the name of the claim, a non-empty string; given: ${key === '' ? 'an empty string' : typeName(key)}.`, { section: 'handlers' })
     }
     for (const method of ['setup', 'verify']) {
-      const given: unknown = Reflect.get(claim, method)
-      if (typeof given !== 'function') {
-        throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(given)}.`, { section: 'handlers' })
+      const found: unknown = Reflect.get(claim, method)
+      if (typeof found !== 'function') {
+        throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(found)}.`, { section: 'handlers' })
       }
     }
     if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key".`, { section: 'handlers' })
     taken.add(key)
-    // Its three parts were checked one by one.
+    // Its three members were checked above.
     return claim as CustomClaim
   })
 }

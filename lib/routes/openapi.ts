@@ -1,40 +1,18 @@
 /**
- * What @fastify/swagger documents of guards: a guarded route gets its `security` requirement and scopes, and the document
- * the schemes that it names. The host writes nothing more than the guard; without @fastify/swagger nothing happens.
+ * The OpenAPI document: with @fastify/swagger, a guarded route gets its `security` requirement and scopes, and the document
+ * the schemes that it names. Without @fastify/swagger nothing happens.
  */
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import type { Settings } from './settings/schema.ts'
-import type { TokenAuth } from './token-auth.ts'
+import { descriptionOf, type GuardDescription } from '../guards/describe.ts'
+import type { Registration } from '../registration.ts'
+import type { Settings } from '../settings/schema.ts'
+import { guardingHooks, hooksOf } from './hooks.ts'
 
-/** What a guard asks of a request, as far as it can be said beforehand. */
-export interface GuardDescription {
-  readonly instance: TokenAuth
-  readonly settings: Settings
-  /** The sets of scopes of which one is enough; one empty set where none is required, or none is known. */
-  readonly scopeSets: readonly (readonly string[])[]
-  /** Whether a request without a token passes too. */
-  readonly isOptional?: boolean
-}
-
-/** A free-standing guard knows its instance only in the context of a route. */
-type Describe = (context: FastifyInstance) => GuardDescription | undefined
-
-const descriptions = new WeakMap<object, Describe>()
-
-/** Remembers what a guard, or a route handler that looks at tokens, asks of requests. */
-export function describeGuard (guard: object, describe: Describe): void {
-  descriptions.set(guard, describe)
-}
-
-export function descriptionOf (guard: object, context: FastifyInstance): GuardDescription | undefined {
-  return descriptions.get(guard)?.(context)
-}
-
-/** One way to be let in (OpenAPI, Security Requirement Object): every scheme in it is needed. */
+/** One way to be allowed (OpenAPI, Security Requirement Object): every scheme in it is needed. */
 type Requirement = Record<string, readonly string[]>
 type Schemes = Record<string, object>
 
-/** The schemes by which a token may come, in their order; a strict source is the only one. */
+/** Returns the schemes by which a token may come, in their order. A strict source is the last. */
 function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   const schemes: Schemes = {}
   if (settings.cookieSet) {
@@ -51,7 +29,7 @@ function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   return schemes
 }
 
-/** Swagger 2 knows neither bearer tokens nor cookies: both are headers to it. */
+/** Converts a scheme to Swagger 2, which has neither bearer tokens nor cookies: both become headers. */
 function inSwagger2 (scheme: object): object {
   if (!('in' in scheme)) return { type: 'apiKey', in: 'header', name: 'Authorization' }
   return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
@@ -62,7 +40,7 @@ function requirementsOf ({ scopeSets, isOptional, settings }: GuardDescription):
   return isOptional === true ? [{}, ...ways] : ways
 }
 
-/** The ways to satisfy two guards: each of the one with each of the other. */
+/** Returns the ways to satisfy two guards: each way of the one combined with each of the other. */
 function both (one: readonly Requirement[], other: readonly Requirement[]): Requirement[] {
   return one.flatMap((first) => other.map((second) => {
     const merged: Requirement = { ...first }
@@ -77,7 +55,7 @@ interface Documents {
   swaggerObject?: { securityDefinitions?: Schemes }
 }
 
-/** Declares schemes where a document is made; what the host declared under the same name stays. */
+/** Declares schemes in a document. A scheme that the application declared under the same name stays. */
 function declare (schemes: Schemes, { openapiObject, swaggerObject }: Documents): void {
   if (openapiObject !== undefined) {
     openapiObject.components = { ...openapiObject.components, securitySchemes: { ...schemes, ...openapiObject.components?.securitySchemes } }
@@ -88,7 +66,7 @@ function declare (schemes: Schemes, { openapiObject, swaggerObject }: Documents)
   }
 }
 
-/** Whether a schema is JSON. The schemas of other libraries are the host's own transformation's affair, which ours would replace. */
+/** Whether a schema is a JSON schema. Schemas of other libraries need the application's own transformation, which this one would replace. */
 function isJsonSchema (schema: object): boolean {
   return Object.values(schema).every((part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
 }
@@ -98,7 +76,7 @@ type AnnotatedRoute = RouteOptions & {
   config?: { swaggerTransform?: unknown }
 }
 
-/** What this module wrote on routes, so that several instances can write on one route, and a host's own words stay. */
+/** What this module wrote on routes, so that several instances can write on one route, and what the application wrote stays. */
 const written = new WeakMap<object, { requirements: Requirement[], schemes: Schemes }>()
 
 function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescription[]): void {
@@ -112,7 +90,7 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
     Object.assign(schemes, schemesOf(description.settings))
   }
   written.set(route, { requirements, schemes })
-  // The requirement comes with the document, not with the route: before that nothing needs to be declared.
+  // The requirement is added with the document, not with the route, because only then the schemes are declared.
   const swaggerTransform = (documents: Documents) => {
     declare(schemes, documents)
     return { schema: { ...documents.schema, security: requirements } }
@@ -120,35 +98,24 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
   Object.assign(route, { config: { ...config, swaggerTransform } })
 }
 
-const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
-
-/**
- * The hooks that a context has for all its routes. Fastify has no public way to ask for them: should it call them
- * otherwise one day, guards of whole contexts are not documented, and a test says so.
- */
-function hooksOf (context: FastifyInstance): unknown[] {
-  const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.hooks')
-  return keys.flatMap((key) => guardingHooks.map((name) => Reflect.get(Object(Reflect.get(context, key)), name)))
-}
-
-/** Annotates the routes that are guarded by an instance, from now on, in its context and below. */
-export function documentGuards (fastify: FastifyInstance, instance: TokenAuth): void {
+/** Annotates the routes that guards of a registration guard, in its context and below. */
+export function documentGuards (fastify: FastifyInstance, registration: Registration): void {
   let routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> | undefined
   const annotateAll = async () => {
     for (const { route, context } of routes!) {
       const hooks = [...hooksOf(context), ...guardingHooks.map((name) => route[name])].flat()
       const describe = (guard: unknown) => typeof guard === 'function' ? descriptionOf(guard, context) : undefined
-      const guards = hooks.map(describe).filter((description) => description?.instance === instance).filter((description) => description !== undefined)
+      const guards = hooks.map(describe).filter((description) => description?.registration === registration).filter((description) => description !== undefined)
       const handler = describe(route.handler)
       if (guards.length > 0) annotate(route, guards)
-      else if (handler?.instance === instance) annotate(route, [handler])
+      else if (handler?.registration === registration) annotate(route, [handler])
     }
   }
   fastify.addHook('onRoute', function (route) {
     if (!this.hasPlugin('@fastify/swagger')) return
     if (routes === undefined) {
       routes = []
-      // Not before: a hook of a context is added some time after it was asked for, and holds for routes before it too.
+      // When everything is ready: a hook of a context also holds for routes that were declared before it.
       fastify.addHook('onReady', annotateAll)
     }
     routes.push({ route, context: this })

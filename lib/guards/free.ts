@@ -1,22 +1,23 @@
-/** protect, scoped and injectUser, free-standing: they find the nearest instance of a route's context when a request comes. */
+/** Free-standing `protect`, `scoped` and `injectUser`: they find the nearest instance of a route's context when a request comes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteGenericInterface } from 'fastify'
 import type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequiredScopes, ScopedOptions, UserRouteHandler
-} from '../types/instance.ts'
-import type { InstanceName, UserOf } from '../types/registry.ts'
-import { InitializationFailure, InvalidConfiguration } from './errors.ts'
-import { typeName } from './host.ts'
-import { checkFlag, checkRouteHandler, readRequirements } from './guards.ts'
-import { describeGuard, descriptionOf } from './openapi.ts'
-import { prepareRedirect, readOptions } from './policy.ts'
-import { Responses, sendError } from './responses.ts'
-import { checkOverrides } from './settings/configuration.ts'
-import { TokenAuth } from './token-auth.ts'
+} from '../../types/instance.ts'
+import type { InstanceName, UserOf } from '../../types/registry.ts'
+import { InitializationFailure, InvalidConfiguration } from '../errors.ts'
+import { typeName } from '../host/call.ts'
+import { Responses, sendError } from '../http/responses.ts'
+import { registrationOf, type Registration } from '../registration.ts'
+import { describeGuard, descriptionOf } from './describe.ts'
+import { checkRouteHandler, makeInjection } from './inject-user.ts'
+import { checkGuardOptions, readOptions } from './options.ts'
+import { makeProtectGuard } from './protect.ts'
+import { makeScopedGuard, readScoped } from './scoped.ts'
 
-/** Finds the instance of a guard in the context of a route. @throws {InitializationFailure} where there is none */
-function findInstance (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): TokenAuth {
-  const instance: unknown = Reflect.get(on, instanceName)
-  if (instance instanceof TokenAuth) return instance
+/** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
+function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
+  const registration = registrationOf(Reflect.get(on, instanceName))
+  if (registration !== undefined) return registration
   throw new InitializationFailure(`No token authentication named "${instanceName}" is registered for this route. Register the plugin on its context or above, or name the context with "on".`)
 }
 
@@ -27,38 +28,33 @@ function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: 
   return { choice, options }
 }
 
-function checkGuardOptions ({ redirectOnFail, redirectUrl, ...overrides }: GuardOptions): void {
-  prepareRedirect({ redirectOnFail, redirectUrl })
-  checkOverrides({ ...overrides })
-}
-
-/** One guard for each instance that it meets, made when it meets it first. */
-function perInstance<Made> (choice: InstanceChoice, make: (instance: TokenAuth) => Made): (context: FastifyInstance) => Made {
-  const made = new WeakMap<TokenAuth, Made>()
+/** Makes one guard for each registration, when a request meets it first. */
+function perRegistration<Made> (choice: InstanceChoice, make: (registration: Registration) => Made): (context: FastifyInstance) => Made {
+  const made = new WeakMap<Registration, Made>()
   return (context) => {
-    const instance = findInstance(context, choice)
-    let own = made.get(instance)
+    const registration = findRegistration(context, choice)
+    let own = made.get(registration)
     if (own === undefined) {
-      own = make(instance)
-      made.set(instance, own)
+      own = make(registration)
+      made.set(registration, own)
     }
     return own
   }
 }
 
-/** Without an instance there is nothing else that could render its absence. */
+/** Answers a request for which no instance was found, and which no `exceptionResponse` of an application can render. */
 function answerAbsence (request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
   if (!(error instanceof InitializationFailure)) throw error
   return sendError(new Responses(), request, reply, error)
 }
 
-/** What OpenAPI says of a guard whose instance is known in the context of a route only. */
+/** Describes a guard whose registration is known only in the context of a route. */
 function describeLater<Made extends object> (guard: object, madeFor: (context: FastifyInstance) => Made): void {
   describeGuard(guard, (context) => {
     try {
       return descriptionOf(madeFor(context), context)
     } catch {
-      // Without an instance the route answers 500: nothing to document.
+      // Without an instance the route answers 500, and nothing is documented.
       return undefined
     }
   })
@@ -85,18 +81,14 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
 export function protect (overrides: GuardOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
-  return freeGuard(perInstance(choice, (instance) => instance.protect(options)))
+  return freeGuard(perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
-  const { requireAll, requireAllActions, ...guardOptions } = options
-  checkFlag('requireAll', requireAll)
-  checkFlag('requireAllActions', requireAllActions)
-  checkGuardOptions(guardOptions)
-  if (typeof scopes !== 'function') readRequirements(scopes)
-  return freeGuard(perInstance(choice, (instance) => instance.scoped(scopes, options)))
+  checkGuardOptions(readScoped(scopes, options).guardOptions)
+  return freeGuard(perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
@@ -106,8 +98,8 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
   checkRouteHandler(handler)
-  // The instance of this name gives users of this type: that is what its declaration says.
-  const handlerOf = perInstance(choice, (instance) => instance.injectUser(handler as UserRouteHandler<object, Route>, options))
+  // The declaration of the instance's name says that its users are of this type.
+  const handlerOf = perRegistration(choice, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
     let own: InjectedRouteHandler<Route>
     try {

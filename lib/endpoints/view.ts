@@ -1,12 +1,11 @@
 /** Class views: additional endpoints under the prefix, as classes. */
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
-import type { Guard, TokenAuthInstance } from '../types/instance.ts'
-import type { ClassView } from '../types/options.ts'
-import { InvalidClassViews } from './errors.ts'
-import { typeName } from './host.ts'
-import { suggest } from './settings/suggest.ts'
-import type { Responses } from './responses.ts'
-import type { Settings } from './settings/schema.ts'
+import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
+import { InvalidClassViews } from '../errors.ts'
+import { typeName } from '../host/call.ts'
+import { suggest } from '../settings/suggest.ts'
+import type { Responses } from '../http/responses.ts'
+import type { Settings } from '../settings/schema.ts'
 
 export const viewMethods = ['get', 'post', 'put', 'patch', 'delete', 'options'] as const
 /**
@@ -52,6 +51,9 @@ export class View {
     this.responses = instance.responses
   }
 }
+
+/** A view and its path below `urlPrefix`. */
+export type ClassView = readonly [path: string, view: new (context: ViewContext) => View]
 
 /** One method of a view, ready to become a route. */
 export interface ViewRoute {

@@ -1,0 +1,54 @@
+/** Route handlers that get the user as a parameter. */
+import type { GuardOptions, InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
+import { InvalidConfiguration } from '../errors.ts'
+import { isAnswered, typeName } from '../host/call.ts'
+import type { Refusal } from '../refusal.ts'
+import type { Registration } from '../registration.ts'
+import { isWithoutToken } from '../token/extract.ts'
+import { begin, stateOf } from '../request/slot.ts'
+import { describeGuard } from './describe.ts'
+import { prepareGuard } from './options.ts'
+import { sendRefusal } from './refuse.ts'
+import { preventCaching } from './run.ts'
+
+/** @throws {InvalidConfiguration} */
+export function checkRouteHandler (handler: unknown): void {
+  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() needs a route handler (request, reply, user); given: ${typeName(handler)}.`, { section: 'guards' })
+}
+
+/**
+ * Wraps a route handler so that it gets the user of the token, or null for a request without one.
+ * @throws {InvalidConfiguration} for wrong options, or a handler that is not a function
+ */
+export function makeInjection<Route extends object> (
+  registration: Registration, handler: UserRouteHandler<object, Route>, options: GuardOptions
+): InjectedRouteHandler<Route> {
+  const guard = prepareGuard(registration, options)
+  checkRouteHandler(handler)
+  const hasOwnRules = guard.rules !== registration.rules
+  const injected: InjectedRouteHandler = async function (request, reply) {
+    // Without overrides the handler goes by what a guard of the route found.
+    const state = hasOwnRules ? begin(registration, request, guard.rules) : stateOf(registration, request)
+    // What the application answered in the meantime stays its answer.
+    const refuse = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state, guard.redirect)
+    let user: object | null = null
+    let refusal: Refusal | null
+    try {
+      refusal = await state.verify()
+      if (refusal === null) {
+        user = await state.user()
+        preventCaching(state, reply)
+      } else if (!state.settings.doProtection || isWithoutToken(refusal)) {
+        refusal = null
+      }
+    } catch (error) {
+      return await refuse(error)
+    }
+    if (refusal !== null) return await refuse(refusal)
+    if (isAnswered(request, reply)) return reply
+    return await Reflect.apply(handler, this, [request, reply, user])
+  }
+  describeGuard(injected, () => ({ registration, settings: guard.rules.settings, scopeSets: [[]], isOptional: true }))
+  // The types of body, params and reply are those of the wrapped handler, to which they pass unchanged.
+  return injected as InjectedRouteHandler<Route>
+}

@@ -1,0 +1,73 @@
+/** The options of guards: read, checked, and prepared for requests. */
+import type { GuardOptions } from '../../types/instance.ts'
+import { InvalidConfiguration } from '../errors.ts'
+import { isPlainObject, typeName } from '../host/call.ts'
+import type { Registration } from '../registration.ts'
+import type { AccessRules } from '../request/rules.ts'
+import { given } from '../settings/check.ts'
+import { checkOverrides } from '../settings/configuration.ts'
+import { redirectTarget, type Settings } from '../settings/schema.ts'
+
+/** Where a guard redirects a request that is not authenticated; undefined for no redirect. */
+export type Redirect = ((settings: Settings) => string) | undefined
+
+/** What a guard is made of: its rules, and what follows from a refusal. */
+export interface PreparedGuard {
+  readonly registration: Registration
+  readonly rules: AccessRules
+  readonly redirect: Redirect
+}
+
+/**
+ * Copies the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class would have
+ * fewer options than it seems to have, and so would be a weaker guard.
+ * @throws {InvalidConfiguration}
+ */
+export function readOptions<Options extends object> (options: Options): Options {
+  const found: unknown = options
+  // Without a prototype: properties of a polluted `Object.prototype` are not options.
+  if (isPlainObject(found)) return Object.assign(Object.create(null), found)
+  const isObject = typeof found === 'object' && found !== null
+  if (isObject && 'raw' in found) {
+    throw new InvalidConfiguration('protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
+  }
+  const hint = typeof found === 'string' || Array.isArray(found) ? ' Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]).' : ''
+  const type = isObject && !Array.isArray(found) && !(found instanceof Promise) ? 'an object of a class, or one that inherits from another' : typeName(found)
+  throw new InvalidConfiguration(`The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: ${type}.${hint}`, { section: 'guards' })
+}
+
+interface RedirectOptions {
+  redirectOnFail?: boolean | undefined
+  redirectUrl?: string | undefined
+}
+
+const redirectPattern = new RegExp(redirectTarget.pattern!)
+
+/** Prepares where a guard redirects to. @throws {InvalidConfiguration} */
+function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
+  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
+  if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${given('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
+  }
+  if (!redirectOnFail) return undefined
+  return (settings) => redirectUrl ?? settings.loginRedirectUrl
+}
+
+const hasOverrides = (overrides: object) => Object.values(overrides).some((value) => value !== undefined)
+
+/**
+ * Prepares a guard. Guards that override no setting share the rules of the registration, so that the checks of the
+ * application run once for a request.
+ * @throws {InvalidConfiguration} for wrong options
+ */
+export function prepareGuard (registration: Registration, { redirectOnFail, redirectUrl, ...overrides }: GuardOptions): PreparedGuard {
+  const redirect = prepareRedirect({ redirectOnFail, redirectUrl })
+  const rules = hasOverrides(overrides) ? registration.overrideRules({ ...overrides }) : registration.rules
+  return { registration, rules, redirect }
+}
+
+/** Checks the options of a free-standing guard, whose registration is not known yet. @throws {InvalidConfiguration} */
+export function checkGuardOptions ({ redirectOnFail, redirectUrl, ...overrides }: GuardOptions): void {
+  prepareRedirect({ redirectOnFail, redirectUrl })
+  checkOverrides({ ...overrides })
+}

@@ -1,0 +1,104 @@
+/** The hook of a guard. It ends in "allowed" or in a refusal. */
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { MaybePromise } from '../../types/handlers.ts'
+import type { Guard } from '../../types/instance.ts'
+import { InvalidConfiguration } from '../errors.ts'
+import { isAnswered, timeoutOf } from '../host/call.ts'
+import type { Refusal } from '../refusal.ts'
+import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
+import { describeGuard } from './describe.ts'
+import type { PreparedGuard } from './options.ts'
+import { sendRefusal } from './refuse.ts'
+
+/** Checks a request whose token is valid. Returns the refusal, or null. */
+export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
+
+/** A guard whose hook is to be made. */
+interface GuardHook extends PreparedGuard {
+  /** Undefined where a valid token is enough. */
+  readonly check?: GuardCheck | undefined
+}
+
+function decide ({ check }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+  if (!state.settings.doProtection) return null
+  const refusal = state.verify()
+  if (check === undefined) return refusal
+  if (refusal instanceof Promise) return refusal.then((settled) => settled ?? check(state, request))
+  return refusal ?? check(state, request)
+}
+
+/** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */
+export function preventCaching (state: RequestState, reply: FastifyReply): void {
+  if (state.verifiedSource === 'query') reply.header('cache-control', 'no-store')
+}
+
+function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
+  try {
+    const answer = sendRefusal(guard.registration, request, reply, refused, state, guard.redirect)
+    if (answer instanceof Promise) answer.catch(done)
+  } catch (error) {
+    done(error as Error)
+  }
+}
+
+/** Runs a guard as a hook with a callback, as Fastify calls it. */
+function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+  const state = begin(guard.registration, request, guard.rules)
+  let refusal: MaybePromise<Refusal | null>
+  try {
+    refusal = decide(guard, state, request)
+    if (refusal === null) preventCaching(state, reply)
+  } catch (error) {
+    return refuse(guard, state, request, reply, error, done)
+  }
+  // Outside of the `try`: what the rest of the request throws is not an error of the guard.
+  if (refusal === null) return done()
+  if (!(refusal instanceof Promise)) return refuse(guard, state, request, reply, refusal, done)
+  refusal.then((settled) => {
+    // The route's handler must not begin after the request was answered, by a timeout for example.
+    if (isAnswered(request, reply)) return
+    if (settled !== null) return refuse(guard, state, request, reply, settled, done)
+    preventCaching(state, reply)
+    done()
+  }, (error: unknown) => { if (!isAnswered(request, reply)) refuse(guard, state, request, reply, error, done) })
+}
+
+/**
+ * Runs a guard that is called without a callback. The promise resolves when the request may pass. It rejects after a
+ * refused request was answered, so that code after `await guard(request, reply)` does not run.
+ */
+async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const state = begin(guard.registration, request, guard.rules)
+  let isAllowed = false
+  let error: unknown
+  try {
+    const refusal = await decide(guard, state, request)
+    if (refusal === null) isAllowed = true
+    else error = state.toError(refusal)
+  } catch (thrown) {
+    error = thrown
+  }
+  // Code that waited for the guard must not begin any more. Throwing the error of the timeout again keeps its answer.
+  const timeout = timeoutOf(request)
+  if (timeout !== undefined) throw timeout
+  if (isAllowed) return preventCaching(state, reply)
+  await sendRefusal(guard.registration, request, reply, error, state, guard.redirect)
+  throw error
+}
+
+/**
+ * Makes the hook of a guard.
+ * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
+ */
+export function makeHook (guard: GuardHook, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+  function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
+  function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
+  function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
+    if (done === undefined) return wait(guard, request, reply)
+    if (typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; hooks of other kinds get other parameters.', { section: 'guards', duringRequest: true })
+    run(guard, request, reply, done)
+  }
+  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets }))
+  return hook
+}

@@ -1,0 +1,78 @@
+/** How functions of the application (handlers, hooks, getters) are called, and what becomes of the errors that they throw. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { HandlerFailed, TokenAuthError } from '../errors.ts'
+
+/** Describes the type of a value that must not be printed. */
+export function typeName (value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'an array'
+  if (value instanceof Promise) return 'a promise'
+  if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
+  return `a ${typeof value}`
+}
+
+/**
+ * Whether a value is an object literal, or an object without a prototype. Promises, Maps, class instances and objects that
+ * inherit from others are not: options read from them would be fewer than they seem to have.
+ */
+export function isPlainObject (value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  // The second form is the `Object.prototype` of another realm, such as a vm context.
+  return prototype === null || (Object.getPrototypeOf(prototype) === null && Object.hasOwn(Object(prototype), 'hasOwnProperty'))
+}
+
+/** Whether an error was created by the application and declares a 4xx status itself. */
+function isClientError (error: unknown): boolean {
+  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return false
+  return typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500
+}
+
+/**
+ * Converts an error that a function of the application threw: a `TokenAuthError` and an error with a 4xx `statusCode` stay
+ * as they are; any other error becomes `HandlerFailed`, which keeps its message from clients.
+ */
+export function hostError (name: string, error: unknown): unknown {
+  return error instanceof TokenAuthError || isClientError(error) ? error : new HandlerFailed(name, { cause: error })
+}
+
+/** Calls a function of the application and waits for its result. @throws the error converted by {@link hostError} */
+export async function callHost<T> (name: string, call: () => T): Promise<Awaited<T>> {
+  try {
+    return await call()
+  } catch (error) {
+    throw hostError(name, error)
+  }
+}
+
+/** As {@link callHost}, for synchronous access: a property of an object of the application may be computed, and fail. */
+export function readHost<T> (name: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw hostError(name, error)
+  }
+}
+
+/** Creates the error for a function of the application that returned a value of the wrong type. */
+export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
+  return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
+}
+
+/** The error with which Fastify's `handlerTimeout` ended a request; undefined where it did not. */
+export function timeoutOf (request: FastifyRequest): Error | undefined {
+  // Reading `request.signal` creates an AbortController: only done where the option is set.
+  const { handlerTimeout } = request.routeOptions
+  if (!(handlerTimeout > 0)) return undefined
+  // Not `aborted`: the signal is also aborted once the body of a request was read.
+  const { reason } = request.signal
+  return reason instanceof Error && 'code' in reason && reason.code === 'FST_ERR_HANDLER_TIMEOUT' ? reason : undefined
+}
+
+/**
+ * Whether the request was answered in the meantime, so that nothing may be stored, set or begun any more. `reply.sent`
+ * alone is not enough: the answer of a timeout may still wait in an asynchronous hook of the application.
+ */
+export function isAnswered (request: FastifyRequest, reply: FastifyReply): boolean {
+  return reply.sent || timeoutOf(request) !== undefined
+}

@@ -1,0 +1,65 @@
+/** The handlers of the application: where they come from, and which of them the settings require. */
+import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from '../errors.ts'
+import { checkSubclass } from '../settings/check.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { Handlers } from '../../types/handlers.ts'
+import type { ClaimsOf, UserOf } from '../../types/registry.ts'
+import { typeName } from './call.ts'
+
+/** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
+export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> extends Handlers<User, Claims> {}
+
+/**
+ * The base of an authentication class. Each handler may be a method of a subclass instead of an option. Where both are
+ * given, the option wins.
+ */
+// The parameters belong to the interface above, which this class is merged with.
+// eslint-disable-next-line @typescript-eslint/no-unused-vars
+export class Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> {}
+
+/** Every handler by its name, as it is called. */
+export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>
+
+/** The names of all handlers. */
+export const handlerNames = [
+  'authenticate', 'storeRefreshToken', 'retrieveRefreshToken', 'retrieveUser', 'addScopesToPayload',
+  'overrideScopeValidator', 'destructureScopes', 'extendPayload'
+] as const satisfies readonly (keyof HostHandlers)[]
+
+function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {
+  const { authenticationClass = Authentication } = options
+  const AuthenticationClass = checkSubclass('authenticationClass', authenticationClass, Authentication, 'handlers')
+  const authentication = new AuthenticationClass()
+  const handlers: Record<string, unknown> = {}
+  for (const name of handlerNames) {
+    const isOption = options[name] !== undefined
+    const handler: unknown = isOption ? options[name] : Reflect.get(authentication, name)
+    if (handler === undefined) continue
+    const source = `${isOption ? 'Option' : 'Authentication class:'} "${name}"`
+    if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { section: 'handlers' })
+    handlers[name] = isOption ? handler : handler.bind(authentication)
+  }
+  return handlers
+}
+
+function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
+  if (settings.authMode && handlers.authenticate === undefined) {
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
+  }
+  const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
+  if (settings.refreshTokenEnabled && missing.length > 0) {
+    const names = missing.map((name) => `"${name}"`).join(' and no ')
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but there is no handler ${names}. Give both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
+  }
+}
+
+/**
+ * Collects the handlers from the options and the authentication class.
+ * @throws {InvalidConfiguration} for a handler that is not a function, or a class that is not a subclass of `Authentication`
+ * @throws {AuthenticateNotImplemented} {RefreshTokenNotImplemented} for a missing handler that the settings require
+ */
+export function readHandlers (options: Readonly<Record<string, unknown>>, settings: Settings): Partial<HostHandlers> {
+  const handlers = collectHandlers(options)
+  checkRequiredHandlers(handlers, settings)
+  return handlers
+}

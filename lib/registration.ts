@@ -1,0 +1,27 @@
+/** The record of one registration, which its guards, endpoints and public face share. */
+import type { Responses } from './http/responses.ts'
+import type { Issuing } from './issuing/issuing.ts'
+import type { AccessRules } from './request/rules.ts'
+import type { Owner } from './request/state.ts'
+import type { Settings } from './settings/schema.ts'
+
+/** One registration of the plugin, frozen. Key material is reachable through none of its properties. */
+export interface Registration extends Owner {
+  readonly settings: Readonly<Settings>
+  readonly responses: Responses
+  readonly issuing: Issuing
+  /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
+  overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules
+}
+
+const registrations = new WeakMap<object, Registration>()
+
+/** Connects a registration with the object that the application sees as `fastify.tokenAuth`. */
+export function setRegistration (instance: object, registration: Registration): void {
+  registrations.set(instance, registration)
+}
+
+/** Returns the registration behind `fastify.tokenAuth`; undefined for any other value. */
+export function registrationOf (instance: unknown): Registration | undefined {
+  return typeof instance === 'object' && instance !== null ? registrations.get(instance) : undefined
+}

@@ -1,0 +1,59 @@
+/** The rules of validity of a registration, or of one guard with overrides, prepared at registration. */
+import type { Verdict } from '../refusal.ts'
+import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import { prepareSettings, type SettingsOfRequest } from '../settings/per-request.ts'
+import type { SettingName, Settings } from '../settings/schema.ts'
+import { verifierOf, type Verifier } from '../token/codec.ts'
+import { verifyingNames, type ComputedKeys } from '../token/keyring.ts'
+import type { Key } from '../token/keys.ts'
+import type { MaybePromise } from '../../types/handlers.ts'
+import type { Check } from './checks.ts'
+import { verifyToken, type Context, type Purpose, type ValidToken } from './verify.ts'
+
+/**
+ * What makes a token valid under given settings. What follows from a refusal, such as a redirect, belongs to the guard.
+ * Key material is reachable through no property of this object.
+ */
+export interface AccessRules {
+  /** The settings, without what getters compute. */
+  readonly settings: Readonly<Settings>
+  /** Whether a getter computes a setting per request. */
+  isComputed (name: SettingName): boolean
+  /** The settings as one request sees them. */
+  readonly settingsOf: SettingsOfRequest
+  /**
+   * Verifies a token.
+   * @returns a promise only where a key or a check is asynchronous
+   * @throws {HandlerFailed} where a getter fails
+   */
+  verify (token: string, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>>
+}
+
+function prepareVerify (verifierFor: FromKey<Verifier>, checks: readonly Check[]): AccessRules['verify'] {
+  return (token, context, purpose) => {
+    const verifier = verifierFor(context)
+    return verifier instanceof Promise
+      ? verifier.then((made) => verifyToken(token, made, checks, context, purpose))
+      : verifyToken(token, verifier, checks, context, purpose)
+  }
+}
+
+/**
+ * Prepares rules.
+ * @param verifying the key, if it is known at registration
+ * @param codecs gives the verifiers of keys that are computed per request
+ */
+export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: readonly Check[], codecs: () => ComputedKeys): AccessRules {
+  const { settings, getters } = resolved
+  const isStatic = verifying !== undefined && !getters.has('tokenCacheSize')
+  const verifier = isStatic ? verifierOf(settings.algorithm, verifying, settings.tokenCacheSize) : undefined
+  return {
+    settings,
+    isComputed: (name) => getters.has(name),
+    settingsOf: prepareSettings(resolved),
+    verify: verifier !== undefined
+      ? (token, context, purpose) => verifyToken(token, verifier, checks, context, purpose)
+      : prepareVerify(prepareFromKey(resolved, verifyingNames, (current, given) => codecs().verifier(current, given)), checks)
+  }
+}

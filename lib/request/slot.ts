@@ -1,0 +1,44 @@
+/** Where a request keeps its authentication states: a linked list, because most requests have one. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { RequestState, type Owner } from './state.ts'
+import type { AccessRules } from './rules.ts'
+
+const slot = Symbol('token-auth')
+
+interface SlottedRequest extends FastifyRequest { [slot]?: RequestState | null }
+
+/** Reserves the slot once for each application, so that all requests keep one hidden class. */
+export function reserveSlot (fastify: FastifyInstance): void {
+  if (!fastify.hasRequestDecorator(slot)) fastify.decorateRequest(slot, null)
+}
+
+function find (owner: Owner, request: FastifyRequest): RequestState | null {
+  let state = (request as SlottedRequest)[slot] ?? null
+  while (state !== null && state.owner !== owner) state = state.next
+  return state
+}
+
+/**
+ * Returns the state of a request under the rules of a guard. Other rules begin with a new state: what was found under laxer
+ * rules must not let a request pass stricter ones. Only results of getters are kept.
+ */
+export function begin (owner: Owner, request: FastifyRequest, rules: AccessRules): RequestState {
+  const known = find(owner, request)
+  if (known !== null && known.rules === rules) return known
+  const slotted: SlottedRequest = request
+  // A newer state hides an older one of the same registration.
+  const state = new RequestState(owner, request, rules, known?.results, slotted[slot] ?? null)
+  slotted[slot] = state
+  return state
+}
+
+/** Returns the state of a request as its last guard left it; without a guard, under the rules of the registration. */
+export function stateOf (owner: Owner, request: FastifyRequest): RequestState {
+  return find(owner, request) ?? begin(owner, request, owner.rules)
+}
+
+/** Returns the state of a request under the rules of the registration, without a change to what its guard left. */
+export function registeredStateOf (owner: Owner, request: FastifyRequest): RequestState {
+  const known = stateOf(owner, request)
+  return known.rules === owner.rules ? known : new RequestState(owner, request, owner.rules, known.results, null)
+}

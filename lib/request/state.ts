@@ -1,0 +1,195 @@
+/** Authentication state of one request for one registration. */
+import type { FastifyRequest } from 'fastify'
+import type { Host } from '../host/host.ts'
+import { retrieveUser } from '../host/users.ts'
+import { InitializationFailure, type TokenAuthError } from '../errors.ts'
+import { Refusal, type Verdict } from '../refusal.ts'
+import { RequestResults, type GetterResults } from '../settings/per-request.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { VerifiedToken } from '../token/codec.ts'
+import { readScopes } from '../token/scopes.ts'
+import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
+import type { RequestTokenAuth } from '../../types/instance.ts'
+import { describeSources, extractToken, type FoundToken, type TokenSource } from '../token/extract.ts'
+import { RequestAuth } from './request-auth.ts'
+import type { AccessRules } from './rules.ts'
+import { ownPayload, type Context, type ValidToken } from './verify.ts'
+
+/** The registration that a state belongs to. */
+export interface Owner {
+  /** The rules of the registration itself; guards with overrides have their own. */
+  readonly rules: AccessRules
+  readonly host: Host
+}
+
+/** The access token of a refresh request. */
+export interface RefreshSubject {
+  readonly payload: Payload
+  readonly userId: UserId
+}
+
+/** What one request was found to carry, under the rules of one guard. Created for each request; never share it between requests. */
+export class RequestState implements Context, RequestTokenAuth<object, Record<string, unknown>> {
+  readonly owner: Owner
+  readonly request: FastifyRequest
+  readonly rules: AccessRules
+  /** What the getters returned, shared by all guards of the registration on this request. */
+  readonly results: GetterResults
+  readonly settings: Readonly<Settings>
+  /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
+  readonly next: RequestState | null
+  /** Undefined until something asks; then the refusal, null for a valid token, or a promise of either. */
+  #outcome: MaybePromise<Refusal | null> | undefined
+  #found: FoundToken | undefined
+  #valid: ValidToken | undefined
+  #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
+  #payload: Payload | undefined
+  #user: Promise<object | null> | undefined
+  #face: RequestAuth | undefined
+
+  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
+    this.owner = owner
+    this.request = request
+    this.rules = rules
+    this.results = results ?? new RequestResults(request)
+    this.settings = rules.settingsOf(this.results)
+    this.next = next
+  }
+
+  /** What the application sees as `request.tokenAuth`. */
+  get face (): RequestAuth {
+    this.#face ??= new RequestAuth(this)
+    return this.#face
+  }
+
+  /**
+   * Verifies the access token of the request, once.
+   * @returns the refusal, or null for a valid token
+   * @throws {HandlerFailed} where a getter fails
+   */
+  verify (): MaybePromise<Refusal | null> {
+    // Not `??=`: null is the most frequent value.
+    if (this.#outcome === undefined) this.#outcome = this.#verifyAccess()
+    return this.#outcome
+  }
+
+  #verifyAccess (): MaybePromise<Refusal | null> {
+    const found = extractToken(this.request.raw, this.settings)
+    if (found instanceof Refusal) return found
+    this.#found = found
+    const verdict = this.rules.verify(found.token, this, 'access')
+    if (!(verdict instanceof Promise)) return this.#keep(verdict)
+    return verdict.then((settled) => {
+      this.#outcome = this.#keep(settled)
+      return this.#outcome
+    })
+  }
+
+  #keep (verdict: Verdict<ValidToken>): Refusal | null {
+    if (verdict instanceof Refusal) return verdict
+    this.#valid = verdict
+    return null
+  }
+
+  /** Verifies the access token that comes with a refresh request, once: it may have expired, everything else must hold. */
+  verifyForRefresh (): Promise<Verdict<RefreshSubject>> {
+    this.#refreshSubject ??= this.#verifyRefresh()
+    return this.#refreshSubject
+  }
+
+  async #verifyRefresh (): Promise<Verdict<RefreshSubject>> {
+    const found = extractToken(this.request.raw, this.settings)
+    if (found instanceof Refusal) return found
+    this.#found = found
+    const valid = await this.rules.verify(found.token, this, 'refresh')
+    // The user id was checked with the other claims.
+    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.verified.payload[this.settings.userId] as UserId }
+  }
+
+  /** As {@link verify}, for readers that cannot wait. */
+  #isValid (): boolean {
+    const outcome = this.verify()
+    if (outcome instanceof Promise) {
+      // A rejection that nobody handles would end the process.
+      outcome.catch(() => {})
+      throw new InitializationFailure('The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.')
+    }
+    return outcome === null
+  }
+
+  async ready (): Promise<void> {
+    await this.verify()
+  }
+
+  /**
+   * Creates the error of a refusal for the application. With the setting `debug` it says which check failed and where the
+   * token was found.
+   */
+  toError (refusal: Refusal): TokenAuthError {
+    const error = refusal.toError()
+    if (this.settings.debug) {
+      const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
+      error.detail = `${refusal.reason ?? error.message} (${place})`
+    }
+    return error
+  }
+
+  /** As {@link toError}, for a refresh token that is missing or refused where it is expected. */
+  toRefreshError (refusal: Refusal): TokenAuthError {
+    const error = refusal.toError()
+    if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings)})`
+    return error
+  }
+
+  /** The verified payload, shared by all requests with the same token: never change it, and never pass it to the application. */
+  get claims (): VerifiedToken['payload'] | null {
+    return this.#isValid() ? this.#valid!.verified.payload : null
+  }
+
+  /** The verified token if other requests with it get the same object, so that decisions about it can be remembered; otherwise null. */
+  get remembered (): VerifiedToken | null {
+    return this.#isValid() && this.#valid!.verified.isRemembered ? this.#valid!.verified : null
+  }
+
+  get payload (): Payload | null {
+    if (!this.#isValid()) return null
+    this.#payload ??= ownPayload(this.#valid!)
+    return this.#payload
+  }
+
+  get userId (): UserId | null {
+    const claims = this.claims
+    // The user id was checked with the other claims.
+    return claims === null ? null : claims[this.settings.userId] as UserId
+  }
+
+  get scopes (): string[] | null {
+    const claims = this.claims
+    const { scopesName } = this.settings
+    return claims === null || !Object.hasOwn(claims, scopesName) ? null : readScopes(claims[scopesName])
+  }
+
+  get token (): string | null {
+    return this.#isValid() ? this.#valid!.verified.token : null
+  }
+
+  get source (): TokenSource | null {
+    return this.#isValid() ? this.#found!.source : null
+  }
+
+  /** Where the token was found that let the request pass; null where none was verified. Unlike {@link source} it verifies nothing. */
+  get verifiedSource (): TokenSource | null {
+    return this.#valid === undefined ? null : this.#found!.source
+  }
+
+  user (): Promise<object | null> {
+    this.#user ??= this.#retrieveUser()
+    return this.#user
+  }
+
+  async #retrieveUser (): Promise<object | null> {
+    await this.verify()
+    const { payload } = this
+    return payload === null ? null : await retrieveUser(this.owner.host.handlers, this.request, payload, this.settings)
+  }
+}

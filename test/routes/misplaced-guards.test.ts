@@ -1,0 +1,91 @@
+import type { FastifyInstance, RouteShorthandOptions } from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, { injectUser, protect, scoped } from '../../lib/index.ts'
+import { bearer, build, claims, forge, host, mistyped, otherSecret, secret } from '../helper.ts'
+
+const handler = async () => 'reached'
+const options = (given: Record<string, unknown>) => mistyped<RouteShorthandOptions>(given)
+
+/** The message with which an application does not start; undefined for one that does. */
+async function startOf (app: FastifyInstance): Promise<unknown> {
+  try {
+    await app.ready()
+    return undefined
+  } catch (error) {
+    return error
+  }
+}
+
+async function declared (t: Test, name: string, guard: unknown): Promise<unknown> {
+  const app = await build(t)
+  app.get('/reports', options({ [name]: guard === undefined ? app.tokenAuth.protect() : guard }), handler)
+  return await startOf(app)
+}
+
+t.test('a guard under an option where it does not guard keeps the application from starting', async (t) => {
+  for (const name of ['prehandler', 'preHandlers', 'beforeHandler', 'guards', 'hooks', 'onrequest', 'onResponse', 'onTimeout', 'onSend', 'preSerialization', 'preParsing', 'onError', 'config']) {
+    for (const guard of [undefined, [protect()], protect(), scoped('a'), [async () => {}, protect()], injectUser(handler)]) {
+      t.match(await declared(t, name, guard), {
+        name: 'InvalidConfiguration',
+        finding: 'TOKEN_AUTH_E22',
+        message: `The route GET /reports has a guard as "${name}", where it does not guard. Give it as onRequest, preValidation or preHandler. See `
+      }, name)
+    }
+  }
+})
+
+t.test('a guard where it guards starts, alone and beside other options', async (t) => {
+  const app = await build(t)
+  const guard = app.tokenAuth.protect()
+  app.get('/a', { onRequest: guard }, handler)
+  app.get('/b', { preValidation: [guard] }, handler)
+  app.get('/c', { preHandler: [async () => {}, guard], config: {} }, handler)
+  app.get('/d', app.tokenAuth.injectUser(handler))
+  app.get('/e', options({ preHandler: guard, onResponse: async () => {}, guards: [] }), handler)
+  app.route({ method: ['GET', 'POST'], url: '/f', onRequest: guard, handler })
+  t.equal(await startOf(app), undefined)
+})
+
+t.test('a guard that a hook of the host moves to where it guards is no mistake, and one that it only repeats is none either', async (t) => {
+  const moved = await build(t)
+  moved.addHook('onRoute', (route) => {
+    const given: unknown = Reflect.get(route, 'guard')
+    if (given !== undefined) route.onRequest = mistyped(given)
+  })
+  moved.get('/', options({ guard: moved.tokenAuth.protect() }), handler)
+  t.equal(await startOf(moved), undefined)
+  t.equal((await moved.inject('/')).statusCode, 401)
+
+  const wrapped = await build(t)
+  const guard = wrapped.tokenAuth.protect()
+  wrapped.get('/', options({ onRequest: guard, guards: [guard] }), handler)
+  wrapped.addHook('onRoute', (route) => { route.onRequest = mistyped(async () => {}) })
+  t.equal(await startOf(wrapped), undefined, 'wrapped later by another plugin')
+
+  const context = await build(t)
+  const everywhere = context.tokenAuth.protect()
+  await context.register(async (nested) => {
+    nested.get('/', options({ guards: [everywhere] }), handler)
+    nested.addHook('onRequest', everywhere)
+  })
+  t.equal(await startOf(context), undefined, 'a hook of the whole context')
+  t.equal((await context.inject({ url: '/', headers: bearer(forge(claims())) })).body, 'reached')
+})
+
+t.test('every method and every nested instance is watched, and the first mistake is named', async (t) => {
+  const app = await build(t)
+  await app.register(async (nested) => {
+    await nested.register(tokenAuth, { instanceName: 'staff', authMode: false, secret: otherSecret })
+    nested.route({ method: ['PUT', 'PATCH'], url: '/nested', handler, ...options({ guards: Reflect.get(nested, 'staff').protect() }) })
+    nested.get('/second', options({ guards: protect() }), handler)
+  })
+  t.match(await startOf(app), { message: /^The route PUT,PATCH \/nested has a guard as "guards"/ })
+
+  const inner = host(t)
+  await inner.register(async (nested) => {
+    await nested.register(tokenAuth, { authMode: false, secret })
+    nested.get('/', options({ guards: nested.tokenAuth.protect() }), handler)
+  })
+  await inner.register(tokenAuth, { instanceName: 'staff', authMode: false, secret })
+  t.match(await startOf(inner), { finding: 'TOKEN_AUTH_E22' })
+})
