@@ -11,7 +11,7 @@ import tokenAuth, { AuthenticationFailed } from 'fastify-token-auth'
 import { loginLine, start, tokenLine } from './shared.js'
 
 const scrypt = promisify(scryptCallback)
-/** Parameters for scrypt from OWASP's Password Storage Cheat Sheet: the ones that need the least memory. */
+/** One of the scrypt configurations in OWASP's Password Storage Cheat Sheet. It needs 16 MiB of memory. */
 const cost = { N: 2 ** 14, r: 8, p: 5 }
 const hashLength = 32
 
