@@ -1,5 +1,5 @@
 /**
- * Claims of your own: a session that can be ended at once, though access tokens cannot be revoked.
+ * Custom claims: sessions that can be ended immediately, although access tokens cannot be revoked.
  *
  *   node examples/custom-claims.js
  */
@@ -12,10 +12,10 @@ const users = [{ user_id: 1, name: 'ada', password: 'lovelace', plan: 'paid' }]
 
 export async function createService ({ fastify } = {}) {
   const app = Fastify(fastify)
-  /** The sessions that have not been ended: in memory, because it is looked at on every request. */
+  /** Sessions that have not been ended. They are kept in memory, because every request looks one up. */
   const sessions = new Set()
 
-  /** The session of a token. Every token must have it: one without is refused before `verify` is asked. */
+  /** The session of a token. Tokens without this claim are refused before `verify` is called. */
   class SessionClaim {
     key = 'session'
 
@@ -25,16 +25,16 @@ export async function createService ({ fastify } = {}) {
       return session
     }
 
-    // Synchronous, and only `true` lets a request pass.
+    // Must be synchronous. Any result other than `true` refuses the token.
     verify (session) { return sessions.has(session) }
   }
 
   await app.register(tokenAuth, {
     secret: randomBytes(32),
     customClaims: [SessionClaim],
-    // Added to the payload as it is, and not asked for.
+    // Adds a claim that is not required when a token is verified.
     extendPayload: (payload, user) => ({ ...payload, plan: user.plan }),
-    // A rule about the payload as a whole.
+    // Checks the whole payload.
     extraVerifications: [(payload) => ['free', 'paid'].includes(payload.plan)],
     authenticate: passwordLogin(users)
   })

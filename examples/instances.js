@@ -1,5 +1,5 @@
 /**
- * Two kinds of users in one application: staff and partners, each with a login, a secret and rules of their own.
+ * Two kinds of users in one application: staff and partners. Each has its own login, secret and settings.
  *
  *   node examples/instances.js
  */
@@ -21,7 +21,7 @@ export async function createService ({ fastify } = {}) {
     expirationDelta: 8 * 3600,
     authenticate: passwordLogin(staff)
   })
-  // Different secrets keep the tokens apart: with one secret for both, each would accept the tokens of the other.
+  // The secrets must differ. With the same secret, each instance would accept the tokens of the other.
   await app.register(tokenAuth, {
     instanceName: 'partnerAuth',
     urlPrefix: '/partners/auth',

@@ -1,5 +1,6 @@
 /**
- * Issues tokens that other services verify: it alone has the private key. See verifier.js for the other half.
+ * Issues tokens that other services verify. Only this service has the private key. See verifier.js for a service that
+ * verifies the tokens.
  *
  *   node examples/issuer.js
  */
@@ -8,13 +9,13 @@ import Fastify from 'fastify'
 import tokenAuth from 'fastify-token-auth'
 import { loginLine, passwordLogin, start, tokenLine } from './shared.js'
 
-/** What both services agree on: who issues the tokens, and for whom. */
+/** Settings that both services share: the algorithm, the issuer and the audience. */
 export const agreed = { algorithm: 'ES256', claimIss: 'issuer', claimAud: 'reports' }
 
 const users = [{ user_id: 1, name: 'ada', password: 'lovelace', department: 'research' }]
 
 export async function createService ({ fastify } = {}) {
-  // Kept in a file or a secret store by a real service: `privateKey: { path: '/run/secrets/private.pem' }`.
+  // A real service reads the key from a file or a secret store: `privateKey: { path: '/run/secrets/private.pem' }`.
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const app = Fastify(fastify)
   await app.register(tokenAuth, {
@@ -22,10 +23,10 @@ export async function createService ({ fastify } = {}) {
     publicKey,
     privateKey,
     authenticate: passwordLogin(users),
-    // What the verifiers need to know of a user travels in the token: they have no users.
+    // The verifying services have no user store, so the token carries what they need.
     extendPayload: (payload, user) => ({ ...payload, department: user.department })
   })
-  // Not secret, but it must reach the verifiers unchanged: by https, or with their deployment.
+  // The public key is not secret, but nobody may replace it on its way: use HTTPS, or deploy it with the verifying services.
   app.get('/public-key', (request, reply) => reply.type('application/x-pem-file').send(publicKey.export({ type: 'spki', format: 'pem' })))
   return app
 }

@@ -1,5 +1,5 @@
 /**
- * Log in with a password: stored as what scrypt makes of it, and with few tries a minute.
+ * Login with a password. Passwords are stored as scrypt hashes, and login attempts are limited.
  *
  *   node examples/password.js
  */
@@ -11,11 +11,11 @@ import tokenAuth, { AuthenticationFailed } from 'fastify-token-auth'
 import { loginLine, start, tokenLine } from './shared.js'
 
 const scrypt = promisify(scryptCallback)
-/** What OWASP's Password Storage Cheat Sheet asks of scrypt with little memory. */
+/** One of the scrypt configurations in OWASP's Password Storage Cheat Sheet. It needs 16 MiB of memory. */
 const cost = { N: 2 ** 14, r: 8, p: 5 }
 const hashLength = 32
 
-/** What is stored instead of a password. */
+/** Hashes a password for storage. */
 export async function hashPassword (password) {
   const salt = randomBytes(16)
   return { salt, hash: await scrypt(password, salt, hashLength, cost) }
@@ -25,10 +25,10 @@ async function isPassword (password, { salt, hash }) {
   return typeof password === 'string' && timingSafeEqual(hash, await scrypt(password, salt, hashLength, cost))
 }
 
-/** Compared with where there is no user: an unknown name costs as much time as a wrong password. */
+/** Compared with if there is no such user, so that an unknown name takes as long as a wrong password. */
 const nobody = await hashPassword(randomBytes(32).toString('hex'))
 
-/** The user whose name and password were sent. Both mistakes get one answer: names cannot be found out. */
+/** Finds the user by name and password. Both mistakes give the same response, so that clients cannot find out names. */
 export async function logIn (users, { username, password }) {
   const user = users.find(({ name }) => name === username)
   const isRight = await isPassword(password, user?.password ?? nobody)
@@ -37,12 +37,12 @@ export async function logIn (users, { username, password }) {
 }
 
 /**
- * Lets each address try a few passwords a minute; to be called before the plugin is registered, whose routes it looks at.
- * Behind a proxy, set Fastify's `trustProxy`: without it, all clients have the address of the proxy.
+ * Limits the login attempts of each client address. Call it before the plugin is registered, so that it sees the routes of
+ * the plugin. Behind a proxy, set Fastify's `trustProxy`: otherwise all clients have the address of the proxy.
  */
 export async function limitLogins (app, max = 5) {
   await app.register(rateLimit, { global: false })
-  // One limit for the endpoint with and without a slash at the end.
+  // The endpoint with and without a trailing slash share one limit.
   const limit = app.rateLimit({ max, timeWindow: '1 minute' })
   app.addHook('onRoute', (route) => {
     if (route.method === 'POST' && /^\/auth\/?$/.test(route.url)) route.onRequest = [route.onRequest ?? [], limit].flat()

@@ -1,5 +1,5 @@
 /**
- * Scopes: what a token allows, and what a route asks for.
+ * Scopes that tokens have, and scopes that routes require.
  *
  *   node examples/scopes.js
  */
@@ -25,12 +25,12 @@ export async function createService ({ fastify } = {}) {
   const { tokenAuth: auth } = app
   const answer = async (request) => ({ userId: request.tokenAuth.userId, scopes: request.tokenAuth.scopes })
 
-  // `project` without actions includes them all.
+  // The scope `project`, which has no actions, satisfies both routes.
   app.get('/projects', { onRequest: auth.scoped('project:read') }, answer)
   app.delete('/projects', { onRequest: auth.scoped('project:read:delete') }, answer)
-  // Any one of several scopes.
+  // Requires any one of the scopes.
   app.get('/log', { onRequest: auth.scoped(['project:read', 'audit'], { requireAll: false }) }, answer)
-  // A scope that depends on the request. As `preHandler`: by then the schema has made sure that the number is one.
+  // Computes a scope from the request. This guard is a `preHandler`, because the schema validates the number before it.
   app.put('/projects/:number', {
     schema: { params: { type: 'object', properties: { number: { type: 'integer' } } } },
     preHandler: auth.scoped((request) => ['project:write', `project-${request.params.number}:write`], { requireAll: false })

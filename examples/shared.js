@@ -1,10 +1,10 @@
-/** What the small examples have in common, so that each can keep to its subject. */
+/** Functions that the small examples share. */
 import { realpathSync } from 'node:fs'
 import { AuthenticationFailed } from 'fastify-token-auth'
 
 /**
- * Makes an `authenticate` handler for a list of users. It compares passwords as they stand, which no real service does:
- * password.js shows what to store instead, and how to slow down those who guess.
+ * Creates an `authenticate` handler for a list of users. It compares plain-text passwords, which a real service must not do:
+ * password.js shows how to store passwords and limit login attempts.
  */
 export const passwordLogin = (users) => async ({ body: { username, password } }) => {
   const user = users.find((candidate) => candidate.name === username && candidate.password === password)
@@ -13,11 +13,11 @@ export const passwordLogin = (users) => async ({ body: { username, password } })
 }
 
 /**
- * Starts a service if its file is the program that was called, not when it is imported.
+ * Starts a service if its file is the program that was started. Does nothing if the file is imported.
  * @param program `import.meta.filename` of the file
- * @param createService makes the application
- * @param help says what to try; called with the address and the application
- * @param port where the environment variable PORT gives none; 0 takes any that is free
+ * @param createService creates the application
+ * @param help returns what to try; called with the address and the application
+ * @param port used if the environment variable PORT is not set; 0 selects a free port
  */
 export async function start (program, createService, help, port = 3000) {
   const [, called] = process.argv
@@ -27,9 +27,9 @@ export async function start (program, createService, help, port = 3000) {
   console.log(await help(address, app))
 }
 
-/** A shell line that logs in and keeps the access token. */
+/** Returns a shell command that logs in and stores the access token in a variable. */
 export const loginLine = (url, credentials, headers = '') =>
   `TOKEN=$(curl -s ${url}${headers} -H 'content-type: application/json' -d '${JSON.stringify(credentials)}' | sed 's/.*"access_token":"\\([^"]*\\)".*/\\1/')`
 
-/** A shell line that sends the token. */
+/** Returns a shell command that sends the access token. */
 export const tokenLine = (url, more = '') => `curl -i ${url} -H "authorization: Bearer $TOKEN"${more}`

@@ -1,5 +1,5 @@
 /**
- * One service for many tenants, each with a secret of its own: a token of one means nothing to another.
+ * One service for many tenants. Each tenant has its own secret, so it refuses the tokens of the others.
  *
  *   node examples/tenants.js
  */
@@ -8,13 +8,13 @@ import Fastify from 'fastify'
 import tokenAuth from 'fastify-token-auth'
 import { loginLine, passwordLogin, start, tokenLine } from './shared.js'
 
-/** In a real service: a table. Secrets that differ keep a leak in one tenant from being a leak in all. */
+/** A real service stores tenants in a database. With different secrets, a leaked secret affects one tenant only. */
 const tenants = new Map([
   ['red.localhost', { name: 'red', secret: randomBytes(32), users: [{ user_id: 1, name: 'ada', password: 'lovelace' }] }],
   ['blue.localhost', { name: 'blue', secret: randomBytes(32), users: [{ user_id: 1, name: 'grace', password: 'hopper' }] }]
 ])
 
-/** The tenant is asked for by host name. A client may write there what it likes: it only chooses whose tokens are valid. */
+/** Finds the tenant by host name. Clients can send any host name, but it only selects the secret that verifies the token. */
 async function tenantOf (request) {
   const tenant = tenants.get(request.hostname)
   if (tenant === undefined) throw Object.assign(new Error('There is no such tenant.'), { statusCode: 404 })
@@ -26,7 +26,7 @@ export async function createService ({ fastify } = {}) {
   app.decorateRequest('tenant', null)
   app.addHook('onRequest', async (request) => { request.tenant = await tenantOf(request) })
   await app.register(tokenAuth, {
-    // Called once for a request, and only where a token is made or verified.
+    // Called at most once per request, and only if a token is issued or verified.
     getSecret: (request) => request.tenant.secret,
     authenticate: (request) => passwordLogin(request.tenant.users)(request)
   })

@@ -1,5 +1,5 @@
 /**
- * TypeScript: users and claims are declared once, and known everywhere. Node.js 22.18 and later run it as it is.
+ * TypeScript: users and claims are declared once, and then typed everywhere. Node.js 22.18 and later run this file directly.
  *
  *   node examples/typed.ts
  */
@@ -29,20 +29,20 @@ export async function createService (): Promise<FastifyInstance> {
   await app.register(tokenAuth, {
     secret: randomBytes(32),
     authenticate (request) {
-      // The body comes from outside: it has the type that you checked, no other.
+      // The body comes from the client, so check the types of its properties.
       const { username, password } = request.body as Record<string, unknown>
       const customer = customers.find((candidate) => candidate.name === username && candidate.password === password)
       if (customer === undefined) throw new AuthenticationFailed()
       return customer
     },
     retrieveUser: (_request, payload) => customers.find(({ user_id: id }) => id === payload.user_id),
-    // `user` is a Customer; what is added must be what was declared.
+    // `user` is a Customer. The added claims must match the declaration.
     extendPayload: (payload, user) => ({ ...payload, plan: user.plan })
   })
 
   app.get('/hello', app.tokenAuth.injectUser(async (_request, _reply, user) => ({ hello: user?.name ?? 'stranger' })))
   app.get('/plan', { onRequest: app.tokenAuth.protect() }, async (request) => {
-    // Null only where no guard ran; the compiler cannot know that one did.
+    // The payload is null only if no guard has run, which the compiler cannot know.
     const plan: Customer['plan'] | undefined = request.tokenAuth.payload?.plan
     return { plan }
   })

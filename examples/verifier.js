@@ -1,5 +1,5 @@
 /**
- * Verifies tokens that issuer.js made, in a process of its own: it has the public key, no users and no login.
+ * Verifies the tokens of issuer.js in a separate process, with the public key. It has no users and no login.
  *
  *   ISSUER=http://127.0.0.1:3000 node examples/verifier.js
  */
@@ -12,7 +12,7 @@ export async function createService ({ issuer = process.env.ISSUER ?? 'http://12
   const response = await fetch(new URL('/public-key', issuer))
   if (!response.ok) throw new Error(`The issuer answered ${response.status}.`)
   const app = Fastify(fastify)
-  // Without `authMode` there are no endpoints, and the public key is enough.
+  // With `authMode: false` the instance has no endpoints and needs only the public key.
   await app.register(tokenAuth, { ...agreed, authMode: false, publicKey: await response.text() })
   app.get('/reports', { onRequest: app.tokenAuth.protect() }, async (request) => {
     const { user_id: userId, department } = request.tokenAuth.payload

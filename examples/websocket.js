@@ -1,5 +1,5 @@
 /**
- * A WebSocket that only opens with a token, and closes when the token expires.
+ * A WebSocket that opens only with a valid token and closes when the token expires.
  *
  *   node examples/websocket.js
  */
@@ -13,19 +13,19 @@ const users = [{ user_id: 1, name: 'ada', password: 'lovelace' }]
 const longestTimeout = 2 ** 31 - 1
 
 export async function createService ({ fastify } = {}) {
-  // The token may be a part of the URL here, so the log must not show it.
+  // The token can be part of the URL in this example, so it must be removed from the log.
   const app = Fastify({ logger: { level: 'warn', serializers: { req: requestSerializer() } }, ...fastify })
   await app.register(websocket)
   await app.register(tokenAuth, {
     secret: randomBytes(32),
     authenticate: passwordLogin(users)
   })
-  // Scripts in browsers cannot set headers of a WebSocket: this route alone takes the token from the query string too.
-  // With cookies instead, check the Origin header: browsers send cookies along with a WebSocket of another site.
+  // Scripts in browsers cannot set headers for a WebSocket, so this route also reads the token from the query string.
+  // If you use cookies instead, check the Origin header: browsers send cookies with WebSocket handshakes of other sites, too.
   const onRequest = app.tokenAuth.protect({ queryStringSet: true, queryStringStrict: false })
   app.get('/echo', { websocket: true, onRequest }, (socket, request) => {
     const { userId, payload, settings } = request.tokenAuth
-    // The guard ran once, when the connection began. From here it is ours to end what the token allowed.
+    // The guard ran only once, for the handshake. The route must close the connection when the token expires.
     const end = (payload.exp + settings.leeway) * 1000 - Date.now()
     const timer = setTimeout(() => socket.close(4401, 'The token has expired.'), Math.min(end, longestTimeout))
     socket.on('close', () => clearTimeout(timer))

@@ -96,7 +96,7 @@ t.test('the example takes requests that may change something from its own pages,
     [{ origin: 'null' }, 403],
     [{ origin: '' }, 403],
     [{}, 204],
-    [{ cookie: 'access_token=x' }, 403]
+    [{ cookie: '__Host-access_token=x' }, 403]
   ]
   for (const [headers, status] of cases) {
     const response = await app.inject({ method: 'POST', url: '/auth/logout', headers: { host, ...headers } })
@@ -120,7 +120,7 @@ t.test('no page of the example that has a guard is to be had around it', async (
   const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
   const { access_token: token } = login.json()
   t.equal((await app.inject({ url: '/profile.html', headers: { authorization: `Bearer ${token}` } })).statusCode, 302)
-  t.equal((await app.inject({ url: '/profile.html', headers: { cookie: `access_token=${token}` } })).statusCode, 200)
+  t.equal((await app.inject({ url: '/profile.html', headers: { cookie: `__Host-access_token=${token}` } })).statusCode, 200)
 })
 
 t.test('the example serves a few logins a minute to each address, with and without a slash at the end', async (t) => {

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -7,15 +8,34 @@ import jwt from '@fastify/jwt'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
-import { bearer, host, payloadOf, secret } from './helper.ts'
+import { createTestToken } from '../lib/testing.ts'
+import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
 
-/** Runs a program of the README, without its imports, with these names in their place. */
+/** Runs a program of the README, without its imports, with these names in their place. In a block, so that it may declare them anew. */
 function run<Result> (program: string, names: Record<string, unknown>): Promise<Result> {
   const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
-  return new AsyncFunction(...Object.keys(names), program.replace(/^import .*$/gm, ''))(...Object.values(names))
+  return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\n}`)(...Object.values(names))
+}
+
+/** Every block of JavaScript, in lists as well. */
+const programs = Array.from(readme.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
+
+/** The one program in which a text stands. */
+function programWith (text: string): string {
+  const [program, ...others] = programs.filter((candidate) => candidate.includes(text))
+  if (program === undefined || others.length > 0) throw new Error(`Not one program of the README has "${text}".`)
+  return program
+}
+
+/** What the programs of the README take for granted. */
+function given (app: FastifyInstance) {
+  const { protect, scoped, requestSerializer, View } = library
+  const handler = async () => 'reached'
+  const names = { app, Fastify, tokenAuth, protect, scoped, requestSerializer, View, createTestToken, randomUUID, secret, authenticate, handler }
+  return { ...names, customers: authenticate, staff: authenticate, orders: handler, customerSecret: secret, staffSecret: `${secret} of the staff` }
 }
 
 t.test('the README has a section for everything that a reader looks for', async (t) => {
@@ -46,6 +66,64 @@ t.test('the first example of the README runs as it stands', async (t) => {
   t.match((await app.inject({ url: '/private', headers })).json(), { user_id: 1 })
   t.equal((await app.inject({ url: '/private' })).statusCode, 401)
   t.equal((await app.inject({ method: 'POST', url: '/auth', payload: { name: 'ada', password: 'x' } })).statusCode, 401)
+})
+
+t.test('every program of the README runs as it stands', async (t) => {
+  t.ok(programs.length > 10)
+  for (const program of programs.filter((candidate) => !candidate.includes('process.env'))) {
+    const app = host(t)
+    if (!program.includes('register(tokenAuth')) await app.register(tokenAuth, { secret, authenticate })
+    await t.resolves(run(program, given(app)), program)
+    await t.resolves(async () => { await app.ready() }, program)
+  }
+})
+
+t.test('a guard that is read too early throws the error that the README names; both forms that it shows guard their routes', async (t) => {
+  const early = host(t)
+  early.register(tokenAuth, { secret, authenticate })
+  t.throws(() => early.get('/', { onRequest: early.tokenAuth.protect() }, async () => 'open'), TypeError)
+  try {
+    early.tokenAuth.protect()
+  } catch (error) {
+    t.match(readme, String(error), 'word for word')
+  }
+
+  for (const text of ['await app.register(tokenAuth, { secret, authenticate })\napp.get', 'onRequest: protect()']) {
+    const app = host(t)
+    await run(programWith(text), given(app))
+    const { access_token: token } = (await login(app)).json()
+    t.equal((await app.inject({ url: '/private' })).statusCode, 401, text)
+    t.equal((await app.inject({ url: '/private', headers: bearer(token) })).payload, 'reached', text)
+  }
+})
+
+t.test('logins in the same second have one payload; with the custom claim of the README they differ', async (t) => {
+  setClock(t, 1_800_000_000)
+  const tokensOf = async (options: object, program?: string) => {
+    const app = host(t)
+    if (program === undefined) await app.register(tokenAuth, { secret, authenticate, ...options })
+    else await run(program, given(app))
+    return [(await login(app)).json().access_token, (await login(app)).json().access_token]
+  }
+  for (const options of [{}, { claimIat: true }, { ...keysFor('RS256'), secret: undefined }]) {
+    const [first, second] = await tokensOf(options)
+    t.equal(first, second, JSON.stringify(Object.keys(options)))
+  }
+  const [first, second] = await tokensOf({}, programWith('class LoginId'))
+  t.not(payloadOf(first).login_id, payloadOf(second).login_id)
+})
+
+t.test('the cookies of the README are bound to their host, and its logout clears them', async (t) => {
+  const app = host(t)
+  await run(programWith("cookieAccessTokenName: '__Host-"), given(app))
+  await run(programWith("app.post('/logout'"), given(app))
+  const fieldsOf = (value: string | string[] | undefined = []) => [value].flat()
+  const set = fieldsOf((await login(app)).headers['set-cookie'])
+  t.equal(set.length, 1)
+  t.match(set[0], /^__Host-access_token=[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  const cleared = fieldsOf((await app.inject({ method: 'POST', url: '/logout' })).headers['set-cookie'])
+  t.same(cleared.map((field) => field.split('=', 1)[0]), ['__Host-access_token', '__Host-refresh_token'])
+  for (const field of cleared) t.match(field, /=; Max-Age=0; Path=\/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Secure/)
 })
 
 t.test('the lines of the migration from @fastify/jwt do the same before and after, and take the tokens of each other', async (t) => {

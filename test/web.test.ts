@@ -5,13 +5,14 @@ import t, { type Test } from 'tap'
 import { openBrowser, skip } from './browser.ts'
 
 interface Service {
-  createService: (options?: { fastify?: object, secret?: string, settings?: object }) => Promise<FastifyInstance>
+  createService: (options?: { fastify?: object, secret?: string, cookieSecure?: boolean }) => Promise<FastifyInstance>
 }
 const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService }: Service = await import(example)
 
 const secret = 'a secret for tests only, of more than thirty-two bytes'
 const people = { ada: 'lovelace', grace: 'hopper' }
+const names = { access: '__Host-access_token', refresh: '__Host-refresh_token' }
 
 const browser = openBrowser(t)
 
@@ -29,8 +30,8 @@ function stop (app: FastifyInstance): Promise<undefined> {
 }
 
 /** A service of its own and a browser that was never there. */
-async function visit (t: Test): Promise<Visit> {
-  const app = await createService({ secret })
+async function visit (t: Test, options: { cookieSecure?: boolean } = {}): Promise<Visit> {
+  const app = await createService({ secret, ...options })
   t.teardown(() => stop(app))
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
   const context = await (await browser()).newContext({ baseURL: address })
@@ -62,7 +63,7 @@ const cookie = async (context: BrowserContext, name: string) => (await context.c
 
 /** Puts another access token in the place of the one that the browser has. */
 async function replaceToken (context: BrowserContext, value: string): Promise<void> {
-  const current = await cookie(context, 'access_token')
+  const current = await cookie(context, names.access)
   if (current === undefined) throw new Error('there is no access token')
   await context.addCookies([{ ...current, value }])
 }
@@ -90,11 +91,32 @@ t.test('a visitor who logs in is known on every page, by cookies that no script 
   await page.getByRole('button', { name: 'Log out' }).waitFor()
   t.equal(page.url(), `${address}/`)
   const flags = { domain: '127.0.0.1', path: '/', httpOnly: true, secure: true, sameSite: 'Lax', expires: -1 }
-  t.match(await cookie(context, 'access_token'), flags)
-  t.match(await cookie(context, 'refresh_token'), flags)
+  t.match(await cookie(context, names.access), flags)
+  t.match(await cookie(context, names.refresh), flags)
   t.equal((await context.cookies()).length, 2)
   t.equal(await page.evaluate('document.cookie'), '')
   t.equal(await page.evaluate('localStorage.length + sessionStorage.length'), 0, 'no token is stored elsewhere')
+})
+
+t.test('with COOKIE_SECURE=false, for browsers that keep no Secure cookies here, login and logout work with other names', { skip }, async (t) => {
+  const { context, page } = await visit(t, { cookieSecure: false })
+  await logInTo(page, '/profile.html', 'Your profile')
+  t.same((await context.cookies()).map(({ name, secure }) => [name, secure]).sort(), [['access_token', false], ['refresh_token', false]])
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await heading(page, 'Log in')
+  t.same(await context.cookies(), [])
+})
+
+t.test('a page of a sibling subdomain cannot put a token of its own in the place of ours: the names begin with __Host-', { skip }, async (t) => {
+  for (const [cookieSecure, name] of [[true, names.access], [false, 'access_token']] as const) {
+    const { app, address, page } = await visit(t, { cookieSecure })
+    const { port } = new URL(address)
+    const planted = await app.tokenAuth.generateAccessToken({ user_id: 2, scopes: ['reports:read'] })
+    await page.goto(`http://evil.shop.localhost:${port}/icon.svg`)
+    await page.evaluate(`document.cookie = '${name}=${planted}; Domain=shop.localhost; Secure; Path=/'`)
+    await page.goto(`http://app.shop.localhost:${port}/hello`)
+    t.equal(await page.locator('pre').textContent(), JSON.stringify({ hello: cookieSecure ? 'stranger' : 'grace', isLoggedIn: !cookieSecure }), name)
+  }
 })
 
 t.test('a wrong password is refused with a message, and the visitor can try again at once', { skip }, async (t) => {
@@ -114,7 +136,7 @@ t.test('who tries too many passwords is told to wait', { skip }, async (t) => {
   await Promise.all(Array.from({ length: 20 }, () => app.inject({ method: 'POST', url: '/auth', payload: {} })))
   await page.goto('/login.html')
   await logIn(page)
-  await page.getByRole('alert').getByText('Too many tries. Please wait a minute.').waitFor()
+  await page.getByRole('alert').getByText('Too many attempts. Please wait a minute.').waitFor()
 })
 
 t.test('a visitor can log in and out with the keyboard alone', { skip }, async (t) => {
@@ -179,13 +201,13 @@ t.test('an access token that has expired is renewed without a word when a page i
   const { address, context, page } = visited
   await logInTo(page, '/reports.html', 'Reports')
   await expire(visited)
-  const before = await cookie(context, 'access_token')
+  const before = await cookie(context, names.access)
   await page.goto('/profile.html?tab=1')
   await heading(page, 'Your profile')
   await page.getByText('reports', { exact: true }).waitFor()
   t.equal(page.url(), `${address}/profile.html?tab=1`)
-  t.not((await cookie(context, 'access_token'))?.value, before?.value)
-  t.match(await cookie(context, 'access_token'), { httpOnly: true, secure: true, sameSite: 'Lax' })
+  t.not((await cookie(context, names.access))?.value, before?.value)
+  t.match(await cookie(context, names.access), { httpOnly: true, secure: true, sameSite: 'Lax' })
 })
 
 t.test('an access token that expires while a page is open is renewed without a word, once for all requests', { skip }, async (t) => {
@@ -213,7 +235,7 @@ t.test('a session that cannot be renewed ends on the login page, and goes on whe
   await logInTo(page, '/reports.html?month=2', 'Reports')
   await page.getByText('January').waitFor()
   await expire(visited)
-  await context.clearCookies({ name: 'refresh_token' })
+  await context.clearCookies({ name: names.refresh })
   await page.getByRole('button', { name: 'Load again' }).click()
   await heading(page, 'Log in')
   await logIn(page)
@@ -262,7 +284,7 @@ t.test('a logout ends one session, not those of other devices', { skip }, async 
 t.test('a forged cookie opens nothing: the visitor gets to the login page', { skip }, async (t) => {
   const { context, page } = await visit(t)
   await logInTo(page, '/profile.html', 'Your profile', 'grace')
-  const genuine = (await cookie(context, 'access_token'))?.value ?? ''
+  const genuine = (await cookie(context, names.access))?.value ?? ''
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = encode({ user_id: 1, exp: 4102444800, scopes: ['reports'] })
   for (const [title, forged] of Object.entries({
@@ -277,7 +299,7 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
     t.equal(new URL(page.url()).pathname, '/login.html', title)
     await page.goto('/')
     await page.getByRole('link', { name: 'Log in' }).waitFor()
-    t.equal((await cookie(context, 'access_token'))?.value, forged, `${title}: no new token was given for it`)
+    t.equal((await cookie(context, names.access))?.value, forged, `${title}: no new token was given for it`)
   }
   await replaceToken(context, genuine)
   await page.goto('/profile.html')

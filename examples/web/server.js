@@ -1,9 +1,9 @@
 /**
- * A small service with pages and an API: `npm start` builds the package and runs it.
+ * A small service with pages and an API. `npm start` builds the package and runs this service.
  *
- * Browsers keep the tokens in httpOnly cookies, which no script can read; other clients send them in the Authorization
- * header. Environment: PORT (3000; 0 takes any that is free), COOKIE_SECURE=false for browsers that keep no Secure
- * cookies on http://127.0.0.1 (Safari).
+ * Browsers store the tokens in httpOnly cookies, which scripts cannot read. Other clients send the access token in the
+ * Authorization header. Environment variables: PORT (default 3000; 0 selects a free port), and COOKIE_SECURE=false for
+ * browsers that reject Secure cookies on http://127.0.0.1, such as Safari.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -19,12 +19,12 @@ import { start } from '../shared.js'
 import { refuseForeignRequests } from './cross-site.js'
 
 const folder = (name) => fileURLToPath(new URL(name, import.meta.url))
-/** Everyone may see these. The pages of the other folder have a guard each. */
+/** Public files. Each page in the other folder has a guard. */
 const publicFolder = folder('public')
 const privateFolder = folder('private')
 const notAllowed = readFileSync(new URL('private/not-allowed.html', import.meta.url), 'utf8')
 
-/** Only our own scripts and styles, and no frames of other sites around our pages. */
+/** Allows only scripts and styles of this origin, and no other site may embed the pages in frames. */
 const contentPolicy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 const users = [
@@ -32,49 +32,61 @@ const users = [
   { user_id: 2, name: 'grace', scopes: ['reports:read'], password: await hashPassword('hopper') }
 ]
 
-/** What clients may see of a user. */
+/** The properties of a user that clients may see. */
 const shown = ({ password, ...user }) => user
+
+/**
+ * Names of the cookies. Browsers accept a name with the prefix `__Host-` only with Secure, Path=/ and without Domain, so no
+ * other host, such as a sibling subdomain, can set these cookies (RFC 6265bis section 4.1.3.2).
+ */
+function cookieNames (cookieSecure) {
+  const prefix = cookieSecure ? '__Host-' : ''
+  return { cookieAccessTokenName: `${prefix}access_token`, cookieRefreshTokenName: `${prefix}refresh_token` }
+}
 
 const digest = (token) => createHash('sha256').update(token).digest('base64')
 
 /**
- * The refresh tokens of all logins, each until it is logged out; a real store also forgets those that rest for too long.
- * It keeps digests: whoever reads it has no token.
+ * Stores the refresh token of each login until logout. A real store also deletes tokens that have not been used for a long
+ * time. It stores digests, so that reading the store reveals no token.
  */
 class RefreshTokens {
   #owners = new Map()
+  #cookieName
 
-  /** The token that a request brings: in the cookie, or in the body as clients without cookies send it. */
-  static of ({ cookies, body }) {
-    const token = cookies.refresh_token ?? body?.refresh_token
+  constructor (cookieName) { this.#cookieName = cookieName }
+
+  /** The token in the cookie of a request, or in its body, where clients without cookies send it. */
+  #tokenOf ({ cookies, body }) {
+    const token = cookies[this.#cookieName] ?? body?.refresh_token
     return typeof token === 'string' ? token : undefined
   }
 
   store (userId, token) { this.#owners.set(digest(token), userId) }
 
-  /** The stored token of a user. There is one for each of his devices: the one that the request brings is meant. */
+  /** A user has one token for each device. Returns the token that the request sent, if it is one of them. */
   retrieve (userId, request) {
-    const token = RefreshTokens.of(request)
+    const token = this.#tokenOf(request)
     return token !== undefined && this.#owners.get(digest(token)) === userId ? token : undefined
   }
 
-  forget (request) {
-    const token = RefreshTokens.of(request)
+  delete (request) {
+    const token = this.#tokenOf(request)
     if (token !== undefined) this.#owners.delete(digest(token))
   }
 }
 
-/** Logs out: httpOnly cookies can only be cleared by the server. Nobody is asked for a valid token to do so. */
+/** Logs out. Only the server can clear httpOnly cookies. The endpoint requires no valid token. */
 const logoutOf = (refreshTokens) => class Logout extends View {
   post (request, reply) {
-    refreshTokens.forget(request)
+    refreshTokens.delete(request)
     const { cookieAccessTokenName, cookieRefreshTokenName, cookiePath: path, cookieDomain: domain, cookieSecure: secure } = this.config
-    // The browser only clears a cookie of the same name, path and domain, and a Secure one only by another.
+    // A browser clears only a cookie with the same name, path and domain. It ignores a `__Host-` cookie that is not Secure.
     for (const name of [cookieAccessTokenName, cookieRefreshTokenName]) reply.clearCookie(name, { path, domain, secure })
   }
 }
 
-/** A page that a user is not allowed to see is refused with a page. */
+/** Answers with a page if the user lacks the scope for a page. */
 class PageResponses extends Responses {
   exceptionResponse (request, exception, reply) {
     if (!(exception instanceof InsufficientScope)) return super.exceptionResponse(request, exception, reply)
@@ -83,30 +95,31 @@ class PageResponses extends Responses {
   }
 }
 
-/** The API: its routes take the token from the cookie or, where there is none, from the header. */
+/** The API. Its routes read the token from the cookie, or from the header if there is no cookie. */
 async function addApi (app) {
   const { tokenAuth } = app
   const reports = ['January', 'February', 'March']
-  app.get('/hello', { schema: { summary: 'Greet users by name, and strangers too' } },
+  app.get('/hello', { schema: { summary: 'Greet the user by name, or a visitor who is not logged in' } },
     tokenAuth.injectUser(async (request, reply, user) => ({ hello: user?.name ?? 'stranger', isLoggedIn: user !== null })))
   app.get('/private', { schema: { summary: 'Show the claims of the token' }, onRequest: tokenAuth.protect() },
     async (request) => request.tokenAuth.payload)
   app.get('/reports', { schema: { summary: 'List reports' }, onRequest: tokenAuth.scoped('reports:read') },
     async () => ({ reports }))
-  app.post('/reports', { schema: { summary: 'Write a report' }, onRequest: tokenAuth.scoped('reports:write') },
+  app.post('/reports', { schema: { summary: 'Create a report' }, onRequest: tokenAuth.scoped('reports:write') },
     async (request, reply) => reply.code(201).send({ reports: [...reports, 'April'] }))
 }
 
-/** The pages. Those with a guard take the token from the cookie alone, and send strangers to the login page. */
-async function addPages (app, secret) {
+/** The pages. The guarded ones read the token from the cookie only, and redirect to the login page. */
+async function addPages (app, secret, names) {
   await app.register(fastifyStatic, { root: publicFolder })
-  // An instance that only verifies: it has the same secret, and rules of its own.
+  // A second instance with the same secret and other settings. It has no endpoints and only verifies tokens.
   await app.register(tokenAuth, {
     instanceName: 'pageAuth',
     authMode: false,
     secret,
     cookieSet: true,
-    // The page that was asked for goes along. The login page must not trust it: see returnTarget in public/session.js.
+    ...names,
+    // Passes on the requested page. The login page must not trust this parameter: see returnTarget in public/session.js.
     getLoginRedirectUrl: (request) => `/login.html?next=${encodeURIComponent(request.url)}`,
     responsesClass: PageResponses
   })
@@ -117,23 +130,24 @@ async function addPages (app, secret) {
   }
   for (const [name, onRequest] of Object.entries(guards)) {
     app.get(`/${name}`, { onRequest, schema: { hide: true } }, (request, reply) =>
-      // Not stored: after a logout, the "back" button shows nothing.
+      // Prevents the "back" button from showing the page after a logout.
       reply.header('cache-control', 'no-store').sendFile(name, privateFolder, { cacheControl: false }))
   }
 }
 
 /**
- * Makes the application.
+ * Creates the application.
  * @param options.fastify options of Fastify
- * @param options.secret without it, the process makes a random one
- * @param options.settings settings of the plugin, `{ cookieSecure: false }` say
+ * @param options.secret signing secret; default: random
+ * @param options.cookieSecure false: the cookies have no Secure attribute, and no `__Host-` prefix in their names
  */
-export async function createService ({ fastify, secret = randomBytes(32), settings } = {}) {
+export async function createService ({ fastify, secret = randomBytes(32), cookieSecure = true } = {}) {
   const app = Fastify(fastify)
-  const refreshTokens = new RefreshTokens()
+  const names = cookieNames(cookieSecure)
+  const refreshTokens = new RefreshTokens(names.cookieRefreshTokenName)
   app.addHook('onRequest', refuseForeignRequests)
   app.addHook('onRequest', async (request, reply) => { reply.header('content-security-policy', contentPolicy) })
-  // Registered by the host because it clears cookies itself.
+  // Registered here, before the plugin, because the logout clears cookies itself.
   await app.register(fastifyCookie)
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })
@@ -142,6 +156,8 @@ export async function createService ({ fastify, secret = randomBytes(32), settin
     secret,
     cookieSet: true,
     cookieStrict: false,
+    cookieSecure,
+    ...names,
     refreshTokenEnabled: true,
     scopesEnabled: true,
     authenticate: async (request) => shown(await logIn(users, request.body)),
@@ -152,15 +168,14 @@ export async function createService ({ fastify, secret = randomBytes(32), settin
     addScopesToPayload: (user) => user.scopes,
     storeRefreshToken: (userId, token) => refreshTokens.store(userId, token),
     retrieveRefreshToken: (userId, request) => refreshTokens.retrieve(userId, request),
-    classViews: [['/logout', logoutOf(refreshTokens)]],
-    ...settings
+    classViews: [['/logout', logoutOf(refreshTokens)]]
   })
   await addApi(app)
-  await addPages(app, secret)
+  await addPages(app, secret, names)
   return app
 }
 
-/** What to try with curl, in the order in which it makes sense. */
+/** The `curl` commands that the service prints. Some use variables that an earlier one sets. */
 export async function instructions (app, address) {
   const [ada] = users
   const expired = await app.tokenAuth.generateAccessToken(shown(ada), {
@@ -169,29 +184,29 @@ export async function instructions (app, address) {
   const json = "-H 'content-type: application/json'"
   const lines = [
     ['Log in', `curl -s ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
-    ['Log in as another user and keep both tokens', [
+    ['Log in as another user, and store both tokens in variables', [
       `RESPONSE=$(curl -s ${address}/auth ${json} -d '{"username":"grace","password":"hopper"}')`,
       'TOKEN=$(echo "$RESPONSE" | sed \'s/.*"access_token":"\\([^"]*\\)".*/\\1/\')',
       'REFRESH=$(echo "$RESPONSE" | sed \'s/.*"refresh_token":"\\([^"]*\\)".*/\\1/\')'
     ].join('\n')],
     ['A wrong password: 401', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"wrong"}'`],
-    ['Is the token valid?', `curl -s ${address}/auth/verify -H "authorization: Bearer $TOKEN"`],
-    ['Who am I?', `curl -s ${address}/auth/me -H "authorization: Bearer $TOKEN"`],
-    ['A protected route', `curl -s ${address}/private -H "authorization: Bearer $TOKEN"`],
-    ['Without a token: 401', `curl -si ${address}/private`],
-    ['A route that needs the scope reports:read', `curl -s ${address}/reports -H "authorization: Bearer $TOKEN"`],
-    ['A route that needs reports:write, which grace lacks: 403', `curl -si ${address}/reports ${json} -H "authorization: Bearer $TOKEN" -d '{}'`],
-    ['A new access token for the refresh token', `curl -s ${address}/auth/refresh ${json} -H "authorization: Bearer $TOKEN" -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
-    ['A token that has expired: 400', `curl -si ${address}/auth/verify -H "authorization: Bearer ${expired}"`]
+    ['Check whether the token is valid', `curl -s ${address}/auth/verify -H "authorization: Bearer $TOKEN"`],
+    ['Get the current user', `curl -s ${address}/auth/me -H "authorization: Bearer $TOKEN"`],
+    ['Call a protected route', `curl -s ${address}/private -H "authorization: Bearer $TOKEN"`],
+    ['Call it without a token: 401', `curl -si ${address}/private`],
+    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -H "authorization: Bearer $TOKEN"`],
+    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports ${json} -H "authorization: Bearer $TOKEN" -d '{}'`],
+    ['Exchange the refresh token for a new access token', `curl -s ${address}/auth/refresh ${json} -H "authorization: Bearer $TOKEN" -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
+    ['Check an expired token: 400', `curl -si ${address}/auth/verify -H "authorization: Bearer ${expired}"`]
   ]
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')
 }
 
-const startService = () => createService({ settings: { cookieSecure: process.env.COOKIE_SECURE !== 'false' } })
+const startService = () => createService({ cookieSecure: process.env.COOKIE_SECURE !== 'false' })
 
-await start(import.meta.filename, startService, async (address, app) => `Open ${address} in a browser; ${address}/docs documents the API. Stop with Ctrl-C.
-ada (password lovelace) may read and write reports, grace (password hopper) may read them.
+await start(import.meta.filename, startService, async (address, app) => `Open ${address} in a browser. The API is documented at ${address}/docs. Press Ctrl-C to stop.
+ada (password lovelace) may read and write reports, grace (password hopper) may only read them.
 
-Or try it with curl:
+Or use curl:
 
 ${await instructions(app, address)}`)

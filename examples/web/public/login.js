@@ -9,10 +9,10 @@ async function logIn () {
     body: JSON.stringify(Object.fromEntries(new FormData(form)))
   })
   if (response.status === 401) throw new Error('Wrong name or password.')
-  if (response.status === 429) throw new Error('Too many tries. Please wait a minute.')
-  if (!response.ok) throw new Error('The login did not work. Please try again.')
+  if (response.status === 429) throw new Error('Too many attempts. Please wait a minute.')
+  if (!response.ok) throw new Error('The login failed. Please try again.')
   const { ok: isKept } = await fetch('/auth/verify')
-  if (!isKept) throw new Error('Your browser did not keep the cookies. Safari keeps Secure cookies on https only: start the example with COOKIE_SECURE=false.')
+  if (!isKept) throw new Error('Your browser rejected the cookies. Some browsers, such as Safari, accept Secure cookies over HTTPS only. Start the example with COOKIE_SECURE=false.')
   location.replace(returnTarget())
 }
 
@@ -26,7 +26,7 @@ form.addEventListener('submit', (event) => {
   })
 })
 
-// Sent here by a page: perhaps only the access token has expired. Then the visitor need not do anything.
+// A page redirected here. If only the access token has expired, a renewal is enough and no login is necessary.
 const { searchParams } = new URL(location.href)
 if (searchParams.has('next') && !searchParams.has('change')) {
   form.hidden = true

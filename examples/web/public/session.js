@@ -1,12 +1,12 @@
-/** What all pages share: requests that renew the session, where to go after a login, and the header. */
+/** Functions that all pages use: requests that renew the access token, the target after a login, and the page header. */
 
-/** The renewal that is under way, and how many succeeded. */
+/** The renewal in progress, and the number of successful renewals. */
 let renewal
 let renewals = 0
 
 /**
- * Fetches a new access token, which comes as a cookie; says whether there was one to be had. The refresh token is a
- * cookie that scripts cannot read. Who asks while a renewal is under way waits for that one.
+ * Requests a new access token, which the server sets as a cookie. Resolves to true if it succeeds. The browser sends the
+ * refresh token as a cookie, which scripts cannot read. Calls during a renewal share it.
  */
 export function renew () {
   renewal ??= fetch('/auth/refresh', { method: 'POST' }).then(({ ok }) => {
@@ -16,28 +16,28 @@ export function renew () {
   return renewal
 }
 
-/** `fetch` that gets a new access token where the old one has expired, and tries again, once. */
+/** Like `fetch`. On a 401 response, it requests a new access token and repeats the request once. */
 export async function api (path, options) {
   const before = renewals
   const response = await fetch(path, options)
   if (response.status !== 401) return response
-  // Where another request has renewed the token meanwhile, this one came with the old one.
+  // Another request may have renewed the token in the meantime. This request was then sent with the old token.
   const isRenewed = renewals > before || await renew()
   return isRenewed ? await fetch(path, options) : response
 }
 
-/** The JSON that an address gives; a visitor whose session is over gets to the login page, and back here afterwards. */
+/** Fetches JSON. If the session has ended, it opens the login page, which returns to this page after the login. */
 export async function load (path) {
   const response = await api(path)
   if (response.status === 401) {
     location.replace(`/login.html?next=${encodeURIComponent(location.pathname + location.search)}`)
     return new Promise(() => {})
   }
-  if (!response.ok) throw new Error(response.status === 403 ? 'You are not allowed to see this.' : 'That did not work. Please try again.')
+  if (!response.ok) throw new Error(response.status === 403 ? 'You are not allowed to see this.' : 'The request failed. Please try again.')
   return await response.json()
 }
 
-/** Runs something and shows its failure where the page has a place for messages. */
+/** Runs a function and shows the message of its error on the page. */
 export async function withMessage (run) {
   const message = document.getElementById('message')
   message.textContent = ''
@@ -49,9 +49,9 @@ export async function withMessage (run) {
 }
 
 /**
- * Where to go after a login. It stands in the address, so anyone may have written it: only places on this site, or the
- * login page would lend its good name to others (an "open redirect"). The whole address is returned, not its path:
- * `/.//elsewhere` has the path `//elsewhere`, which would lead away.
+ * The target after a login. It is a query parameter, which anyone may have written, so only targets of this origin are
+ * allowed: otherwise the login page would be an open redirect. Returns the whole URL, not its path, because the path of
+ * `/.//elsewhere` is `//elsewhere`, which leads to another site.
  */
 export function returnTarget () {
   const next = new URLSearchParams(location.search).get('next') ?? '/'
@@ -61,7 +61,7 @@ export function returnTarget () {
 
 const pages = { '/': 'Home', '/profile.html': 'Profile', '/reports.html': 'Reports', '/new-report.html': 'Write', '/docs': 'API' }
 
-/** Makes an element. Text is set as text: nothing that a user wrote becomes markup. */
+/** Creates an element. Children that are strings become text nodes, so that input of users never becomes markup. */
 export function element (name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties)
   made.append(...children)

@@ -1,0 +1,80 @@
+/** Limits that the documents name: what this library does not prevent, and what helps. */
+import t from 'tap'
+import Fastify from 'fastify'
+import tokenAuth from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, exchange, forge, keysFor, listen, login, mistyped, payloadOf, refreshStore, secret, setClock, signingKey, warnings } from '../helper.ts'
+
+t.test('one key may serve two algorithms: nothing is said of it, and each instance takes only the tokens of its own', async (t) => {
+  for (const [one, other] of [['RS256', 'PS256'], ['HS256', 'HS512']] as const) {
+    const codes = warnings(t)
+    const app = await build(t, { ...keysFor(one) })
+    await app.register(tokenAuth, { ...keysFor(one), algorithm: other, authenticate, instanceName: 'staff', urlPrefix: '/staff' })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+    app.get('/staff', { onRequest: app.staff.protect() }, async () => 'reached')
+    for (const algorithm of [one, other]) {
+      const headers = bearer(forge(claims(), { algorithm, key: signingKey(one) }))
+      t.equal((await app.inject({ url: '/', headers })).statusCode, algorithm === one ? 200 : 401, `${algorithm} where ${one} is set`)
+      t.equal((await app.inject({ url: '/staff', headers })).statusCode, algorithm === other ? 200 : 401, `${algorithm} where ${other} is set`)
+    }
+    t.same(codes, [])
+  }
+})
+
+t.test('a getter of the redirect target may give another site, and nothing that is neither a path nor an http(s) URL', async (t) => {
+  const app = await build(t, { getLoginRedirectUrl: ({ query }) => String((query as { next?: string }).next) })
+  app.get('/', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'reached')
+  const answerTo = (next: string) => app.inject({ url: '/', query: { next } })
+  for (const next of ['/login.html', 'https://another.example/']) {
+    const { statusCode, headers: { location } } = await answerTo(next)
+    t.same([statusCode, location], [302, next])
+  }
+  for (const next of ['//another.example', '/\\another.example', 'javascript:alert(1)', '/a\r\nset-cookie: a=b', '']) {
+    const { statusCode, headers } = await answerTo(next)
+    t.equal(statusCode, 500, JSON.stringify(next))
+    t.notOk('location' in headers)
+  }
+})
+
+t.test('Fastify logs what is no HTTP whole at the level trace, with its tokens; at debug, or with a clientErrorHandler, it does not', async (t) => {
+  const token = forge(claims())
+  const logOf = async (level: string, options: object = {}) => {
+    const lines: string[] = []
+    // Not the host of the helper: its log is searched for tokens.
+    const app = Fastify({ logger: { level, stream: { write: (line: string) => { lines.push(line) } } }, ...options })
+    t.teardown(() => app.close())
+    await app.register(tokenAuth, { secret, authenticate })
+    const answer = await exchange(await listen(app), `GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nno header\r\n\r\n`)
+    t.match(answer, /^HTTP\/1\.1 400 /)
+    // Pino writes a Buffer as a list of its bytes.
+    return lines.join('').replaceAll(/\[\d+(?:,\d+)+\]/g, (bytes) => Buffer.from(JSON.parse(bytes)).toString())
+  }
+  t.match(await logOf('trace'), token)
+  t.notMatch(await logOf('debug'), token)
+  const clientErrorHandler = (_error: Error, socket: { end: (answer: string) => void }) => { socket.end('HTTP/1.1 400 Bad Request\r\n\r\n') }
+  t.notMatch(await logOf('trace', { clientErrorHandler }), token)
+})
+
+t.test('two logins in the same second have one payload, and one token where signatures are deterministic; a custom claim tells them apart', async (t) => {
+  setClock(t, 1_800_000_000)
+  for (const algorithm of ['HS256', 'RS256', 'PS256', 'ES256'] as const) {
+    for (const claimIat of [false, true]) {
+      const app = await build(t, { ...mistyped({ secret: undefined }), ...keysFor(algorithm), claimIat })
+      const [first, second] = [(await login(app)).json().access_token, (await login(app)).json().access_token]
+      t.same(payloadOf(first), payloadOf(second), algorithm)
+      t.equal(first === second, algorithm === 'HS256' || algorithm === 'RS256', `${algorithm}, claimIat ${claimIat}`)
+    }
+  }
+
+  let count = 0
+  class LoginId {
+    key = 'login_id'
+    setup () { return `login ${++count}` }
+    verify () { return true }
+  }
+  const { stored, ...store } = refreshStore()
+  const app = await build(t, { ...store, customClaims: [LoginId] })
+  const { access_token: first } = (await login(app)).json()
+  const { access_token: second, refresh_token: refresh } = (await login(app)).json()
+  const refreshed = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(second), payload: { refresh_token: refresh } })
+  t.same([first, second, refreshed.json().access_token].map((token) => payloadOf(token).login_id), ['login 1', 'login 2', 'login 3'])
+})
