@@ -1,4 +1,4 @@
-/** The cookies of cookie mode: how tokens are put into them. Reading them is a matter of token/extract.ts. */
+/** The cookies of cookie mode: how tokens are put into them. Reading them is a matter of request/extract.ts. */
 import type {} from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
 import { TokenTooLarge } from './errors.ts'

@@ -15,13 +15,15 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   refusal: [],
   host: ['errors'],
   warnings: ['node:*'],
-  'request-serializer': [],
+  'http/*': [],
   openapi: [],
   testing: ['errors', 'node:*'],
   'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'refusal', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['errors', 'refusal', 'token/codec', 'node:*'],
+  // What a request carries.
+  'request/*': ['errors', 'refusal'],
   // What the host supplies.
   authentication: ['errors', 'host', 'settings/*'],
   'custom-claims': ['errors', 'host', 'settings/*'],
@@ -30,20 +32,20 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   view: ['errors', 'host', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
   policy: ['errors', 'host', 'settings/*', 'token/*'],
-  'request-auth': ['errors', 'refusal', 'settings/*', 'token/*'],
+  'request-auth': ['errors', 'refusal', 'settings/*', 'token/*', 'request/*'],
   issue: ['errors', 'host', 'token/*', 'users'],
-  guards: ['errors', 'refusal', 'host', 'token/*', 'openapi', 'node:*'],
+  guards: ['errors', 'refusal', 'host', 'token/*', 'request/*', 'openapi', 'node:*'],
   'token-auth': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'custom-claims', 'users', 'responses', 'policy', 'request-auth', 'issue', 'guards'],
   'free-guards': ['errors', 'host', 'settings/*', 'responses', 'openapi', 'policy', 'guards', 'token-auth'],
   // Routes.
   cookies: ['errors'],
-  'endpoints/*': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
+  'endpoints/*': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'request/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
     'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']
+  index: ['errors', 'http/*', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
