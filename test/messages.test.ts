@@ -5,7 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
@@ -444,7 +444,7 @@ t.test('production says that a secret is missing, and a name that it is taken', 
   t.equal(await refused(t, { tokensInBody: false }),
     '"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true. See README.md#settings')
   const misguarded = await build(t)
-  misguarded.get('/reports', mistyped({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
+  misguarded.get('/reports', mistyped<RouteShorthandOptions>({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
   t.equal(await said(async () => await misguarded.ready()),
     'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
   environment(t, 'production')

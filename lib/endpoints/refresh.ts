@@ -12,7 +12,7 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RefreshSubject, RequestState } from '../request/state.ts'
-import { extractRefreshToken } from '../token/extract.ts'
+import { extractRefreshToken } from '../request/extract.ts'
 import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 
 /** Returns the refresh token of a request: from where access tokens are read, or from the body. @throws its refusal */

@@ -10,9 +10,9 @@ import { InvalidToken } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
-import { TokenCache } from './cache.ts'
 import { readRegistered, type RegisteredClaims } from './claims.ts'
 import { isHmac, type Key } from './keys.ts'
+import { TokenMemory } from './memory.ts'
 
 /** The longest token that is looked at. Longer ones cost time before they can be refused. */
 export const maximumTokenLength = 8192
@@ -121,7 +121,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     ignoreExpiration: true,
     ignoreNotBefore: true
   })
-  const cache = cacheSize > 0 ? new TokenCache<VerifiedToken>(cacheSize) : undefined
+  const cache = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
   const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
   /**
    * While it is not zero, bad tokens are expected: then the HMAC alone is looked at first, because what fast-jwt throws

@@ -2,8 +2,8 @@
 import { KeyObject } from 'node:crypto'
 import { RequiredKeysNotFound } from '../errors.ts'
 import type { Algorithm, KeySetting, Settings } from '../settings/schema.ts'
-import { Generations } from './cache.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './codec.ts'
+import { Generations } from './generations.ts'
 import { hmacKey, isHmac, privateKey, publicKey, type Key } from './keys.ts'
 
 export type GivenKeys = Readonly<Partial<Record<KeySetting, unknown>>>

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { Refusal } from '../../lib/refusal.ts'
+import { extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/request/extract.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
-import { extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/token/extract.ts'
 import { bearer, build, claims, exchange, forge, listen, otherSecret } from '../helper.ts'
 
 type Headers = Record<string, string>

@@ -1,32 +1,4 @@
-/**
- * A bounded memory in two generations: what was used lately is in the young one; when that is full it becomes the old
- * one, and what nobody asked for since is forgotten. It holds up to twice `size` entries.
- */
-export class Generations<Key, Value> {
-  readonly #size: number
-  #young = new Map<Key, Value>()
-  #old = new Map<Key, Value>()
-
-  constructor (size: number) {
-    this.#size = size
-  }
-
-  get (key: Key): Value | undefined {
-    const young = this.#young.get(key)
-    if (young !== undefined) return young
-    const old = this.#old.get(key)
-    if (old !== undefined) this.set(key, old)
-    return old
-  }
-
-  set (key: Key, value: Value): void {
-    if (this.#young.size >= this.#size && !this.#young.has(key)) {
-      this.#old = this.#young
-      this.#young = new Map()
-    }
-    this.#young.set(key, value)
-  }
-}
+import { Generations } from './generations.ts'
 
 /**
  * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random where that is
@@ -51,7 +23,7 @@ const half = 0xffff
  * tokens: what comes more rarely would be forgotten before it comes again, and neither costs the insertion nor pushes out
  * what comes often.
  */
-export class TokenCache<Entry extends { readonly token: string }> {
+export class TokenMemory<Entry extends { readonly token: string }> {
   readonly #entries: Generations<number, Entry>
   #room: number
   readonly #size: number
