@@ -4,6 +4,8 @@ import tokenAuth, { injectUser, protect, scoped } from '../../lib/index.ts'
 import { bearer, build, claims, forge, host, mistyped, otherSecret, secret } from '../helper.ts'
 
 const handler = async () => 'reached'
+/** The finding of a misplaced guard. */
+const finding = 'TOKEN_AUTH_E22'
 const options = (given: Record<string, unknown>) => mistyped<RouteShorthandOptions>(given)
 
 /** The message with which an application does not start; undefined for one that does. */
@@ -27,7 +29,7 @@ t.test('a guard under an option where it does not guard keeps the application fr
     for (const guard of [undefined, [protect()], protect(), scoped('a'), [async () => {}, protect()], injectUser(handler)]) {
       t.match(await declared(t, name, guard), {
         name: 'InvalidConfiguration',
-        finding: 'TOKEN_AUTH_E22',
+        finding,
         message: `The route GET /reports has a guard as "${name}", where it does not guard. Give it as onRequest, preValidation or preHandler. See `
       }, name)
     }
@@ -87,5 +89,5 @@ t.test('every method and every nested instance is watched, and the first mistake
     nested.get('/', options({ guards: nested.tokenAuth.protect() }), handler)
   })
   await inner.register(tokenAuth, { instanceName: 'staff', authMode: false, secret })
-  t.match(await startOf(inner), { finding: 'TOKEN_AUTH_E22' })
+  t.match(await startOf(inner), { finding })
 })
