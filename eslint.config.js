@@ -6,7 +6,7 @@ export default [
     ignores: ['dist/**', '.tap/**', 'coverage/**', 'docs/api/**']
   }),
   {
-    // These run in browsers.
+    // Files that run in browsers.
     files: ['examples/web/public/**'],
     languageOptions: { globals: { customElements: 'readonly', HTMLElement: 'readonly', location: 'readonly' } }
   }

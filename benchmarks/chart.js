@@ -1,4 +1,4 @@
-/** A chart of the comparisons as SVG: bars for medians, lines from min to max. */
+/** Draws the comparisons as an SVG chart. Bars show medians, lines show the range from min to max. */
 const width = 960
 const height = 360
 const left = 44
@@ -20,7 +20,7 @@ function bar (x, barWidth, { median, min, max }, colour) {
   ]
 }
 
-/** @param names the servers to show in each of the comparisons */
+/** @param names the servers to show in each comparison */
 export function drawChart (comparisons, names) {
   const groupWidth = (width - left - 8) / comparisons.length
   const barWidth = (groupWidth - 20) / names.length

@@ -1,4 +1,4 @@
-/** Writes README.md and chart.svg from results.json: `node benchmarks/report.js`. */
+/** Generates README.md and chart.svg from results.json. Usage: `node benchmarks/report.js`. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { drawChart } from './chart.js'
 import { goals } from './goals.js'
@@ -11,7 +11,7 @@ const megabytes = (bytes) => (bytes / 2 ** 20).toFixed(1)
 
 function goalsSection (run) {
   const rows = goals(run).map(({ what, goal, found, unit, best, isMet }) => [what, goal, digits(found) + unit, best === undefined ? '' : digits(best) + unit, isMet ? 'yes' : '**no**'])
-  return section('Goals', 'Relative to the bare route of the same run, unless the row or a unit says otherwise. "At best" is what the same run found without us: how many times the CPU time of a bare route others take, which a guard that costs nothing would reach (a refusal costs less than the answer of a route); the heap of the routes alone, their schemas shared; as many contexts with a hook.', table(['What', 'Goal', 'Found', 'At best', 'Met'], rows))
+  return section('Goals', 'Values are relative to the bare route of the same run, unless the row or a unit says otherwise. "Best possible" is what the same run shows without the plugin. For the CPU time of other libraries, it is their time divided by that of the bare route, which a guard that costs nothing would reach (a result can be slightly higher, because a refusal costs less than the response of a route). For the heap, it is that of the routes alone, with shared schemas. For many instances, it is the result of the same number of contexts with a hook.', table(['What', 'Goal', 'Result', 'Best possible', 'Met'], rows))
 }
 
 function comparison ({ title, rows }) {
@@ -23,45 +23,45 @@ function comparison ({ title, rows }) {
 
 function methodSection ({ settings, areCoresSeparate }) {
   const { replicates, windows, requests, seed } = settings
-  return section('How it is measured', `- Relative to bare: CPU time (user and system, all threads) of the bare server for a request, divided by that of the server in question in the same round. 1.00: no difference. One connection, one request after the other; the column of 32 connections compares medians of shorter windows: there the system works for many requests at once, and its part is smaller. In user mode: without what the system does for the sockets, about the same for everyone, which on a virtual machine may be half of it all.
-- Every server is a process of its own, fresh for each replicate (${replicates} of them). It gets at least 10,000 requests, and where tokens are remembered each token once, before ${windows} rounds of windows of ${requests.toLocaleString('en')} requests (fewer where they would take longer than 40 ms). The order within a round is shuffled (seed ${seed}).
-- ${areCoresSeparate ? 'The client has one core, the servers have another.' : 'Client and servers shared cores: the system did not let us choose.'}
-- The bare route takes part twice. Where it differs from itself by more than 5 %, a comparison is repeated once, and then the run is void.
-- Tokens have about 460 characters and 8 claims; the route answers \`{"hello":"world"}\`. Status codes of all answers are checked.`)
+  return section('How it is measured', `- "Relative to bare" is the CPU time per request (user and system, all threads) of the bare server, divided by that of the measured server in the same round. 1.00 means no difference. Requests are sent one after the other over one connection. The column "32 connections" compares medians of shorter windows. There, the operating system handles many requests at once, so its share is smaller. "In user mode" is the CPU time without the work of the operating system for the sockets. This work is about the same for all servers, and can be half of the total on a virtual machine.
+- Every server runs in its own process, which is started again for each of ${replicates} replicates. It first gets at least 10,000 requests and, if it remembers tokens, each token once. Then ${windows} rounds follow, with a window of ${requests.toLocaleString('en')} requests for each server (fewer if they would take longer than 40 ms). The order within a round is random (seed ${seed}).
+- ${areCoresSeparate ? 'The client runs on one core, and the servers on another.' : 'Client and servers shared cores, because the system does not allow to assign them.'}
+- The bare route is measured twice. If the two measurements differ by more than 5 %, the comparison is repeated once. If they differ again, the run is void.
+- Tokens have about 460 characters and 8 claims. The route responds with \`{"hello":"world"}\`. The status codes of all responses are checked.`)
 }
 
-const unfairSection = section('What is unfair', `- **Everything**: loopback, a route that does nothing, one request at a time. A route that asks a database hides most differences.
-- **To others**: a hot token and 1,000 tokens are what a memory of 1,000 is made for; with 100,000 tokens in turns it hardly ever helps. @fastify/jwt has its memory off by default; the row with its cache has the size that it documents, 1,000.
-- **To us**: the minimal hooks check the signature and the expiry and nothing else: no canonical form, no claims, no \`WWW-Authenticate\`, a shorter refusal. They are limits, not alternatives.
-- **@fastify/jwt** is used as its README shows: an async hook, a refusal as an error of Fastify. It looks for tokens in cookies too where it is told to; we look in one place only here.
-- **jsonwebtoken, express-jwt, passport-jwt** are given the secret as text, as their READMEs show, and make a key of it on every request. With a key object they are faster.
-- **express-jwt, passport-jwt, hono jwt** run on other frameworks: the rows bare express and bare hono say how much of the distance is the framework's.
-- **jose and hono jwt** use Web Cryptography, which works in a thread pool and in every runtime; for HS256 the way there costs more than the hash.
-- **Issuing**: we answer through the whole authenticate endpoint with \`Cache-Control: no-store\`, a host handler and \`extendPayload\`; the others only sign. @fastify/jwt is left out for RS256, where it builds a signer for each call.
-- **CPU time** counts all threads: work moved to a thread pool is not cheaper, only elsewhere. The delay of the event loop says who waits.`)
+const unfairSection = section('What is unfair', `- **All rows**: requests use the loopback interface and are sent one at a time, and the route does nothing. With a route that queries a database, most differences disappear.
+- **In favor of fastify-token-auth**: its memory of 1,000 verified tokens suits one hot token and 1,000 tokens. With 100,000 tokens in turn it hardly ever helps. The cache of @fastify/jwt is off by default. The row with its cache uses the size that it documents, 1,000.
+- **In favor of the minimal hooks**: they check only the signature and the expiry. They do not check the canonical form or other claims, send no \`WWW-Authenticate\`, and have a shorter refusal. They show what is possible and are not alternatives.
+- **@fastify/jwt** is used as its README shows, with an async hook and a Fastify error as the refusal. It can also read tokens from cookies; here, fastify-token-auth reads them from one source only.
+- **jsonwebtoken, express-jwt, passport-jwt** get the secret as a string, as in their READMEs, and create a key from it on every request. With a key object they are faster.
+- **express-jwt, passport-jwt, hono jwt** run on other frameworks. The rows "bare express" and "bare hono" show how much of the difference is due to the framework.
+- **jose and hono jwt** use Web Cryptography, which works in every runtime and in a thread pool. For HS256, the transfer to the pool costs more than the hash.
+- **Issuing**: fastify-token-auth runs the whole authenticate endpoint with \`Cache-Control: no-store\`, a host handler and \`extendPayload\`. The others only sign. @fastify/jwt is omitted for RS256, because it creates a signer for each call.
+- **CPU time** includes all threads: moving work to a thread pool does not make it cheaper. The event-loop delay shows whether other requests have to wait.`)
 
 function partsSection ({ parts }) {
   const tables = parts.map(({ title, rows }) => `### ${title[0].toUpperCase()}${title.slice(1)}\n\n${table(['', 'microseconds (min to max)'], rows.map((row) => [row.name, range(row)]))}`)
-  return section('Parts, in a tight loop', 'Medians of 9 batches. Inside a server the same work takes two to three times as long.', ...tables)
+  return section('Parts, in a tight loop', 'The values are medians of 9 batches. The same work takes two to three times as long inside a server.', ...tables)
 }
 
 function footprintSection ({ footprint: { registration, memory, flood }, delay }) {
   return section('Footprint',
-    table(['Above an empty context, for each instance', 'CPU time at boot, ms', 'heap, KB'], registration.map(({ name, milliseconds, kilobytes }) => [name, range(milliseconds), range(kilobytes)])),
-    `A remembered token of ${memory.characters} characters takes ${memory.kilobytes.toFixed(2)} KB of heap. Of ${flood.remembered.toLocaleString('en')} remembered tokens ${flood.left.toLocaleString('en')} were left after ${flood.bad.toLocaleString('en')} bad ones.`,
-    'While RS256 tokens are issued over 4 connections without a pause, timers come late. Milliseconds, p99, beyond an idle process; the system chooses the cores:',
+    table(['Per instance, in addition to an empty context', 'CPU time at boot, ms', 'heap, KB'], registration.map(({ name, milliseconds, kilobytes }) => [name, range(milliseconds), range(kilobytes)])),
+    `A remembered token of ${memory.characters} characters takes ${memory.kilobytes.toFixed(2)} KB of heap. Of ${flood.remembered.toLocaleString('en')} remembered tokens, ${flood.left.toLocaleString('en')} remained after ${flood.bad.toLocaleString('en')} invalid tokens.`,
+    'The following table shows how late timers fire (p99) while RS256 tokens are issued over 4 connections without a pause, in addition to the delay of an idle process. The operating system assigns the cores.',
     table(['', 'ms (min to max)'], delay.map((row) => [row.name, range(row)])))
 }
 
 function soakSection (soak) {
   if (soak === undefined) return ''
   const { requests, kinds, samples, isFlat, minutes } = soak
-  return section('Soak', `\`npm run bench:soak\`: ${requests.toLocaleString('en')} requests over 32 connections in ${minutes.toFixed(1)} minutes (${Object.entries(kinds).map(([kind, count]) => `${kind} ${count.toLocaleString('en')}`).join(', ')}). Memory after a forced collection: **${isFlat ? 'flat' : 'NOT FLAT'}**.`,
+  return section('Soak', `\`npm run bench:soak\`: ${requests.toLocaleString('en')} requests over 32 connections in ${minutes.toFixed(1)} minutes (${Object.entries(kinds).map(([kind, count]) => `${kind} ${count.toLocaleString('en')}`).join(', ')}). The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**.`,
     table(['after requests', 'heap, MB', 'external, MB', 'resident, MB', 'handles'],
       samples.map(({ after, heap, external, rss, handles }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles])))
 }
 
-/** Writes the report of results. */
+/** Writes the report of the results. */
 export function writeReport ({ run, soak }) {
   if (run === undefined) return
   const { machine: { processor, cores, memory, system, node }, versions, date, minutes, comparisons } = run
@@ -70,12 +70,12 @@ export function writeReport ({ run, soak }) {
   const file = (name) => new URL(name, import.meta.url)
   writeFileSync(file('chart.svg'), drawChart(guarded.filter(({ title }) => !/elsewhere|,.*256/.test(title)), ['fastify-token-auth', '@fastify/jwt', 'minimal hook, fast-jwt', 'minimal hook, node:crypto']))
   writeFileSync(file('README.md'), [
-    '<!-- Written by report.js from results.json: change those. -->',
-    '# How fast it is',
-    '`npm run bench` (under ten minutes) measures everything and writes this page; `npm run bench:quick` (under one) prints the most important of it. The peers are installed into this folder and are no part of the package.',
+    '<!-- Generated by report.js from results.json. Do not edit. -->',
+    '# Benchmarks',
+    '`npm run bench` measures everything and generates this page, in less than ten minutes. `npm run bench:quick` prints the most important results in less than a minute. The other libraries are installed into this folder and are not part of the package.',
     '![CPU time of a bare route relative to guarded ones](chart.svg)',
-    `Run on ${date} in ${minutes.toFixed(1)} minutes: ${processor}, ${cores} cores, ${memory} of memory, ${system}, Node.js ${node}.`,
-    Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ') + '.',
+    `This run was made on ${date} and took ${minutes.toFixed(1)} minutes. Machine: ${processor}, ${cores} cores, ${memory} of memory, ${system}, Node.js ${node}.`,
+    `Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.`,
     goalsSection(run),
     methodSection(run),
     unfairSection,

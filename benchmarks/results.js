@@ -1,4 +1,4 @@
-/** The results of the last full run and of the last soak, on what they were made; README.md and chart.svg follow from them. */
+/** The results of the last full run and of the last soak, with the machine and the versions. README.md and chart.svg are generated from them. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus, totalmem, type } from 'node:os'
 import { writeReport } from './report.js'
@@ -7,14 +7,14 @@ const file = new URL('results.json', import.meta.url)
 
 export const readResults = () => existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
 
-/** Replaces a part of the results and writes what follows from them. */
+/** Replaces a part of the results and generates the report. */
 export function updateResults (part) {
   const results = { ...readResults(), ...part }
   writeFileSync(file, `${JSON.stringify(results, rounded, 1)}\n`)
   writeReport(results)
 }
 
-/** More digits than were measured would only make noise in the history. */
+/** More digits than the measurement supports would only add noise to the history. */
 const rounded = (_key, value) => typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value
 
 function system () {
@@ -35,7 +35,7 @@ export const machine = () => ({
 
 const versionOf = (url) => JSON.parse(readFileSync(url, 'utf8')).version
 
-/** The versions that are installed: ours and Fastify's for the library, the others for the benchmarks. */
+/** The installed versions: fastify and fast-jwt as the library uses them, the others as the benchmarks use them. */
 export function versions () {
   const own = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'))
   const found = { 'fastify-token-auth': versionOf(new URL('../package.json', import.meta.url)) }

@@ -1,7 +1,8 @@
 /**
- * Runs the benchmarks: `node benchmarks/run.js [--quick] [--only <title>] [--seed <number>] [--replicates <number>]`. A
- * full run writes results.json, README.md and chart.svg; a quick one, and one of a single comparison (`--only "bad
- * signature"`), print only. A run in which a bare route differs from itself is void and writes nothing.
+ * Runs the benchmarks. Usage: `node benchmarks/run.js [--quick] [--only <title>] [--seed <number>] [--replicates <number>]`.
+ * A full run writes results.json, README.md and chart.svg. A quick run, and a run of a single comparison (`--only "bad
+ * signature"`), only print their results. If two measurements of the same bare route differ, the run is void and writes
+ * nothing.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -23,7 +24,7 @@ const settings = {
     : { replicates: Number(values.replicates), windows: 15, requests: 400, milliseconds: 20, boots: 5, delaySeconds: 1 })
 }
 
-console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server on cores of their own.' : 'Client and server SHARE cores: taskset is missing, or there is one core only.'}`)
+console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server run on different cores.' : 'Client and server SHARE cores: taskset is missing, or there is only one core.'}`)
 
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
@@ -51,7 +52,7 @@ console.log(`\n${minutes.toFixed(1)} minutes`)
 
 const voided = comparisons.filter(({ isVoid }) => isVoid)
 if (voided.length > 0) {
-  console.error(`\nThis run is VOID: bare routes differ from themselves in ${voided.map(({ title }) => title).join('; ')}. Is the machine busy?`)
+  console.error(`\nThis run is VOID: two measurements of the bare route differ in ${voided.map(({ title }) => title).join('; ')}. The machine may be busy.`)
   process.exitCode = 1
 } else if (!isQuick) {
   const { random, ...settled } = settings

@@ -1,6 +1,6 @@
 /**
- * The servers that are compared, each in a process of its own. The parent process says which one, is told the port,
- * and then asks for what it wants to know. What a server does not need is not loaded.
+ * The servers that are compared. Each runs in its own process. The parent process sends the name of the server, gets the
+ * port, and then requests measurements. A server loads only the modules that it needs.
  */
 import { createHmac, createPrivateKey, createSecretKey, sign as signWith, timingSafeEqual } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -11,7 +11,7 @@ const tokenOf = (request) => request.headers.authorization?.slice(7) ?? ''
 const lifetime = 86_400
 const expiry = () => Math.floor(Date.now() / 1000) + lifetime
 
-/** A Fastify server. @param prepare adds routes, or gives the guard of the one route */
+/** Starts a Fastify server. @param prepare adds routes, or returns the guard of the only route */
 async function fastify (prepare, method = 'GET') {
   const { default: Fastify } = await import('fastify')
   const app = Fastify()
@@ -26,7 +26,7 @@ async function fastify (prepare, method = 'GET') {
   return app.server
 }
 
-/** A hook around what verifies: as small as a hook can be. */
+/** Returns a minimal hook around a function that verifies a token. */
 const hookOf = (verify) => async (request, reply) => {
   try {
     request.claims = await verify(tokenOf(request))
@@ -55,7 +55,7 @@ async function fastifyJwt (app, { algorithm, keys }, verify = {}) {
 
 const base64url = (value) => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** node:crypto without any library: what a verification without memory costs at least. */
+/** Verifies with node:crypto only, which is the minimum cost of a verification without a cache. */
 function byHand ({ keys }) {
   const header = base64url({ alg: 'HS256', typ: 'JWT' })
   const key = createSecretKey(keys.verifying, 'utf8')
@@ -105,7 +105,7 @@ const servers = {
     for (let index = 0; index < routes; index++) app.get(`/${index}`, async () => answer)
     return 'no route'
   }),
-  /** Fastify makes a class of its own for the requests of each context; here each has a property more, and a hook writes it. */
+  /** Fastify creates a separate request class for each context. Here, each class has one more property, which a hook writes. */
   'bare with contexts': ({ routes }) => fastify(async (app) => {
     for (let index = 0; index < routes; index++) {
       await app.register(async (context) => {
@@ -119,7 +119,7 @@ const servers = {
     await tokenAuth(app, { ...keyOptions(options), authMode: false, ...settings })
     return app.tokenAuth.protect()
   }),
-  /** Many instances, each on a context of its own with a guarded route. */
+  /** Many instances, each on its own context with a guarded route. */
   instances: ({ count, ...options }) => fastify(async (app) => {
     for (let index = 0; index < count; index++) {
       await app.register(async (context) => {
@@ -172,7 +172,7 @@ const servers = {
     urlPrefix: '',
     expirationDelta: lifetime,
     authenticate: () => ({ user_id: 1 }),
-    // Not spread into a new object: the others make only one, and a second one takes 4 us.
+    // Does not spread into a new object: the other servers create only one object, and a second one takes 4 us.
     extendPayload: (payload) => Object.assign(payload, claims)
   }), 'POST'),
   'issue: @fastify/jwt': (options) => fastify(async (app) => {
@@ -186,7 +186,7 @@ const servers = {
   }, 'POST'),
   'issue: node:crypto': (options) => fastify(() => signByHand(options), 'POST'),
 
-  /** Everything that the soak asks for. */
+  /** The routes that the soak requests. */
   soak: (options) => fastify(async (app) => {
     const stored = new Map()
     await tokenAuth(app, {
@@ -203,14 +203,14 @@ const servers = {
 const delay = monitorEventLoopDelay({ resolution: 1 })
 
 const answers = {
-  /** Microseconds of CPU time so far, in user mode and in the system. */
+  /** Microseconds of CPU time since the start, in user mode and in the system. */
   cpu: () => process.cpuUsage(),
   'watch the event loop' () {
     delay.enable()
     delay.reset()
     return true
   },
-  /** Milliseconds that timers came late, with the millisecond that they wait. */
+  /** Delay of timers in milliseconds, including the one millisecond that they wait. */
   'event loop delay': () => delay.percentile(99) / 1e6,
   memory () {
     globalThis.gc()
@@ -222,7 +222,7 @@ const answers = {
 if (process.send !== undefined) {
   process.once('message', async ({ server, options }) => {
     const listening = await servers[server](options)
-    // A server waits for its turn: longer than the few seconds after which some close an idle connection.
+    // A server is idle while others are measured, for longer than the default keep-alive timeout.
     listening.keepAliveTimeout = 3_600_000
     process.on('message', (question) => process.send(answers[question]()))
     process.on('disconnect', () => process.exit())

@@ -1,6 +1,6 @@
 /**
- * Sends a million requests of all kinds to one server and looks whether its memory and its handles stay as they are:
- * `node benchmarks/soak.js [requests]`.
+ * Sends a million requests of all kinds to one server and checks whether its memory and the number of its handles stay
+ * constant. Usage: `node benchmarks/soak.js [requests]`.
  */
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from './helper/client.js'
 import { startServer } from './helper/measure.js'
@@ -10,7 +10,7 @@ import { expiredTokens, forgedTokens, keysOf, manyTokens } from './tokens.js'
 
 const total = Number(process.argv[2] ?? 1_000_000)
 const samplesWanted = 10
-/** What the heap may grow by after the first samples, when all memories are full: noise of collections. */
+/** Allowed growth of the heap after the first samples, when all caches are full: the noise of garbage collections. */
 const allowedGrowth = 1.5 * 2 ** 20
 
 const start = Date.now()
@@ -28,7 +28,7 @@ for (const login of logins.slice(0, 200)) {
 }
 const garbage = () => Buffer.from(Array.from({ length: 40 }, () => random() * 256)).toString('base64url')
 
-/** Each: the requests, the status that they must get, and how many of a hundred requests they are. */
+/** For each kind: its requests, the expected status, and its percentage of all requests. */
 const kinds = {
   valid: { requests: manyTokens(20_000).map((token) => getRequest(token)), status: 200, share: 35 },
   expired: { requests: expiredTokens(5000).map((token) => getRequest(token)), status: 401, share: 15 },
@@ -37,7 +37,7 @@ const kinds = {
   'no token': { requests: [getRequest(null)], status: 401, share: 5 },
   'wrong refresh token': { requests: manyTokens(200).map((token) => postRequest('/auth/refresh', { refresh_token: 'wrong' }, token)), status: 401, share: 5 },
   refresh: { requests: refreshes, status: 200, share: 10 },
-  // Users that no refresh request uses: a login replaces what is stored.
+  // Uses other users than the refresh requests, because a login replaces the stored refresh token.
   login: { requests: logins.slice(200), status: 200, share: 5 }
 }
 const mixture = Object.entries(kinds).flatMap(([kind, { share }]) => Array.from({ length: share }, () => kind))
@@ -65,7 +65,7 @@ for (let sample = 1; sample <= samplesWanted; sample++) {
 connections.forEach((connection) => connection.close())
 await server.stop()
 
-// The first two fill memories and let the compiler work.
+// The first two samples fill the caches and warm up the compiler.
 const [reference, ...later] = samples.slice(1)
 const isFlat = later.every(({ heap, external, handles }) => heap + external <= reference.heap + reference.external + allowedGrowth && handles <= reference.handles)
 const minutes = (Date.now() - start) / 60_000

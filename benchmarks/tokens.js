@@ -1,4 +1,4 @@
-/** Keys, and the tokens that the benchmarks send: about 460 characters, eight claims. */
+/** Keys, and the tokens that the benchmarks send. Tokens have about 460 characters and eight claims. */
 import { generateKeyPairSync } from 'node:crypto'
 import { createSigner } from 'fast-jwt'
 
@@ -7,7 +7,7 @@ const secret = 'a secret for benchmarks only, never for anything else: 012345678
 const encodings = { publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } }
 const pairs = new Map()
 
-/** The keys of an algorithm, made once in a run. */
+/** Returns the keys of an algorithm, which are generated once per run. */
 export function keysOf (algorithm) {
   if (algorithm.startsWith('HS')) return { signing: secret, verifying: secret }
   const kind = algorithm.slice(0, 2)
@@ -20,7 +20,7 @@ export function keysOf (algorithm) {
   return pairs.get(kind)
 }
 
-/** What the library takes as keys. */
+/** Returns the key options of the library. */
 export function keyOptions ({ algorithm, keys }) {
   return algorithm.startsWith('HS') ? { algorithm, secret: keys.verifying } : { algorithm, publicKey: keys.verifying, privateKey: keys.signing }
 }
@@ -37,7 +37,7 @@ export const claims = {
 
 const now = Math.floor(Date.now() / 1000)
 
-/** Gives a function that makes the token of a user. */
+/** Returns a function that creates the token of a user. */
 export function tokenMaker (algorithm = 'HS256') {
   const sign = createSigner({ key: keysOf(algorithm).signing, algorithm, noTimestamp: true })
   return (id, { exp = now + 86_400, ...more } = {}) => sign({ user_id: id, exp, ...claims, ...more })
@@ -54,7 +54,7 @@ export function expiredTokens (count) {
   return Array.from({ length: count }, (_, index) => make(index + 1, { exp: now - 3600 }))
 }
 
-/** Signs with another secret: the form is right, the signature is not. */
+/** Creates tokens with another secret, so that the form is valid but the signature is not. */
 export function forgedTokens (count) {
   const forge = createSigner({ key: `not ${secret}`, algorithm: 'HS256', noTimestamp: true })
   return Array.from({ length: count }, (_, index) => forge({ user_id: index + 1, exp: now + 86_400, ...claims }))

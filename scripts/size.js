@@ -1,6 +1,6 @@
 /**
- * Prints what an application gets with this package, and fails where that is more than is allowed here. The dependencies
- * are those of package-lock.json; Fastify, the peer, and what only it needs are the application's own. Needs a build.
+ * Prints the size of the package and of what it installs, and fails if they exceed the limits below. The dependencies are
+ * those in package-lock.json. Fastify, which is a peer dependency, and its own dependencies do not count. Requires a build.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
@@ -11,7 +11,7 @@ const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
 const direct = Object.keys(packages[''].dependencies)
 const all = Object.keys(packages).filter((path) => path !== '' && !packages[path].dev && !packages[path].devOptional && !packages[path].peer)
 
-/** The bytes of a folder, without packages inside of it: the lock file lists those by themselves. */
+/** Returns the size of a folder in bytes, without nested packages, which the lock file lists separately. */
 function bytesOf (folder) {
   return readdirSync(folder, { withFileTypes: true }).reduce((sum, entry) => {
     const path = join(folder, entry.name)

@@ -1,4 +1,4 @@
-/** A client that costs little: requests are bytes made beforehand, and of an answer it reads its status and its length. */
+/** A client with little overhead: requests are prepared bytes, and it reads only the status and the length of responses. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
@@ -13,7 +13,7 @@ export function postRequest (path, body, token = null) {
   return Buffer.from(`POST ${path} HTTP/1.1\r\nHost: localhost\r\n${authorization}Content-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`)
 }
 
-/** Whether the bytes that came so far are a whole answer. */
+/** Returns whether the received text is a complete response. */
 function isComplete (text) {
   const end = text.indexOf('\r\n\r\n')
   if (end === -1) return false
@@ -30,7 +30,7 @@ class Connection {
   constructor (port) {
     this.#socket = connect({ port, host: '127.0.0.1', noDelay: true })
     this.#socket.setEncoding('latin1')
-    // Else a benchmark would wait for its answer for ever.
+    // Otherwise the benchmark would wait forever for the response.
     this.#socket.on('close', () => { throw new Error('A server closed a connection.') })
     this.#socket.on('data', (text) => {
       this.#text += text
@@ -61,9 +61,9 @@ export async function openConnections (port, count) {
 }
 
 /**
- * Sends `count` requests over some connections, on each one after the other, and waits for all answers.
- * @param requestOf gives the request of a number
- * @param check throws where an answer is not the expected one
+ * Sends `count` requests over several connections, one after the other on each, and waits for all responses.
+ * @param requestOf returns the request with a given number
+ * @param check throws if a response is not the expected one
  */
 export function exchange (connections, requestOf, count, check) {
   return new Promise((resolve, reject) => {
@@ -86,7 +86,7 @@ export function exchange (connections, requestOf, count, check) {
   })
 }
 
-/** One request, for its answer. */
+/** Sends one request and returns its response. */
 export async function fetchOnce ([connection], request) {
   let answer
   await exchange([connection], () => request, 1, (status, _number, text) => { answer = { status, body: JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) } })

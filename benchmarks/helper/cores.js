@@ -1,4 +1,4 @@
-/** Client and server on cores of their own, where the system lets us choose: else they would take time from each other. */
+/** Runs client and server on different cores, if the system allows it, so that they do not compete for CPU time. */
 import { execFileSync, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 const serverCore = '0'
 const clientCore = '1'
 
-/** Keeps this process, the client, on its core, and says whether that was possible. */
+/** Assigns this process, the client, to its core. Returns whether this was possible. */
 function keepToCore () {
   if (availableParallelism() < 2) return false
   try {
@@ -21,7 +21,7 @@ export const areCoresSeparate = keepToCore()
 
 const environment = { ...process.env, NODE_ENV: 'production', NODE_NO_WARNINGS: '1' }
 
-/** Starts a program of ours that talks by messages. @param isPinned false: the system chooses its cores */
+/** Starts a program of the benchmarks, which communicates by messages. @param isPinned if false, the system assigns its cores */
 export function launch (url, { flags = [], isPinned = true } = {}) {
   const path = url.pathname
   const options = { env: environment, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }
@@ -30,7 +30,7 @@ export function launch (url, { flags = [], isPinned = true } = {}) {
   return spawn('taskset', ['--cpu-list', cores, process.execPath, ...flags, path], options)
 }
 
-/** Sends a message and waits for the answer. */
+/** Sends a message and waits for the reply. */
 export async function ask (child, question) {
   const failed = new AbortController()
   const onExit = (code) => failed.abort(new Error(`A process of the benchmark ended (${code}).`))
@@ -51,7 +51,7 @@ export async function stop (child) {
   await once(child, 'exit')
 }
 
-/** Runs a suite in a fresh process of its own, on the core of the servers. */
+/** Runs a suite in a new process, on the core of the servers. */
 export async function inFreshProcess (url, settings) {
   const child = launch(url, { flags: ['--expose-gc'] })
   const result = await ask(child, settings)
@@ -59,7 +59,7 @@ export async function inFreshProcess (url, settings) {
   return result
 }
 
-/** The other end of {@link inFreshProcess}: runs the suite when asked to. */
+/** The counterpart of {@link inFreshProcess} in the new process: runs the suite on request. */
 export function answerWith (suite) {
   process.once('message', async (settings) => process.send(await suite(settings)))
 }

@@ -1,26 +1,26 @@
-/** Compares servers: CPU time for each request, in turns with a bare one. */
+/** Compares the CPU time per request of servers, in alternation with a bare server. */
 import { ask, launch, stop } from './cores.js'
 import { exchange, openConnections } from './client.js'
 import { shuffled, summary } from './statistics.js'
 
-/** How far two runs of the same server may be apart for the rest to mean anything. */
+/** Allowed ratio of two measurements of the same server. Beyond it, the other results are not meaningful. */
 export const tolerance = { min: 0.95, max: 1.05 }
 
 const serversFile = new URL('../servers.js', import.meta.url)
-/** Fewer would measure the compiler. */
+/** With fewer requests, the compiler would be measured. */
 const leastWarmUp = 10_000
 const manyConnections = 32
-/** Microseconds of CPU time that a window takes at most: a slow server gets fewer requests, all get the same time. */
+/** Maximum CPU time of a window in microseconds. A slow server gets fewer requests, so that all get about the same time. */
 const longestWindow = 40_000
 
-/** Starts a server in a process of its own. */
+/** Starts a server in a separate process. */
 export async function startServer (server, options, launching) {
   const child = launch(serversFile, launching)
   const { port } = await ask(child, { server, options })
   return { port, ask: (question) => ask(child, question), stop: () => stop(child) }
 }
 
-/** A server that gets one list of requests again and again. */
+/** A server that repeatedly gets the same list of requests. */
 class Subject {
   #server
   #one
@@ -53,7 +53,7 @@ class Subject {
     })
   }
 
-  /** Where tokens are remembered, each is sent once before the clock starts, so that the memory is as it will be. */
+  /** If the server remembers tokens, each token is sent once before the measurement, so that the cache is filled. */
   async warmUp (requests) {
     await this.#send(this.#many, this.#remembers ? Math.max(leastWarmUp, this.#requests.length) : leastWarmUp)
     this.#count = Math.min(requests, Math.ceil(longestWindow / await this.#measure(this.#one, 500)))
@@ -70,10 +70,10 @@ class Subject {
     return (userTime + systemTime) / count
   }
 
-  /** The part of the time in user mode, over all windows: for a single one the system's clock is too coarse. */
+  /** The share of the time in user mode over all windows. The clock of the system is too coarse for a single window. */
   get userPart () { return this.#user / this.#total }
 
-  /** Microseconds of the server's CPU time for each request of a window, over one connection and over many. */
+  /** Microseconds of CPU time per request in a window, over one connection and over many. */
   async measure () {
     return { one: await this.#measure(this.#one, this.#count), many: await this.#measure(this.#many, Math.ceil(this.#count / 3)) }
   }
@@ -86,7 +86,7 @@ class Subject {
 
 async function replicate (subjects, results, { windows, requests, random }) {
   const started = []
-  // In turns from the beginning: what the machine does meanwhile is nobody's disadvantage.
+  // Shuffles the servers from the start, so that other load on the machine does not affect the same server each time.
   for (const subject of shuffled(subjects, random)) {
     const running = await Subject.start(subject)
     await running.warmUp(requests)
@@ -116,7 +116,7 @@ async function measureAll (title, subjects, settings) {
       userMicroseconds: summary(windows.map(({ one, userPart }) => one * userPart)).median,
       ratio: summary(windows.map(({ one, bare }) => bare.one / one)),
       ratioOfMany: summary(windows.map(({ many, bare }) => bare.many / many)),
-      // How many times as much CPU time as ours.
+      // The multiple of the CPU time of fastify-token-auth.
       ...(windows[0].ours !== undefined && { timesOurs: summary(windows.map(({ one, ours }) => one / ours.one)) })
     }
   })
@@ -125,16 +125,17 @@ async function measureAll (title, subjects, settings) {
 }
 
 /**
- * Measures servers in turns, in fresh processes for each replicate; once more where the bare route differs from itself.
- * @param subjects name, server and options, the requests and the status of every answer; two are `bare` and `bare again`
+ * Measures servers in alternation, in new processes for each replicate. Repeats the measurement once if the two
+ * measurements of the bare route differ.
+ * @param subjects name, server, options, requests, and expected status of each server, including `bare` and `bare again`
  */
 export async function compare (title, subjects, settings) {
   let result = await measureAll(title, subjects, settings)
   if (result.isVoid && !settings.isQuick) {
-    console.log(`\n${title}: the bare route differs from itself, once more.`)
+    console.log(`\n${title}: the two measurements of the bare route differ. Repeating.`)
     result = await measureAll(title, subjects, settings)
   }
-  console.log(`\n${title}${result.isVoid ? ': VOID, the bare route differs from itself' : ''}`)
+  console.log(`\n${title}${result.isVoid ? ': VOID, the two measurements of the bare route differ' : ''}`)
   for (const { name, ratio, microseconds } of result.rows) {
     console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0)} us`)
   }

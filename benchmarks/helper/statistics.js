@@ -1,6 +1,6 @@
-/** What becomes of many measurements, and the order in which they are made. */
+/** Statistics of measurements, and random orders. */
 
-/** The middle of some numbers, and how far they reach. */
+/** Returns median, minimum and maximum. */
 export function summary (values) {
   const sorted = values.toSorted((a, b) => a - b)
   const half = sorted.length >> 1
@@ -8,7 +8,7 @@ export function summary (values) {
   return { median, min: sorted[0], max: sorted.at(-1) }
 }
 
-/** Random numbers that a seed repeats (mulberry32): for orders and mixtures, not for secrets. */
+/** Returns a reproducible random number generator (mulberry32). For orders and mixtures, not for secrets. */
 export function randomFrom (seed) {
   let state = seed >>> 0
   return () => {

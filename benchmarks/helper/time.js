@@ -1,9 +1,9 @@
-/** How long a function takes, in a tight loop: for parts of a request, where a server would hide them. */
+/** Measures functions in a tight loop, for parts of a request that are too short to measure in a server. */
 import { summary } from './statistics.js'
 
 const batches = 9
 
-/** What was computed goes here, so that nobody leaves it out. */
+/** Results are assigned to this variable, so that the compiler does not remove the computation. */
 let sink
 export const keep = (value) => { sink = value }
 export const kept = () => sink
@@ -20,7 +20,7 @@ async function runAsync (operation, count) {
   return Number(process.hrtime.bigint() - start) / 1000 / count
 }
 
-/** Microseconds of one call: median, min and max of batches, after as many calls as make a batch take its time. */
+/** Measures one call in microseconds: median, min and max of batches. A batch takes at least the given milliseconds. */
 export async function timeOf (operation, { milliseconds }) {
   const measure = operation(0) instanceof Promise ? runAsync : run
   let count = 1
@@ -30,7 +30,7 @@ export async function timeOf (operation, { milliseconds }) {
   return summary(times)
 }
 
-/** Times of some operations by name. */
+/** Measures several operations by name. */
 export async function timesOf (operations, settings) {
   const rows = []
   for (const [name, operation] of Object.entries(operations)) rows.push({ name, ...await timeOf(operation, settings) })

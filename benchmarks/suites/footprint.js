@@ -1,4 +1,4 @@
-/** What a registration and a remembered token cost, and whether bad tokens push out good ones. */
+/** Measures the cost of a registration and of a remembered token, and whether invalid tokens evict valid ones. */
 import { setTimeout } from 'node:timers/promises'
 import Fastify from 'fastify'
 import tokenAuth from '../../dist/lib/index.js'
@@ -20,7 +20,7 @@ const endpoints = {
 
 const register = (optionsOf) => async (context, index) => { await context.register(tokenAuth, optionsOf(index)) }
 
-/** Adds the routes of four endpoints to a context in a context, as the plugin does, and nothing else of it. */
+/** Adds only the routes of the four endpoints, in a nested context as the plugin does. */
 async function addBareRoutes (context) {
   await context.register(async (own) => {
     for (const { method, url, schema } of bareRoutes) {
@@ -29,7 +29,7 @@ async function addBareRoutes (context) {
   })
 }
 
-/** Method, path and schema of the routes of four endpoints; those for HEAD, Fastify adds by itself. */
+/** Returns method, path and schema of the routes of the four endpoints. Fastify adds the HEAD routes. */
 async function routesOfEndpoints () {
   const app = Fastify()
   const routes = []
@@ -48,7 +48,7 @@ const contexts = {
   'the routes of four endpoints alone': addBareRoutes
 }
 
-/** What is left when pending jobs are done and nothing waits to be finalized. */
+/** Returns the used heap after pending jobs and finalizers have run. */
 async function usedHeap () {
   globalThis.gc()
   await setTimeout(20)
@@ -56,7 +56,7 @@ async function usedHeap () {
   return process.memoryUsage().heapUsed
 }
 
-/** Milliseconds of CPU time and kilobytes of heap for each of many contexts. */
+/** Returns milliseconds of CPU time and kilobytes of heap per context, for many contexts. */
 async function boot (prepare) {
   const heap = await usedHeap()
   const before = process.cpuUsage()
@@ -79,14 +79,14 @@ async function registration ({ boots, seed }) {
     for (const name of shuffled(Object.keys(contexts), random)) results[name].push(await boot(contexts[name]))
   }
   const { 'empty context': empty, ...rest } = results
-  // Above an empty context of the same round.
+  // In addition to an empty context of the same round.
   const above = (name, unit) => summary(rest[name].map((result, round) => result[unit] - empty[round][unit]))
   return Object.keys(rest).map((name) => ({ name, milliseconds: above(name, 'milliseconds'), kilobytes: above(name, 'kilobytes') }))
 }
 
 const verifierOfSize = (size) => verifierOf('HS256', verifyingKey('HS256', { secret }), size)
 
-/** Kilobytes of heap for each remembered token, the token itself included. */
+/** Returns kilobytes of heap per remembered token, including the token. */
 async function memoryOfToken () {
   const count = 20_000
   const verify = verifierOfSize(count)
@@ -99,7 +99,7 @@ async function memoryOfToken () {
   return { kilobytes: (await usedHeap() - before) / 1024 / (count - 100), characters: character, isRemembered: verify(manyTokens(1)[0]).isRemembered }
 }
 
-/** How many of 1,000 remembered tokens are still the same objects after 100,000 bad ones. */
+/** Returns how many of 1,000 remembered tokens are still the same objects after 100,000 invalid tokens. */
 function flood () {
   const size = 1000
   const verify = verifierOfSize(size)

@@ -1,4 +1,4 @@
-/** A guarded route against a bare one, for what clients may send, and against the ways others have of guarding it. */
+/** Compares a guarded route with a bare route and with the guards of other libraries, for different kinds of requests. */
 import { getRequest } from '../helper/client.js'
 import { compare } from '../helper/measure.js'
 import { expiredTokens, forgedTokens, keysOf, manyTokens } from '../tokens.js'
@@ -25,7 +25,7 @@ const loads = {
 
 const hasGuard = (name) => !name.startsWith('bare')
 
-/** @param isWanted says of a title whether it is measured */
+/** @param isWanted returns whether the comparison with a title is measured */
 export async function guardedRoute (settings, isWanted = (title) => !settings.isQuick || loads[title].isQuick) {
   const results = []
   for (const [title, { tokens, servers, status = 200, algorithm = 'HS256' }] of Object.entries(loads)) {

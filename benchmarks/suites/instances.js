@@ -1,11 +1,11 @@
-/** Many instances in one application, all with one secret: does a request cost more? Requests go to their routes in turns, or all to one. */
+/** Measures whether many instances in one application, with the same secret, make a request slower. Requests go to their routes in turn, or all to one. */
 import { getRequest } from '../helper/client.js'
 import { compare } from '../helper/measure.js'
 import { keysOf, manyTokens } from '../tokens.js'
 
 const algorithm = 'HS256'
 
-/** @param isWanted says of a title whether it is measured */
+/** @param isWanted returns whether the comparison with a title is measured */
 export async function instances (settings, isWanted = () => !settings.isQuick) {
   const title = 'instances, hot token'
   if (!isWanted(title)) return []

@@ -1,4 +1,4 @@
-/** Issuing tokens against a bare POST, and what issuing does to everyone else in the process. */
+/** Compares issuing tokens with a bare POST route, and measures how issuing delays other requests of the process. */
 import { setTimeout } from 'node:timers/promises'
 import { exchange, openConnections, postRequest } from '../helper/client.js'
 import { compare, startServer } from '../helper/measure.js'
@@ -8,7 +8,7 @@ import { keysOf, manyTokens } from '../tokens.js'
 const requests = [postRequest('/', { name: 'ada', password: 'lovelace' })]
 const signers = ['fastify-token-auth', '@fastify/jwt', 'fast-jwt', 'node:crypto']
 
-/** @param isWanted says of a title whether it is measured */
+/** @param isWanted returns whether the comparison with a title is measured */
 export async function issuing (settings, isWanted = (title) => !settings.isQuick || title === 'issuing HS256') {
   const results = []
   for (const algorithm of ['HS256', 'ES256', 'RS256']) {
@@ -27,8 +27,8 @@ export async function issuing (settings, isWanted = (title) => !settings.isQuick
 const connectionsUnderLoad = 4
 
 /**
- * How late timers come while RS256 tokens are issued without a pause, in milliseconds beyond an idle process. The system
- * chooses the cores here: on one core alone a thread pool could not help.
+ * Measures how late timers fire while RS256 tokens are issued without a pause, in milliseconds in addition to an idle
+ * process. The system assigns the cores here, because a thread pool would have no effect on a single core.
  */
 export async function issuingDelay ({ delaySeconds, replicates }) {
   const options = { algorithm: 'RS256', keys: keysOf('RS256'), token: manyTokens(1, 'RS256')[0] }

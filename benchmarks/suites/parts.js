@@ -1,4 +1,4 @@
-/** The parts of a request alone, in a tight loop: microseconds, and how they grow. */
+/** Measures the parts of a request separately in a tight loop, in microseconds, and how they grow with the input. */
 import { createVerifier, createSigner } from 'fast-jwt'
 import Fastify from 'fastify'
 import { CompactSign, importPKCS8, importSPKI, jwtVerify } from 'jose'
@@ -78,7 +78,7 @@ async function scopesByCount (settings) {
   return rows
 }
 
-/** Whole guards, on requests that carry what guards read. The difference of the two is what scopes cost. */
+/** Measures whole guards, with requests that have only what guards read. The difference of the two is the cost of scopes. */
 async function guards (settings) {
   const app = Fastify()
   await app.register(tokenAuth, { ...keyOptions({ algorithm: 'HS256', keys: keysOf('HS256') }), authMode: false })
@@ -103,7 +103,7 @@ function carrier (headers, url = '/') {
   return { url, headers, rawHeaders: Object.entries(headers).flat() }
 }
 
-/** A Cookie header with the access token in the middle of others. */
+/** Returns a Cookie header with the access token between other cookies. */
 function cookieHeader (count) {
   const cookies = Array.from({ length: count - 1 }, (_, index) => `preference_${index}=a-value-of-usual-length-${index}`)
   cookies.splice(count >> 1, 0, `access_token=${token}`)
