@@ -34,6 +34,10 @@ export type {
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { ClaimsOf, InstanceName, TokenAuthInstances, UserOf } from '../types/registry.ts'
 export type {
+  Advance, ListedSession, NewSession, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
+  SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
+} from '../types/sessions.ts'
+export type {
   Algorithm, GenerateRefreshToken, KeyFile, KeyMaterial, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
   SettingValues
 } from '../types/settings.ts'
