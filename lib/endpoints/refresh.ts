@@ -1,7 +1,7 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
-import { AuthenticationFailed, MissingRefreshToken } from '../errors.ts'
+import { AuthenticationFailed } from '../errors.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
@@ -11,23 +11,9 @@ import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
-import type { RefreshSubject, RequestState } from '../request/state.ts'
-import { extractRefreshToken } from '../request/extract.ts'
+import type { RefreshSubject } from '../request/state.ts'
 import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
-
-/** Returns the refresh token of a request: from where access tokens are read, or from the body. @throws its refusal */
-function purportedTokenOf (request: FastifyRequest, state: RequestState): string {
-  const { settings } = state
-  const found = extractRefreshToken(request.raw, settings)
-  if (found instanceof Refusal) throw state.toRefreshError(found)
-  if (found !== undefined) return found.token
-  const { body } = request
-  const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, settings.refreshTokenName)
-    ? Reflect.get(body, settings.refreshTokenName)
-    : undefined
-  if (typeof value !== 'string' || value === '') throw new MissingRefreshToken()
-  return value
-}
+import { requireRefreshToken } from './refresh-source.ts'
 
 /** Refuses a request whose access token is not acceptable before its body is read. */
 function requireAccessToken (registration: Registration): onRequestAsyncHookHandler {
@@ -50,7 +36,7 @@ async function refresh (registration: Registration, request: FastifyRequest, rep
   const { settings } = state
   // The hook above let only an acceptable access token pass.
   const { payload, userId } = await state.verifyForRefresh() as RefreshSubject
-  const purportedToken = purportedTokenOf(request, state)
+  const purportedToken = requireRefreshToken(request, state)
   const refreshToken = await storedRefreshToken(handlers, request, userId)
   if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
 

@@ -24,29 +24,43 @@ function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] 
 }
 
 /**
- * Creates the Set-Cookie headers that carry new tokens. Not by `reply.setCookie`, which adds the application's own parse
- * options (signed, domain, expires and others) to whatever is not set here.
+ * Serializes a cookie. Not by `reply.setCookie`, which adds the application's own parse options (signed, domain, expires
+ * and others) to whatever is not set here.
+ */
+function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings, { server }: FastifyReply, maxAge: number | null): string {
+  return server.serializeCookie(name, value, {
+    domain: settings.cookieDomain,
+    path: settings.cookiePath,
+    secure: settings.cookieSecure,
+    sameSite: settings.cookieSamesite,
+    httpOnly,
+    ...(maxAge !== null && { maxAge })
+  })
+}
+
+/**
+ * Creates the Set-Cookie headers that carry new tokens.
  * @throws {TokenTooLarge} for a cookie that browsers would drop
  */
-export function tokenCookies (tokens: { accessToken: string, refreshToken?: string | undefined }, settings: Settings, { server }: FastifyReply): string[] {
-  const cookies = accessTokenCookies(tokens.accessToken, settings)
+export function tokenCookies (tokens: { accessToken?: string | undefined, refreshToken?: string | undefined }, settings: Settings, reply: FastifyReply): string[] {
+  const cookies = tokens.accessToken === undefined ? [] : accessTokenCookies(tokens.accessToken, settings)
   if (tokens.refreshToken !== undefined) {
     cookies.push({ name: settings.cookieRefreshTokenName, value: tokens.refreshToken, httpOnly: settings.cookieHttponly || settings.cookieSplit })
   }
-  return cookies.map(({ name, value, httpOnly }) => {
-    const size = name.length + 1 + encodeURIComponent(value).length
+  return cookies.map((cookie) => {
+    const size = cookie.name.length + 1 + encodeURIComponent(cookie.value).length
     if (size > maximumCookieSize) {
-      throw new TokenTooLarge(`The cookie "${name}" would have ${size} bytes; browsers drop cookies of more than ${maximumCookieSize}. Put less into the payload, or use the header.`)
+      throw new TokenTooLarge(`The cookie "${cookie.name}" would have ${size} bytes; browsers drop cookies of more than ${maximumCookieSize}. Put less into the payload, or use the header.`)
     }
-    return server.serializeCookie(name, value, {
-      domain: settings.cookieDomain,
-      path: settings.cookiePath,
-      secure: settings.cookieSecure,
-      sameSite: settings.cookieSamesite,
-      httpOnly,
-      ...(settings.cookieMaxAge !== null && { maxAge: settings.cookieMaxAge })
-    })
+    return serializeCookie(cookie, settings, reply, settings.cookieMaxAge)
   })
+}
+
+/** Creates the Set-Cookie headers that remove all tokens from a browser. */
+export function clearingCookies (settings: Settings, reply: FastifyReply): string[] {
+  const { cookieAccessTokenName, cookieRefreshTokenName, cookieSplit, cookieSplitSignatureName } = settings
+  const names = [cookieAccessTokenName, cookieRefreshTokenName, ...(cookieSplit ? [cookieSplitSignatureName] : [])]
+  return names.map((name) => serializeCookie({ name, value: '', httpOnly: true }, settings, reply, 0))
 }
 
 /** Adds cookies to a reply. It cannot fail, so that tokens that were stored are also sent. */

@@ -1,0 +1,70 @@
+/** POST {prefix}/logout: ends the session of the request (RFC 7009). */
+import { Type } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { MissingRefreshToken, SessionEnded } from '../errors.ts'
+import { clearingCookies, setCookies } from '../http/cookies.ts'
+
+import type { Registration } from '../registration.ts'
+import { isWithoutToken } from '../request/extract.ts'
+import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
+import type { SessionService } from '../sessions/service.ts'
+import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
+import { findRefreshToken } from './refresh-source.ts'
+
+/** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
+async function endByAccessToken (sessions: SessionService, state: RequestState, request: FastifyRequest): Promise<void> {
+  const refusal = await state.verify()
+  if (refusal === null) {
+    const { userId, sessionId } = state
+    if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', request)
+    return
+  }
+  if (isWithoutToken(refusal)) {
+    // A browser without cookies is logged out already.
+    if (state.settings.cookieSet) return
+    throw new MissingRefreshToken()
+  }
+  const error = state.toError(refusal)
+  if (!(error instanceof SessionEnded)) throw error
+}
+
+async function logOut (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const state = begin(registration, request, registration.rules)
+  // In every answer of this handler: a browser is logged out also while the store is down.
+  if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings, reply))
+  const found = findRefreshToken(request, state)
+  const token = typeof found === 'string' ? sessions.read(found) : undefined
+  if (token !== undefined) await sessions.end(token.userId, { sid: token.sid }, 'logout', request)
+  else if (typeof found !== 'string') await endByAccessToken(sessions, state, request)
+  else await endByAccessToken(sessions, state, request).catch(ignoreRefusal)
+  return reply.code(204).send()
+}
+
+/** RFC 7009 section 2.2: a refresh token that is not authentic is answered like one that is. */
+function ignoreRefusal (error: unknown): void {
+  if (Object(error).statusCode >= 500 || !(error instanceof Error)) throw error
+}
+
+export function logoutEndpoint (registration: Registration, sessions: SessionService): Endpoint {
+  const { settings } = registration
+  return {
+    method: 'POST',
+    path: settings.pathToLogout,
+    schema: {
+      summary: 'End the session',
+      description: 'Takes the refresh token, the access token, or both.',
+      tags: ['authentication'],
+      body: bodySchema({ [settings.refreshTokenName]: Type.Optional(Type.String()) }),
+      response: {
+        204: { description: 'The session has ended, now or earlier.', type: 'null' },
+        400: { description: 'No token.', ...errorSchema },
+        401: { description: 'The access token was refused, and there was no refresh token.', ...errorSchema },
+        503: { description: 'The store of sessions does not answer. The session has not ended.', ...errorSchema }
+      }
+    },
+    isBodyOptional: true,
+    readsToken: true,
+    handler: (request, reply) => logOut(registration, sessions, request, reply)
+  }
+}

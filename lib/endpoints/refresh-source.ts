@@ -1,0 +1,27 @@
+/** Where a request carries its refresh token. */
+import type { FastifyRequest } from 'fastify'
+import { MissingRefreshToken } from '../errors.ts'
+import { Refusal, type Verdict } from '../refusal.ts'
+import { extractRefreshToken } from '../request/extract.ts'
+import type { RequestState } from '../request/state.ts'
+
+/** The refresh token in a body; undefined for none. */
+function inBody ({ body }: FastifyRequest, name: string): string | undefined {
+  const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+/** Returns the refresh token of a request: from where access tokens are read, or from the body; undefined for none. */
+export function findRefreshToken (request: FastifyRequest, { settings }: RequestState): Verdict<string> | undefined {
+  const found = extractRefreshToken(request.raw, settings)
+  if (found === undefined) return inBody(request, settings.refreshTokenName)
+  return found instanceof Refusal ? found : found.token
+}
+
+/** As {@link findRefreshToken}. @throws its refusal, or {MissingRefreshToken} */
+export function requireRefreshToken (request: FastifyRequest, state: RequestState): string {
+  const found = findRefreshToken(request, state)
+  if (found instanceof Refusal) throw state.toRefreshError(found)
+  if (found === undefined) throw new MissingRefreshToken()
+  return found
+}

@@ -1,0 +1,118 @@
+/** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
+import { Type } from '@sinclair/typebox'
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import { SessionNotFound } from '../errors.ts'
+import { sendRefusal } from '../guards/refuse.ts'
+import { isAnswered } from '../host/call.ts'
+import { clearingCookies, setCookies } from '../http/cookies.ts'
+import type { Registration } from '../registration.ts'
+import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
+import type { SessionService } from '../sessions/service.ts'
+import type { UserId } from '../../types/handlers.ts'
+import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
+
+/** Requires a valid access token, whatever `doProtection` says: a list of sessions without a user does not exist. */
+function requireToken (registration: Registration): onRequestAsyncHookHandler {
+  return async (request, reply) => {
+    const state = begin(registration, request, registration.rules)
+    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
+    let refusal
+    try {
+      refusal = await state.verify()
+    } catch (error) {
+      return await answer(error)
+    }
+    return refusal !== null || isAnswered(request, reply) ? await answer(refusal) : undefined
+  }
+}
+
+/** The user of a request that passed {@link requireToken}. */
+const userIdOf = (state: RequestState): UserId => state.userId!
+
+function clearCookies ({ settings }: RequestState, reply: FastifyReply): void {
+  if (settings.cookieSet) setCookies(reply, clearingCookies(settings, reply))
+}
+
+async function list (sessions: SessionService, state: RequestState): Promise<object> {
+  const { sessionId } = state
+  const stored = await sessions.list(userIdOf(state))
+  return {
+    sessions: stored.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
+      id: sid,
+      created_at: new Date(createdAt).toISOString(),
+      // Of the own session the time of this answer: otherwise a thief of an access token could watch its owner refresh.
+      used_at: new Date(sid === sessionId ? Date.now() : usedAt).toISOString(),
+      expires_at: new Date(endsAt).toISOString(),
+      current: sid === sessionId,
+      data: JSON.parse(data)
+    }))
+  }
+}
+
+async function endOne (sessions: SessionService, state: RequestState, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const sid = String(Reflect.get(Object(request.params), 'id'))
+  const ended = await sessions.end(userIdOf(state), { sid }, 'user', request)
+  if (ended.length === 0) throw new SessionNotFound()
+  if (sid === state.sessionId) clearCookies(state, reply)
+  return reply.code(204).send()
+}
+
+async function endAll (sessions: SessionService, state: RequestState, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+  const isExcepted = Reflect.get(Object(request.query), 'except') !== undefined
+  await sessions.end(userIdOf(state), { except: isExcepted ? state.sessionId : null }, 'user', request)
+  if (!isExcepted) clearCookies(state, reply)
+  return reply.code(204).send()
+}
+
+const session = Type.Object({
+  id: Type.String(),
+  created_at: Type.String({ format: 'date-time' }),
+  used_at: Type.String({ format: 'date-time' }),
+  expires_at: Type.String({ format: 'date-time' }),
+  current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
+  data: Type.Object({}, { additionalProperties: true })
+})
+
+/** The endpoints for the sessions of the current user; none with `pathToSessions: null`. */
+export function sessionEndpoints (registration: Registration, sessions: SessionService): Endpoint[] {
+  const { settings: { pathToSessions: path }, rules } = registration
+  if (path === null) return []
+  const shared = { tags: ['authentication'] }
+  const failures = {
+    401: { description: 'No valid access token.', ...errorSchema },
+    503: { description: 'The store of sessions does not answer.', ...errorSchema }
+  }
+  const done = { 204: { description: 'Ended.', type: 'null' } }
+  const guards = [requireToken(registration)]
+  const stateOf = (request: FastifyRequest) => begin(registration, request, rules)
+  return [
+    {
+      method: 'GET',
+      path,
+      readsToken: true,
+      schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
+      guards,
+      handler: (request) => list(sessions, stateOf(request))
+    },
+    {
+      method: 'DELETE',
+      path: `${path === '/' ? '' : path.replace(/\/$/, '')}/:id`,
+      readsToken: true,
+      isBodyOptional: true,
+      schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
+      guards,
+      handler: (request, reply) => endOne(sessions, stateOf(request), request, reply)
+    },
+    {
+      method: 'DELETE',
+      path,
+      readsToken: true,
+      isBodyOptional: true,
+      isQueryFit: (query) => [undefined, 'current'].includes(Object(query).except),
+      schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },
+      guards,
+      handler: (request, reply) => endAll(sessions, stateOf(request), request, reply)
+    }
+  ]
+}

@@ -1,0 +1,169 @@
+/**
+ * The sessions that have ended, in the memory of each process, so that their access tokens are refused without a request
+ * to the store. The store is read regularly: pushed messages would be lost while a connection is down.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
+import { SessionEnded } from '../errors.ts'
+import { publishSession } from '../events.ts'
+import { callStore, isFeed } from './store-call.ts'
+
+/** A registration that reads a feed. */
+interface Reader {
+  readonly instanceName: string
+  readonly log: FastifyBaseLogger
+  readonly rules: SessionRules
+  /** Seconds. */
+  readonly poll: number
+}
+
+/** Every so many reads, everything is read again: what became visible late is known then, and what the store forgot is forgotten. */
+const fullEvery = 60
+/** In milliseconds: how long the start of an application waits for the first read, and how often it tries. */
+const startTime = 5000
+const retryTime = 250
+
+/** The ended sessions of one store. Registrations with the same store object share it. */
+export class EndedSessions {
+  readonly #store: SessionFeed
+  readonly #readers = new Set<Reader>()
+  #ended = new Set<string>()
+  /** What was added while everything is being read again; undefined otherwise. */
+  #meanwhile: Set<string> | undefined
+  /** The controllers that are aborted when a session ends, by session. */
+  readonly #watching = new Map<string, Set<WeakRef<AbortController>>>()
+  readonly #collected = new FinalizationRegistry<{ sid: string, reference: WeakRef<AbortController> }>(({ sid, reference }) => {
+    const watching = this.#watching.get(sid)
+    watching?.delete(reference)
+    if (watching?.size === 0) this.#watching.delete(sid)
+  })
+
+  #cursor: string | null = null
+  #reads = 0
+  #timer: NodeJS.Timeout | undefined
+  #reading: Promise<void> | undefined
+  #started: Promise<void> | undefined
+  /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
+  #lastGood: number | undefined
+  #isStale = false
+
+  constructor (store: SessionFeed) {
+    this.#store = store
+  }
+
+  has (sid: string): boolean {
+    return this.#ended.has(sid)
+  }
+
+  /** Whether the last good read is more than some seconds ago. */
+  isOlderThan (seconds: number): boolean {
+    return this.#lastGood === undefined || performance.now() - this.#lastGood > seconds * 1000
+  }
+
+  /** Adds sessions that this process ended, before it answers. */
+  add (sids: readonly string[]): void {
+    for (const sid of sids) {
+      if (this.#ended.has(sid)) continue
+      this.#ended.add(sid)
+      this.#meanwhile?.add(sid)
+      this.#abort(sid)
+    }
+  }
+
+  /** Aborts a controller when a session ends. Keeps only a weak reference to it. */
+  watch (sid: string, controller: AbortController): void {
+    const watching = this.#watching.get(sid) ?? new Set()
+    const reference = new WeakRef(controller)
+    this.#watching.set(sid, watching.add(reference))
+    this.#collected.register(controller, { sid, reference })
+  }
+
+  #abort (sid: string): void {
+    for (const reference of this.#watching.get(sid) ?? []) reference.deref()?.abort(new SessionEnded())
+    this.#watching.delete(sid)
+  }
+
+  /** Begins to read for a registration: resolves after the first read, or after 5 seconds without one. */
+  async start (reader: Reader): Promise<void> {
+    this.#readers.add(reader)
+    this.#started ??= this.#begin()
+    await this.#started
+  }
+
+  async #begin (): Promise<void> {
+    const end = performance.now() + startTime
+    for (;;) {
+      await this.read()
+      if (this.#lastGood !== undefined || performance.now() >= end || this.#readers.size === 0) break
+      await new Promise((resolve) => { setTimeout(resolve, retryTime) })
+    }
+    this.#schedule()
+  }
+
+  /** Ends reading for a registration; the last one stops the timer. */
+  async stop (reader: Reader): Promise<void> {
+    this.#readers.delete(reader)
+    if (this.#readers.size > 0) return
+    clearTimeout(this.#timer)
+    this.#started = undefined
+    await this.#reading
+  }
+
+  #schedule (): void {
+    if (this.#readers.size === 0) return
+    const seconds = Math.min(...[...this.#readers].map(({ poll }) => poll))
+    this.#timer = setTimeout(() => { this.read().then(() => this.#schedule()) }, seconds * 1000)
+    // A process with nothing else to do must end.
+    this.#timer.unref()
+  }
+
+  /** Reads what has ended since the last read. One read at a time. Never rejects. */
+  async read (): Promise<void> {
+    this.#reading ??= this.#readOnce().finally(() => { this.#reading = undefined })
+    await this.#reading
+  }
+
+  async #readOnce (): Promise<void> {
+    const [reader] = this.#readers
+    if (reader === undefined) return
+    const isFull = this.#cursor === null || this.#reads % fullEvery === 0
+    if (isFull) this.#meanwhile = new Set()
+    try {
+      const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules), isFeed)
+      const added = ended.filter((sid) => !this.#ended.has(sid))
+      // What this process ended meanwhile may not have been in the store when it was read.
+      if (isFull) this.#ended = new Set([...ended, ...this.#meanwhile ?? []])
+      else for (const sid of added) this.#ended.add(sid)
+      for (const sid of added) this.#abort(sid)
+      this.#cursor = cursor
+      this.#reads++
+      this.#lastGood = performance.now()
+      this.#changeTo(false)
+    } catch (error) {
+      this.#changeTo(true, error)
+    } finally {
+      this.#meanwhile = undefined
+    }
+  }
+
+  #changeTo (isStale: boolean, error?: unknown): void {
+    if (this.#isStale === isStale) return
+    this.#isStale = isStale
+    for (const { instanceName, log } of this.#readers) {
+      if (isStale) log.warn({ err: error }, `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`)
+      else log.info(`${instanceName}: the ended sessions can be read again.`)
+      publishSession({ instanceName, type: isStale ? 'stale' : 'fresh' })
+    }
+  }
+}
+
+const feeds = new WeakMap<object, EndedSessions>()
+
+/** Returns the ended sessions of a store. */
+export function endedSessionsOf (store: SessionFeed): EndedSessions {
+  const existing = feeds.get(store)
+  if (existing !== undefined) return existing
+  const fresh = new EndedSessions(store)
+  feeds.set(store, fresh)
+  return fresh
+}

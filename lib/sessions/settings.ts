@@ -1,0 +1,144 @@
+/** The option `sessions`: read, checked and completed. */
+import type { FastifyRequest } from 'fastify'
+import { Type, type TSchema } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { MaybePromise } from '../../types/handlers.ts'
+import type { SessionRules, SessionStore } from '../../types/sessions.ts'
+import { InvalidConfiguration } from '../errors.ts'
+import { isPlainObject, typeName } from '../host/call.ts'
+import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import { suggest } from '../settings/suggest.ts'
+
+/** A century in seconds. */
+const maximumSeconds = 3_153_600_000
+
+const integer = (minimum: number, maximum: number, unit = 'a whole number of seconds') =>
+  Type.Integer({ minimum, maximum, allowed: `${unit} from ${minimum} to ${maximum}` })
+
+/** Every setting of sessions, once. Bounds that depend on other settings are checked in {@link checkBounds}. */
+export const sessionsSchema = {
+  /** Where sessions are kept. Default: `memorySessions()`, which ends with the process. */
+  store: Type.Any({ allowed: 'an object with the methods create, advance, end, list and endedSince' }),
+  /** Secret, or list of secrets, that authenticates refresh tokens: the first signs, all verify. Default: derived from the key that signs access tokens. */
+  secret: Type.Any({ allowed: 'a secret of at least 32 bytes, or a non-empty list of them' }),
+  /** Seconds after a rotation in which the rotated refresh token and its predecessor get the same answer again. 0: none (RFC 9700). */
+  grace: integer(0, 300),
+  /** Seconds without a refresh after which a session ends. */
+  idle: integer(1, maximumSeconds),
+  /** Seconds after the login at which a session ends, or a function `(request, user)` that returns them. */
+  lifetime: Type.Any({ allowed: `a whole number of seconds from 1 to ${maximumSeconds}, or a function (request, user) that returns one` }),
+  /** Sessions that a user may have at once. A further login ends the one that would expire first. */
+  maxPerUser: integer(1, 1000, 'a whole number'),
+  /** Seconds between two reads of the sessions that ended in other processes. */
+  poll: integer(1, 60),
+  /** Seconds after the last successful read from which guards answer 503. Null: they go on. */
+  refuseAfter: Type.Union([Type.Integer({ minimum: 1, maximum: maximumSeconds }), Type.Null()], { allowed: `a whole number of seconds from 1 to ${maximumSeconds}, or null` }),
+  /** Function `(request, user)` that returns what a session is shown with in lists, such as the device. */
+  data: Type.Any({ allowed: 'a function (request, user) that returns an object' })
+} as const satisfies Record<string, TSchema>
+
+type Name = keyof typeof sessionsSchema
+const names = Object.keys(sessionsSchema) as Name[]
+
+type Lifetime = (request: FastifyRequest, user: object) => number
+export type SessionData = (request: FastifyRequest, user: object) => MaybePromise<object>
+
+/** The settings of sessions, complete. */
+export interface SessionSettings {
+  /** Undefined: the store of the process's memory. */
+  readonly store: SessionStore | undefined
+  /** Undefined: the refresh tokens' keys are derived from the key that signs. */
+  readonly secrets: readonly unknown[] | undefined
+  readonly rules: SessionRules
+  /** Seconds. */
+  readonly lifetime: number | Lifetime
+  /** Seconds. */
+  readonly poll: number
+  /** Seconds; null: never. */
+  readonly refuseAfter: number | null
+  readonly data: SessionData | undefined
+}
+
+const invalid = (message: string) => new InvalidConfiguration(message, { section: 'sessions' })
+const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name].allowed) => {
+  const found = typeof value === 'number' ? String(value) : typeName(value)
+  return invalid(`"sessions.${name}" must be ${allowed}; given: ${found}.`)
+}
+
+function checkStore (store: unknown, authMode: boolean): void {
+  const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
+  const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
+  if (typeof store !== 'object' || store === null) throw wrong('store', store)
+  if (missing !== undefined) throw invalid(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see SessionStore.`)
+}
+
+const isSeconds = (value: unknown, minimum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximumSeconds
+
+/** Bounds that follow from the lifetime of access tokens. */
+function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: { grace: number, idle: number, lifetime: unknown, poll: number, refuseAfter: number | null }, { expirationDelta }: Settings): void {
+  if (grace > expirationDelta / 2) throw wrong('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
+  if (idle < expirationDelta) throw wrong('idle', idle, `at least "expirationDelta", which is ${expirationDelta} seconds`)
+  if (typeof lifetime !== 'function' && !isSeconds(lifetime, expirationDelta)) throw wrong('lifetime', lifetime, `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}, or a function (request, user) that returns one`)
+  if (refuseAfter !== null && refuseAfter < 2 * poll) throw wrong('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
+}
+
+/** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
+const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateKey', 'algorithm', 'verifyExp', 'leeway', 'claimIss', 'claimAud', 'userId']
+const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
+
+/** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
+function checkTogether ({ settings, getters, given, generateRefreshToken }: Resolved, handlerNames: readonly string[]): void {
+  for (const name of refreshHandlers) {
+    if (handlerNames.includes(name)) throw invalid(`"sessions" and the handler "${name}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`)
+  }
+  if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
+    throw invalid('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".')
+  }
+  if (given.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
+    throw invalid('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".')
+  }
+  const getter = refusedGetters.find((name) => getters.has(name))
+  if (getter !== undefined) throw invalid(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`)
+  if (!settings.verifyExp) throw invalid('"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.')
+  if (settings.userId === 'sid') throw invalid('"userId" is "sid", which is the claim of the session. Choose another name.')
+}
+
+/**
+ * Reads the option `sessions`.
+ * @returns undefined where it is not given
+ * @throws {InvalidConfiguration} which names what is wrong
+ */
+export function readSessions (option: unknown, resolved: Resolved, handlerNames: readonly string[]): SessionSettings | undefined {
+  if (option === undefined) return undefined
+  if (!isPlainObject(option)) throw invalid(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`)
+  const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
+  if (unknown !== undefined) throw invalid(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`)
+  const { settings } = resolved
+  checkTogether(resolved, handlerNames)
+  const { expirationDelta, leeway } = settings
+  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = 1_296_000, lifetime = 2_592_000, maxPerUser = 100, poll = 2, refuseAfter = null } = option
+  const simple = { grace, idle, maxPerUser, poll, refuseAfter }
+  for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
+  if (store !== undefined) checkStore(store, settings.authMode)
+  if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
+  if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')
+  // Checked above, value by value.
+  const checked = simple as { grace: number, idle: number, maxPerUser: number, poll: number, refuseAfter: number | null }
+  checkBounds({ ...checked, lifetime }, settings)
+  return {
+    store: store as SessionStore | undefined,
+    secrets: secret === undefined ? undefined : [secret].flat(),
+    rules: Object.freeze({
+      graceMs: checked.grace * 1000,
+      idleMs: checked.idle * 1000,
+      // Verifiers of other services may have a larger leeway than the issuer: hence twice as long as its own need.
+      keepMs: 2 * (expirationDelta + leeway) * 1000,
+      maxPerUser: checked.maxPerUser
+    }),
+    lifetime: lifetime as number | Lifetime,
+    poll: checked.poll,
+    refuseAfter: checked.refuseAfter,
+    data: data as SessionData | undefined
+  }
+}

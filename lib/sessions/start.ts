@@ -1,0 +1,70 @@
+/** How a session starts: at the login endpoint, and where the application logs a user in itself. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { isAnswered } from '../host/call.ts'
+import { userIdOf } from '../host/users.ts'
+import { setCookies, tokenCookies } from '../http/cookies.ts'
+import type { Issuing } from '../issuing/issuing.ts'
+import { Refusal } from '../refusal.ts'
+import { extractRefreshToken } from '../request/extract.ts'
+import type { RequestState } from '../request/state.ts'
+import { secondsNow } from '../token/claims.ts'
+import type { SessionService } from './service.ts'
+
+/** The tokens of a new session. */
+export interface NewTokens {
+  readonly accessToken: string
+  readonly refreshToken: string
+}
+
+interface Login {
+  readonly sessions: SessionService
+  readonly issuing: Issuing
+  readonly state: RequestState
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly user: unknown
+  /** The beginning of messages about the user. */
+  readonly from: string
+  /** When the user entered credentials, in seconds since 1970. */
+  readonly authTime: number | undefined
+}
+
+/** OWASP ASVS 5 section 7.2.4: a login over an old session ends that one. A failure is only logged: the new session is there. */
+async function endReplaced ({ sessions, state: { settings }, request }: Login, sid: string): Promise<void> {
+  const found = extractRefreshToken(request.raw, settings)
+  if (found === undefined || found instanceof Refusal || found.source !== 'cookie') return
+  const old = sessions.read(found.token)
+  if (old === undefined || old.sid === sid) return
+  try {
+    await sessions.end(old.userId, { sid: old.sid }, 'replaced', request)
+  } catch (error) {
+    request.log.warn({ err: error, sessionId: old.sid }, 'The session that a login replaces could not be ended.')
+  }
+}
+
+/**
+ * Starts a session. Everything that can fail comes before the session is stored, and it is stored before anything is sent.
+ * @param prepare called with the tokens before the session is stored: what it throws, nothing is stored for
+ * @returns the id of the session; undefined where the request was answered in the meantime
+ * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {SessionStoreUnavailable}
+ */
+export async function startSession (login: Login, prepare: (tokens: NewTokens, user: object) => Promise<void>): Promise<string | undefined> {
+  const { sessions, issuing, state, request, reply, user, from } = login
+  const { settings } = state
+  const userId = userIdOf(user, settings.userId, from)
+  // userIdOf throws for anything but an object.
+  const known = user as object
+  const authTime = login.authTime ?? Math.floor(secondsNow())
+  const draft = await sessions.draft(request, known, userId, authTime)
+  const accessToken = await issuing.accessToken(known, from, state, { authTime }, draft.sid)
+  const refreshToken = draft.writeRefreshToken()
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
+  await prepare({ accessToken, refreshToken }, known)
+
+  // A session that nobody receives is not stored.
+  if (isAnswered(request, reply)) return undefined
+  await sessions.create(draft, request)
+  if (settings.cookieSet) await endReplaced(login, draft.sid)
+  if (!isAnswered(request, reply)) setCookies(reply, cookies)
+  return draft.sid
+}
