@@ -15,7 +15,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   refusal: [],
   host: ['errors'],
   warnings: ['node:*'],
-  'http/*': [],
+  'http/*': ['request/*'],
   openapi: [],
   testing: ['errors', 'node:*'],
   'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
@@ -23,7 +23,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/codec': ['errors', 'refusal', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['errors', 'refusal', 'token/codec', 'node:*'],
   // What a request carries.
-  'request/*': ['errors', 'refusal'],
+  'request/*': ['errors', 'refusal', 'token/*'],
   // What the host supplies.
   authentication: ['errors', 'host', 'settings/*'],
   'custom-claims': ['errors', 'host', 'settings/*'],
