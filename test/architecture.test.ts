@@ -29,7 +29,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
-  'http/*': ['host/call'],
+  'http/*': ['host/call', 'request/*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/scopes', 'node:*'],

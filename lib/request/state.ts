@@ -137,7 +137,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   /** As {@link toError}, for a refresh token that is missing or refused where it is expected. */
   toRefreshError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
-    if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings)})`
+    if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings, 'refresh')})`
     return error
   }
 

@@ -19,9 +19,14 @@ const seconds = (value: number, minimum: number) => Type.Integer({
 })
 
 /** RFC 9110 section 5.6.2: what the name of a header may be; RFC 6265 section 4.1.1 asks the same of a cookie's name. */
-const tokenCharacters = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2)' })
-const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
+const tokenCharacters = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+/** Node.js keeps headers as properties of an object, by their names in lower case: it loses one that is called `__proto__`. */
+const headerName = (value: string) => Type.String({
+  default: value,
+  pattern: `^(?!__[Pp][Rr][Oo][Tt][Oo]__$)${tokenCharacters}$`,
+  allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"'
+})
+const cookieName = (value: string) => Type.String({ default: value, pattern: `^${tokenCharacters}$`, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
 const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
 const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
 const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
@@ -136,7 +141,7 @@ export const settingsSchema = Type.Object({
   strictSlashes: flag(false),
   /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again. 0: none. */
+  /** How many verified tokens are remembered, so that their signature is not computed again. Longer ones than 2,048 characters are not. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),

@@ -249,7 +249,7 @@ t.test('in query mode no token is in a log of requests that are written with req
   const { port } = await serve(t, { queryStringSet: true }, mistyped({ logger, routerOptions: { useSemicolonDelimiter: true } }), prepare)
   const queries = [
     `?access_token=${token}`, `?a=1&access_token=${token}&b=2`, `?%61ccess_token=${token}`, `?access%5Ftoken=${token}`, `?access_token=${token}&access_token=${token}`,
-    `?x&access_token=${token}`, `?refresh_token=${token}`, `#?access_token=${token}`, `?access_token=${token}#x`, `;access_token=${token}`, `?a;access_token=${token}`,
+    `?x&access_token=${token}`, `?refresh_token=${token}`, `#?access_token=${token}`, `#access_token=${token}`, `?access_token=${token}#x`, `;access_token=${token}`, `?a;access_token=${token}`,
     `?a?access_token=${token}`, `;x?access_token=${token}`, `?access_token=a=${token}`, `?access_token=;${token}`, `?a=1;access_token=${token}`, `?access_token=x?y;z=${token}&b`
   ]
   let count = 0

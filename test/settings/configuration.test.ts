@@ -24,8 +24,8 @@ const flag = (preset: boolean) => row(preset, 'true or false', [true, false], [n
 const century = 3_153_600_000
 const seconds = (preset: number, minimum: number) => row(preset, `a whole number of seconds from ${minimum} to ${century}`,
   [minimum, 60, century], [minimum - 1, -60, 1.5, NaN, Infinity, century + 1, '60', 60n, null, true, {}, [60]])
-const headerName = (preset: string) => row(preset, 'a header name without spaces and separators (RFC 9110 section 5.6.2)',
-  ['x-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
+const headerName = (preset: string) => row(preset, 'a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"',
+  ['x-token', "A!#$%&'*+.^_`|~0", 'constructor', 'toString', '__proto', 'x__proto__', '__proto__x'], ['', '__proto__', '__PROTO__', '__Proto__', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
 const cookieName = (preset: string) => row(preset, 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)',
   ['__Host-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a=b', 'a;b', 'a,b', '"a"', 'tökn', 'line\n', ...wrongTypes])
 const queryName = (preset: string) => row(preset, 'a query parameter name of letters, digits and ". _ ~ -"',
