@@ -29,6 +29,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
+  // The life of a session. Stores know nothing but its rules.
+  'sessions/rotation': [],
+  'sessions/stores/*': ['sessions/rotation'],
+  'sessions/*': ['settings/*', 'host/call', 'node:*'],
   'http/*': ['host/call'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
@@ -42,7 +46,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '@fastify/cookie', 'fastify-plugin'
   ],
   testing: ['node:*'],
-  index: ['settings/*', 'host/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
+  index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
