@@ -8,10 +8,11 @@ import { injectUser, protect, scoped } from './guards/free.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './http/request-serializer.ts'
 import { Responses } from './http/responses.ts'
+import { memorySessions } from './sessions/stores/memory.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './endpoints/view.ts'
 
-const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, protect, requestSerializer, scoped }
+const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, protect, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
@@ -19,7 +20,7 @@ export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugi
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './errors.ts'
-export { Authentication, Configuration, initialize, injectUser, protect, requestSerializer, Responses, scoped, View }
+export { Authentication, Configuration, initialize, injectUser, memorySessions, protect, requestSerializer, Responses, scoped, View }
 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './http/responses.ts'

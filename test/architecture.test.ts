@@ -18,6 +18,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   refusal: [],
   'keys/algorithms': [],
   warnings: ['node:*'],
+  events: ['node:*'],
   // How functions of the application are called, for every layer that calls one.
   'host/call': [],
   'settings/*': ['host/call', '@sinclair/typebox', 'node:*'],
@@ -30,6 +31,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   'http/*': ['host/call', 'request/*'],
+  // The life of a session. Stores know nothing but its rules.
+  'sessions/rotation': [],
+  'sessions/stores/*': ['sessions/rotation'],
+  'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/rotation', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/scopes', 'node:*'],
@@ -42,7 +47,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     '@fastify/cookie', 'fastify-plugin'
   ],
   testing: ['node:*'],
-  index: ['settings/*', 'host/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
+  index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -1,20 +1,18 @@
 /** The sessions of one registration: what its endpoints and its public face call. */
-import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
 import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
-import { InvalidUserObject } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { callHost, isPlainObject, wrongResult } from '../host/call.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
+import { newSessionId, type RefreshToken, type RefreshTokenCodec } from './refresh-token.ts'
 import type { EndedSessions } from './revocation.ts'
-import type { SessionSettings } from './settings.ts'
+import { isSeconds, maximumSeconds, type SessionSettings } from './settings.ts'
 import { callStore, isAdvance, isListOfSessions, isListOfTexts } from './store-call.ts'
+import { storedUser } from './user.ts'
 
-/** In bytes: what `sessions.data` may return as JSON, and what the user id may have as JSON. */
+/** In bytes: what `sessions.data` may return as JSON. */
 const maximumData = 1024
-const maximumUser = 512
 
 /** The reason why a session ended, where an event says one. */
 export type EndReason = Extract<SessionChange, { type: 'ended' }>['reason']
@@ -34,9 +32,6 @@ export interface ServiceParts {
   readonly codec: RefreshTokenCodec
   readonly ended: EndedSessions
 }
-
-/** A new session id: 128 random bits. */
-const newSid = () => randomBytes(16).toString('base64url')
 
 export class SessionService {
   readonly ended: EndedSessions
@@ -58,28 +53,15 @@ export class SessionService {
     publishSession({ instanceName: this.#settings.instanceName, ...(request !== undefined && { request }), userId, sessionId, ...change })
   }
 
-  /** The user as the store knows it: services that issuer or audience tell apart may share a store. */
-  #userText (userId: UserId): string {
-    const { claimIss, claimAud } = this.#settings
-    return JSON.stringify(claimIss === null && claimAud === null ? userId : [userId, claimIss, claimAud])
-  }
-
-  /** Prepares a session. Everything of the application that can fail is called here, before anything is stored. @param authTime seconds */
-  async draft (request: FastifyRequest, user: object, userId: UserId, authTime: number): Promise<Omit<Draft, 'refreshToken'> & { writeRefreshToken: () => string }> {
-    if (Buffer.byteLength(JSON.stringify(userId)) > maximumUser) throw new InvalidUserObject(`A user id of a session has at most ${maximumUser} bytes as JSON.`)
+  /** Prepares a session. The functions of the application that can fail are called here, before anything is stored. @param authTime seconds since 1970 */
+  async draft (request: FastifyRequest, user: object, userId: UserId, authTime: number): Promise<Draft> {
     const { lifetime, data } = this.#sessions
     const seconds: unknown = typeof lifetime === 'function' ? await callHost('sessions.lifetime', () => lifetime(request, user)) : lifetime
     const { expirationDelta } = this.#settings
-    if (!Number.isInteger(seconds) || Number(seconds) < expirationDelta || Number(seconds) > 3_153_600_000) {
-      throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to 3153600000`, seconds)
-    }
-    const sid = newSid()
-    return {
-      sid,
-      userId,
-      session: { sid, user: this.#userText(userId), lifetimeMs: Number(seconds) * 1000, data: data === undefined ? '{}' : await this.#dataOf(data, request, user) },
-      writeRefreshToken: () => this.#codec.write({ sid, n: 0, authTime, userId })
-    }
+    if (!isSeconds(seconds, expirationDelta)) throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`, seconds)
+    const sid = newSessionId()
+    const session = { sid, user: storedUser(userId, this.#settings), lifetimeMs: seconds * 1000, data: data === undefined ? '{}' : await this.#dataOf(data, request, user) }
+    return { sid, userId, session, refreshToken: this.#codec.write({ sid, n: 0, authTime, userId }) }
   }
 
   async #dataOf (data: NonNullable<SessionSettings['data']>, request: FastifyRequest, user: object): Promise<string> {
@@ -91,7 +73,7 @@ export class SessionService {
   }
 
   /** Stores a session. @throws {SessionStoreUnavailable} */
-  async create ({ sid, userId, session }: Pick<Draft, 'sid' | 'userId' | 'session'>, request: FastifyRequest): Promise<void> {
+  async create ({ sid, userId, session }: Draft, request: FastifyRequest): Promise<void> {
     const over = await callStore('create', () => this.#store.create(session, this.#sessions.rules), isListOfTexts)
     this.ended.add(over)
     this.publish(userId, sid, { type: 'started' }, request)
@@ -105,7 +87,7 @@ export class SessionService {
 
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
-    const advance = await callStore('advance', () => this.#store.advance(this.#userText(userId), sid, n, this.#sessions.rules), isAdvance)
+    const advance = await callStore('advance', () => this.#store.advance(storedUser(userId, this.#settings), sid, n, this.#sessions.rules), isAdvance)
     const { outcome } = advance
     const behind = advance.n - n
     if (outcome === 'rotated' || outcome === 'recovered') this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered' }, request)
@@ -126,7 +108,7 @@ export class SessionService {
 
   /** Ends one session of a user, or all but one. @returns the ids of those that ended @throws {SessionStoreUnavailable} */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
-    const ended = await callStore('end', () => this.#store.end(this.#userText(userId), which, this.#sessions.rules), isListOfTexts)
+    const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules), isListOfTexts)
     this.ended.add(ended)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
@@ -134,7 +116,7 @@ export class SessionService {
 
   /** Lists the active sessions of a user, the one that was used last first. @throws {SessionStoreUnavailable} */
   async list (userId: UserId): Promise<StoredSession[]> {
-    const sessions = await callStore('list', () => this.#store.list(this.#userText(userId), this.#sessions.rules), isListOfSessions)
+    const sessions = await callStore('list', () => this.#store.list(storedUser(userId, this.#settings), this.#sessions.rules), isListOfSessions)
     return sessions.sort((one, other) => other.usedAt - one.usedAt)
   }
 }

@@ -11,7 +11,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import { suggest } from '../settings/suggest.ts'
 
 /** A century in seconds. */
-const maximumSeconds = 3_153_600_000
+export const maximumSeconds = 3_153_600_000
 
 const integer = (minimum: number, maximum: number, unit = 'a whole number of seconds') =>
   Type.Integer({ minimum, maximum, allowed: `${unit} from ${minimum} to ${maximum}` })
@@ -73,7 +73,8 @@ function checkStore (store: unknown, authMode: boolean): void {
   if (missing !== undefined) throw invalid(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see SessionStore.`)
 }
 
-const isSeconds = (value: unknown, minimum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximumSeconds
+/** Whether a value is a number of seconds within bounds. */
+export const isSeconds = (value: unknown, minimum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximumSeconds
 
 /** Bounds that follow from the lifetime of access tokens. */
 function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: { grace: number, idle: number, lifetime: unknown, poll: number, refuseAfter: number | null }, { expirationDelta }: Settings): void {

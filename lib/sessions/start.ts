@@ -57,7 +57,7 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   const authTime = login.authTime ?? Math.floor(secondsNow())
   const draft = await sessions.draft(request, known, userId, authTime)
   const accessToken = await issuing.accessToken(known, from, state, { authTime }, draft.sid)
-  const refreshToken = draft.writeRefreshToken()
+  const { refreshToken } = draft
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
   await prepare({ accessToken, refreshToken }, known)
 
