@@ -19,7 +19,7 @@ interface Challenge {
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
-type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'settings' | 'testing-your-routes'
+type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
   /** The section of the README that explains more. The message ends with a link to it. */

@@ -33,7 +33,7 @@ export type {
   TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
-export type { ClaimsOf, InstanceName, TokenAuthInstances, UserOf } from '../types/registry.ts'
+export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserOf } from '../types/registry.ts'
 export type {
   Advance, ListedSession, NewSession, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession

@@ -7,7 +7,10 @@ import type {} from '../types/registry.ts'
 import { authenticateEndpoint } from './endpoints/authenticate.ts'
 import { addEndpoints, type Endpoint } from './endpoints/endpoint.ts'
 import { meEndpoint } from './endpoints/me.ts'
+import { logoutEndpoint } from './endpoints/logout.ts'
 import { refreshEndpoint } from './endpoints/refresh.ts'
+import { sessionRefreshEndpoint } from './endpoints/session-refresh.ts'
+import { sessionEndpoints } from './endpoints/sessions.ts'
 import { verifyEndpoint } from './endpoints/verify.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
@@ -22,6 +25,8 @@ import { registrationOf, setRegistration, type Registration } from './registrati
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
+import { prepareSessions, readEnded } from './sessions/prepare.ts'
+import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
 import { refuseMisplacedGuards } from './routes/misplaced-guards.ts'
 import { documentGuards } from './routes/openapi.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -34,7 +39,7 @@ import { warn, warnOfSettings } from './warnings.ts'
 
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
-const lists = ['customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const lists = ['sessions', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
 const optionNames = [...settingOptionNames, ...handlerNames, ...lists]
 
 type Options = Readonly<Record<string, unknown>>
@@ -62,27 +67,31 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
 }
 
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
-function createRegistration (options: Options, resolved: Resolved): { registration: Registration, isSecretShort: boolean } {
+function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined) {
   const { settings } = resolved
-  const host = collectHost(options, settings)
-  const checks = hostChecks(host)
+  const hasSessions = sessionSettings !== undefined
+  const host = collectHost(options, settings, hasSessions)
   // Created for the first computed key: most registrations never compute one.
   let made: ComputedKeys | undefined
   const codecs = () => made ??= new ComputedKeys()
 
   const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
+  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, verifying!, signing)
+  const checks = { session: sessions?.check, checks: hostChecks(host) }
   const registration: Registration = Object.freeze({
     settings,
     host,
     responses: readResponses(options),
     rules: prepareRules(resolved, verifying, checks, codecs),
-    issuing: prepareIssuing(resolved, host, signing, codecs),
+    issuing: prepareIssuing(resolved, host, signing, codecs, hasSessions),
+    sessions: sessions?.service,
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
+      if (hasSessions) checkSessionOverrides(overridden.settings, settings)
       return prepareRules(overridden, readStaticKeys(overridden, 'never').verifying, checks, codecs)
     }
   })
-  return { registration, isSecretShort: verifying?.short ?? false }
+  return { registration, sessions, isSecretShort: verifying?.short ?? false }
 }
 
 /** Properties of every request of Fastify that a getter would break. */
@@ -113,21 +122,22 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
 }
 
 function endpointsOf (registration: Registration, instance: TokenAuth, { classViews = [] }: Options): Endpoint[] {
-  const { settings } = registration
+  const { settings, sessions } = registration
   const views = readClassViews(classViews, { instance })
-  checkViewPaths(views, settings)
-  const endpoints: Endpoint[] = views.map(viewEndpoint)
-  if (settings.authMode) {
-    endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
-    if (settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
-  }
-  return endpoints
+  const endpoints: Endpoint[] = []
+  if (settings.authMode) endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
+  if (sessions !== undefined) endpoints.push(sessionRefreshEndpoint(registration, sessions), logoutEndpoint(registration, sessions), ...sessionEndpoints(registration, sessions))
+  else if (settings.authMode && settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
+  checkViewPaths(views, endpoints)
+  return [...views.map(viewEndpoint), ...endpoints]
 }
 
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
   const options = readOptions(typedOptions)
-  const { resolved, isDefaultSecret } = withDefaultSecret(resolveSettings(options, Reflect.get(fastify, 'config')))
-  const { registration, isSecretShort } = createRegistration(options, resolved)
+  const { resolved: given, isDefaultSecret } = withDefaultSecret(resolveSettings(options, Reflect.get(fastify, 'config')))
+  const sessionSettings = readSessions(options.sessions, given)
+  const resolved = sessionSettings === undefined ? given : withSessions(given)
+  const { registration, sessions, isSecretShort } = createRegistration(options, resolved, sessionSettings)
   const { settings } = registration
   if (isDefaultSecret) warn('W01', settings.instanceName)
   if (isSecretShort) warn('W02', settings.instanceName)
@@ -139,6 +149,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   setRegistration(instance, registration)
   const endpoints = endpointsOf(registration, instance, options)
   decorate(fastify, instance, registration)
+  if (sessions !== undefined) readEnded(fastify, settings, sessions)
   refuseMisplacedGuards(fastify)
   documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))

@@ -3,6 +3,7 @@ import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
 import type { AccessRules } from './request/rules.ts'
 import type { Owner } from './request/state.ts'
+import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
 
 /** One registration of the plugin, frozen. Key material is reachable through none of its properties. */
@@ -10,6 +11,8 @@ export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
   readonly issuing: Issuing
+  /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */
+  readonly sessions: SessionService | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
   overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules
 }

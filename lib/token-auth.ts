@@ -4,6 +4,7 @@ import type { Payload, UserId } from '../types/handlers.ts'
 import type {
   Guard, GuardOptions, InjectedRouteHandler, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
+import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration, InvalidToken, RequiredKeysNotFound } from './errors.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'
@@ -16,17 +17,19 @@ import { Refusal } from './refusal.ts'
 import type { Registration } from './registration.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
 import { ownPayload, type Context } from './request/verify.ts'
+import { InstanceSessions } from './sessions/sessions.ts'
 import { withoutRequest } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
 
-const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'request'] satisfies Array<keyof TokenAdditions<object>>
+const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>
 
 const needsRequest = ', so a token can only be verified with its own: read request.tokenAuth.payload.'
 
-export class TokenAuth implements TokenAuthInstance<object> {
+export class TokenAuth implements TokenAuthInstance<object, Record<string, unknown>, object> {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
+  readonly sessions: Sessions<object, object>
   readonly #registration: Registration
   /** For a token that did not come with a request. Reading a setting that has a getter throws. */
   readonly #withoutRequest: Context
@@ -35,6 +38,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.settings = registration.settings
     this.responses = registration.responses
     this.#registration = registration
+    const { sessions: service, issuing } = registration
+    this.sessions = new InstanceSessions(service && { service, issuing, stateOf: (request) => registeredStateOf(registration, request) })
     const results = withoutRequest(needsRequest)
     this.#withoutRequest = { results, settings: registration.rules.settingsOf(results), request: undefined }
   }
@@ -67,7 +72,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
-    const { issuing, host } = this.#registration
+    const { issuing, host, sessions } = this.#registration
+    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { section: 'sessions', duringRequest: true })
     const state = registeredStateOf(this.#registration, request)
     const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken must be given')
     const refreshToken = await issuing.refreshToken(request, user, state)

@@ -4,6 +4,7 @@ import type {
 } from 'fastify'
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
+import type { Sessions } from './sessions.ts'
 import type { Responses } from '../lib/http/responses.ts'
 
 /**
@@ -59,16 +60,22 @@ export interface TokenAdditions<User extends object> {
   extendPayload?: Handlers<User, Record<string, unknown>>['extendPayload'] | undefined
   /** The scopes of the token, instead of those that `addScopesToPayload` gives; also where `scopesEnabled` is false. Null: none. */
   scopes?: string | readonly string[] | null | undefined
+  /** When the user entered credentials, in seconds since 1970: the claim `auth_time`, with `claimAuthTime`. */
+  authTime?: number | undefined
   /** The request from which `get<Setting>` functions compute settings, keys among them. */
   request?: FastifyRequest | undefined
 }
 
 /** One registration of the plugin: `fastify.tokenAuth`. */
-export interface TokenAuthInstance<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
+export interface TokenAuthInstance<
+  User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Data extends object = Record<string, unknown>
+> {
   /** The settings, resolved and frozen, without key material. */
   readonly settings: Readonly<Settings>
   /** What renders the answers. */
   readonly responses: Responses
+  /** The sessions of users, with the option `sessions`. */
+  readonly sessions: Sessions<User, Data>
 
   /**
    * Makes a guard that lets only requests with a valid access token pass.
@@ -126,6 +133,8 @@ export interface RequestTokenAuth<User extends object = Record<string, unknown>,
   readonly scopes: string[] | null
   /** The access token. */
   readonly token: string | null
+  /** The session of the token: its claim `sid`. Null where the token has no session. */
+  readonly sessionId: string | null
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
   /** The settings as this request sees them: overrides of its guard, and what getters computed. */

@@ -2,7 +2,8 @@ import type { ClassView } from '../lib/endpoints/view.ts'
 import type { Authentication } from '../lib/host/handlers.ts'
 import type { Responses } from '../lib/http/responses.ts'
 import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
-import type { ClaimsOf, InstanceName, UserOf } from './registry.ts'
+import type { SessionFeedOptions, SessionsOptions } from './sessions.ts'
+import type { ClaimsOf, InstanceName, SessionDataOf, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
 
 /** What a configuration class may have: settings as properties, `set<Setting>` and `get<Setting>`. */
@@ -12,7 +13,7 @@ export type ConfigurationMembers<User extends object> = SettingValues<User> & Se
 type TakenUser<User extends object> = string extends keyof User ? never : User
 
 /** The options of a registration for users and claims of your own types. */
-export interface InstanceOptions<User extends object, Claims extends object> extends
+export interface InstanceOptions<User extends object, Claims extends object, Data extends object = Record<string, unknown>> extends
   Optional<Handlers<User, Claims>>, SettingValues<User>, SettingSetters<User>, SettingGetters<User> {
   /** Claims of your own, in every token. */
   customClaims?: readonly CustomClaimSource<User>[] | undefined
@@ -20,6 +21,8 @@ export interface InstanceOptions<User extends object, Claims extends object> ext
   extraVerifications?: readonly ExtraVerification<Claims>[] | undefined
   /** Additional endpoints under `urlPrefix`. */
   classViews?: readonly ClassView[] | undefined
+  /** Sessions: login on several devices, rotating refresh tokens, logout. Without it, refresh works as the specification has it. */
+  sessions?: SessionsOptions<GivenUser<User>, Data> | SessionFeedOptions | undefined
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** Handlers as methods of a class. */
@@ -28,7 +31,7 @@ export interface InstanceOptions<User extends object, Claims extends object> ext
   responsesClass?: (new () => Responses<TakenUser<User>, Claims>) | undefined
 }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>>, 'instanceName'> &
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName'> &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` decides of which users and claims they speak. */

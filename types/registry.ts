@@ -1,13 +1,13 @@
 import type { RequestTokenAuth, TokenAuthInstance } from './instance.ts'
 
 /**
- * The names of your instances, and the types of their users and claims. Declare them once:
+ * The names of your instances, and the types of their users, claims and session data. Declare them once:
  *
  * ```ts
  * declare module 'fastify-token-auth' {
  *   interface TokenAuthInstances {
  *     tokenAuth: { user: Customer }
- *     staffAuth: { user: Employee, claims: { department: string } }
+ *     staffAuth: { user: Employee, claims: { department: string }, sessionData: { device: string } }
  *   }
  * }
  * ```
@@ -25,7 +25,10 @@ export type UserOf<Name extends string> = Declared<Name> extends { user: infer U
 /** The type of the claims of an instance's tokens; where none is declared, any. */
 export type ClaimsOf<Name extends string> = Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
 
-type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>> }
+/** The type of the data of an instance's sessions; where none is declared, any. */
+export type SessionDataOf<Name extends string> = Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
+
+type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>> }
 type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>> }
 
 declare module 'fastify' {

@@ -8,6 +8,8 @@ import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
+import { secondsNow } from '../token/claims.ts'
+import { logInWithSession } from './session-login.ts'
 import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 
 /**
@@ -30,7 +32,7 @@ async function authenticate (registration: Registration, request: FastifyRequest
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
   const userId = userIdOf(user, settings.userId, 'authenticate must return')
 
-  const accessToken = await issuing.accessToken(user, 'authenticate must return', state)
+  const accessToken = await issuing.accessToken(user, 'authenticate must return', state, { authTime: Math.floor(secondsNow()) })
   const refreshToken = settings.refreshTokenEnabled ? await issuing.refreshToken(request, user, state) : undefined
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
   const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
@@ -45,7 +47,7 @@ async function authenticate (registration: Registration, request: FastifyRequest
 }
 
 export function authenticateEndpoint (registration: Registration): Endpoint {
-  const { settings } = registration
+  const { settings, sessions } = registration
   const names = settings.refreshTokenEnabled ? [settings.accessTokenName, settings.refreshTokenName] : [settings.accessTokenName]
   return {
     method: 'POST',
@@ -59,7 +61,7 @@ export function authenticateEndpoint (registration: Registration): Endpoint {
         401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } }
       }
     },
-    handler: (request, reply) => authenticate(registration, request, reply).catch((error: unknown) => {
+    handler: (request, reply) => (sessions === undefined ? authenticate(registration, request, reply) : logInWithSession(registration, sessions, request, reply)).catch((error: unknown) => {
       if (error instanceof AuthenticationFailed && !isAnswered(request, reply)) answerAsText(registration, request, reply)
       throw error
     })

@@ -42,7 +42,9 @@ async function refresh (registration: Registration, request: FastifyRequest, rep
 
   const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null || userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw new AuthenticationFailed()
-  const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state)
+  // RFC 9470: a refresh is not a login, so that the time of the login stays, and a token without one gets none.
+  const authTime = typeof payload.auth_time === 'number' ? payload.auth_time : undefined
+  const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime })
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   const body = await extendBody(responses, tokenFields({ accessToken }, settings), 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))

@@ -1,5 +1,6 @@
 /** GET {prefix}/verify: whether a token is valid (specification, Endpoints, rule 3). */
 import { Type } from '@sinclair/typebox'
+import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import type { Refusal } from '../refusal.ts'
@@ -35,6 +36,8 @@ export function verifyEndpoint (registration: Registration): Endpoint {
       const state = begin(registration, request, rules)
       const refusal = await state.verify()
       if (isAnswered(request, reply)) return reply
+      // An outage says nothing about the token.
+      if (refusal !== null && refusal.answer.statusCode >= 500) return await sendRefusal(registration, request, reply, refusal, state)
       const body = bodyOf(refusal, state)
       if (refusal !== null) reply.code(400)
       if (!isExtended) return body

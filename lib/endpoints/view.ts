@@ -16,7 +16,7 @@ export type ViewMethod = typeof viewMethods[number]
 
 /** What a view is constructed with. */
 export interface ViewContext {
-  readonly instance: TokenAuthInstance<object>
+  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
 }
 
 /**
@@ -35,7 +35,7 @@ export interface View {
 /** The base of a class view. */
 export class View {
   /** The instance of the plugin that the view belongs to. */
-  readonly instance: TokenAuthInstance<object>
+  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
   /** Its settings. */
   readonly config: Readonly<Settings>
   /** What renders its answers. */

@@ -1,14 +1,12 @@
 /** Class views as endpoints. */
 import type { FastifyReply, HTTPMethods } from 'fastify'
 import { InvalidClassViews } from '../errors.ts'
-import { pathSettings, type Settings } from '../settings/schema.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { ViewRoute } from './view.ts'
 
-/** @throws {InvalidClassViews} for a view on the path of a default endpoint */
-export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings): void {
-  if (!settings.authMode) return
-  const taken = pathSettings.map((name) => settings[name])
+/** @throws {InvalidClassViews} for a view on the path of an endpoint */
+export function checkViewPaths (routes: readonly ViewRoute[], endpoints: readonly Endpoint[]): void {
+  const taken = endpoints.map(({ path }) => path)
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {

@@ -6,12 +6,13 @@ import { typeName } from './call.ts'
 
 /**
  * Reads and checks custom claims.
+ * @param hasSessions whether `sid` is the claim of the session
  * @param registered the claims of the registration, if these are added to them for one token
  * @throws {InvalidCustomClaim} for a claim without `key`, `setup` or `verify`, or whose key is taken
  */
-export function readCustomClaims (sources: unknown, settings: Settings, registered: readonly CustomClaim[] = []): CustomClaim[] {
+export function readCustomClaims (sources: unknown, settings: Settings, hasSessions: boolean, registered: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { section: 'handlers' })
-  const taken = new Set([...registeredClaimNames, '__proto__', settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
+  const taken = new Set([...registeredClaimNames, '__proto__', ...(hasSessions ? ['sid'] : []), ...(settings.claimAuthTime ? ['auth_time'] : []), settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
     const isClass = typeof source === 'function' && source.prototype !== undefined
     const claim: unknown = isClass ? Reflect.construct(source, []) : source

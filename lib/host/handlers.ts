@@ -42,12 +42,17 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
   return handlers
 }
 
-function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
+function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings, hasSessions: boolean): void {
   if (settings.authMode && handlers.authenticate === undefined) {
     throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
   }
-  const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
-  if (settings.refreshTokenEnabled && missing.length > 0) {
+  const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
+  const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
+  if (superfluous !== undefined) {
+    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { section: 'sessions' })
+  }
+  const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
+  if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {
     const names = missing.map((name) => `"${name}"`).join(' and no ')
     throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but there is no handler ${names}. Give both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
   }
@@ -58,8 +63,8 @@ function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Setti
  * @throws {InvalidConfiguration} for a handler that is not a function, or a class that is not a subclass of `Authentication`
  * @throws {AuthenticateNotImplemented} {RefreshTokenNotImplemented} for a missing handler that the settings require
  */
-export function readHandlers (options: Readonly<Record<string, unknown>>, settings: Settings): Partial<HostHandlers> {
+export function readHandlers (options: Readonly<Record<string, unknown>>, settings: Settings, hasSessions: boolean): Partial<HostHandlers> {
   const handlers = collectHandlers(options)
-  checkRequiredHandlers(handlers, settings)
+  checkRequiredHandlers(handlers, settings, hasSessions)
   return handlers
 }

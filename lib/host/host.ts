@@ -15,11 +15,11 @@ export interface Host {
  * Reads handlers, custom claims and extra verifications from the options of a registration.
  * @throws {InvalidConfiguration} {AuthenticateNotImplemented} {RefreshTokenNotImplemented} {InvalidCustomClaim}
  */
-export function collectHost (options: Readonly<Record<string, unknown>>, settings: Settings): Host {
+export function collectHost (options: Readonly<Record<string, unknown>>, settings: Settings, hasSessions: boolean): Host {
   const { customClaims = [], extraVerifications = [] } = options
   return {
-    handlers: readHandlers(options, settings),
-    customClaims: readCustomClaims(customClaims, settings),
+    handlers: readHandlers(options, settings, hasSessions),
+    customClaims: readCustomClaims(customClaims, settings, hasSessions),
     extraVerifications: readExtraVerifications(extraVerifications)
   }
 }

@@ -68,8 +68,8 @@ export function sendAnswer (reply: FastifyReply, { statusCode, headers, name, me
 
 /** Renders an error by `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
 export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError): MaybePromise<unknown> {
-  // Refusals are an everyday matter; a mistake of the application leaves a trace.
-  if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
+  // Refusals are an everyday matter. What is an error of the application, or of what it depends on, leaves a trace.
+  if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers({ ...error.headers })
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
   const fail = (thrown: unknown) => {

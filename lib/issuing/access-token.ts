@@ -4,7 +4,7 @@ import { callHost, readHost, wrongResult } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
 import { userIdOf } from '../host/users.ts'
 import type { Settings } from '../settings/schema.ts'
-import { checkFinished, registeredClaims, secondsNow } from '../token/claims.ts'
+import { checkFinished, checkSessionClaims, registeredClaims, secondsNow, type SessionClaims } from '../token/claims.ts'
 import { maximumTokenLength, type Signer } from '../token/codec.ts'
 import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
@@ -16,6 +16,10 @@ export interface Recipe {
   readonly signer: Signer
   readonly customClaims: readonly CustomClaim[]
   readonly extendPayload: readonly ExtendPayload[]
+  /** The session of the token, and when its user entered credentials. */
+  readonly session: SessionClaims
+  /** With sessions, the longest lifetime of a token in seconds: for how long an ended session is known depends on it. */
+  readonly longestLifetime: number | undefined
   /** Returns the scopes; undefined for a token without scopes. */
   readonly addScopesToPayload: HostHandlers['addScopesToPayload'] | undefined
 }
@@ -44,7 +48,8 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   const userId = userIdOf(user, settings.userId, from)
   // userIdOf throws for anything but an object.
   const known = user as object
-  let payload = registeredClaims(userId, settings, secondsNow())
+  const now = secondsNow()
+  let payload = registeredClaims(userId, settings, now, recipe.session)
   for (const claim of customClaims) {
     const value: unknown = await callHost(`custom claim "${claim.key}"`, () => claim.setup(payload, known))
     payload = { ...payload, [claim.key]: value }
@@ -57,6 +62,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   // Without values of the application the payload is JSON already.
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
   checkFinished(payload, userId, settings, required)
+  if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
   const token = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)

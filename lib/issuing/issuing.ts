@@ -16,9 +16,10 @@ export interface Issuing {
   /**
    * Issues an access token for a user.
    * @param from the beginning of messages about the user: `authenticate must return`
+   * @param sid the session of the token; undefined for a token without a session
    * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {RequiredKeysNotFound}
    */
-  accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>): Promise<string>
+  accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>, sid?: string): Promise<string>
   /** Generates a refresh token without storing it. @throws {HandlerFailed} */
   refreshToken (request: FastifyRequest, user: object, context: RequestSettings): Promise<string>
   /** The settings for an access token that no request asks for. Reading one that has a getter throws `RequiredKeysNotFound`. */
@@ -36,8 +37,9 @@ function prepareSigner (resolved: Resolved, signing: Key | undefined, codecs: ()
  * Prepares what a registration issues.
  * @param signing the key, if it is known at registration
  * @param codecs gives the signers of keys that are computed per request
+ * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
-export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signing: Key | undefined, codecs: () => ComputedKeys): Issuing {
+export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signing: Key | undefined, codecs: () => ComputedKeys, hasSessions: boolean): Issuing {
   const signerFor = prepareSigner(resolved, signing, codecs)
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
@@ -45,14 +47,16 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
   const noRequest = withoutRequest('. Give generateAccessToken the option "request".')
   return {
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
-    async accessToken (user, from, context, additions = {}) {
+    async accessToken (user, from, context, additions = {}, sid = undefined) {
       const { settings } = context
-      const { scopes } = additions
-      const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, resolved.settings, customClaims)
+      const { scopes, authTime } = additions
+      const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, resolved.settings, hasSessions, customClaims)
       const addScopesToPayload = settings.scopesEnabled ? handlers.addScopesToPayload : undefined
       return await issueAccessToken(user, from, {
         settings,
         signer: await signerFor(context),
+        session: { sid, authTime },
+        longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
         customClaims: [...customClaims, ...added],
         extendPayload: [handlers.extendPayload, additions.extendPayload].filter((handler) => handler !== undefined),
         addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes

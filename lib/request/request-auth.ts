@@ -16,6 +16,7 @@ export class RequestAuth implements State {
   get payload (): Payload | null { return this.#state.payload }
   get userId (): UserId | null { return this.#state.userId }
   get scopes (): string[] | null { return this.#state.scopes }
+  get sessionId (): string | null { return this.#state.sessionId }
   get token (): string | null { return this.#state.token }
   get source (): State['source'] { return this.#state.source }
   get settings (): Readonly<Settings> { return this.#state.settings }

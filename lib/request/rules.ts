@@ -8,8 +8,7 @@ import { verifierOf, type Verifier } from '../token/codec.ts'
 import { verifyingNames, type ComputedKeys } from '../token/keyring.ts'
 import type { Key } from '../token/keys.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
-import type { Check } from './checks.ts'
-import { verifyToken, type Context, type Purpose, type ValidToken } from './verify.ts'
+import { verifyToken, type Checks, type Context, type Purpose, type ValidToken } from './verify.ts'
 
 /**
  * What makes a token valid under given settings. What follows from a refusal, such as a redirect, belongs to the guard.
@@ -30,7 +29,7 @@ export interface AccessRules {
   verify (token: string, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>>
 }
 
-function prepareVerify (verifierFor: FromKey<Verifier>, checks: readonly Check[]): AccessRules['verify'] {
+function prepareVerify (verifierFor: FromKey<Verifier>, checks: Checks): AccessRules['verify'] {
   return (token, context, purpose) => {
     const verifier = verifierFor(context)
     return verifier instanceof Promise
@@ -44,7 +43,7 @@ function prepareVerify (verifierFor: FromKey<Verifier>, checks: readonly Check[]
  * @param verifying the key, if it is known at registration
  * @param codecs gives the verifiers of keys that are computed per request
  */
-export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: readonly Check[], codecs: () => ComputedKeys): AccessRules {
+export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: Checks, codecs: () => ComputedKeys): AccessRules {
   const { settings, getters } = resolved
   const isStatic = verifying !== undefined && !getters.has('tokenCacheSize')
   const verifier = isStatic ? verifierOf(settings.algorithm, verifying, settings.tokenCacheSize) : undefined

@@ -169,6 +169,11 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     return claims === null || !Object.hasOwn(claims, scopesName) ? null : readScopes(claims[scopesName])
   }
 
+  get sessionId (): string | null {
+    const sid = this.claims?.sid
+    return typeof sid === 'string' ? sid : null
+  }
+
   get token (): string | null {
     return this.#isValid() ? this.#valid!.verified.token : null
   }

@@ -16,6 +16,9 @@ export interface Context extends RequestSettings {
   readonly request: FastifyRequest | undefined
 }
 
+/** Returns the refusal of a token whose session has ended; undefined for any other. */
+export type SessionCheck = (payload: VerifiedToken['payload']) => Refusal | undefined
+
 /** A token that is valid now. */
 export interface ValidToken {
   readonly verified: VerifiedToken
@@ -23,15 +26,23 @@ export interface ValidToken {
   readonly payload: Payload | undefined
 }
 
+/** What is checked after the claims, in this order. */
+export interface Checks {
+  /** Undefined without sessions. */
+  readonly session: SessionCheck | undefined
+  /** The checks of the application. */
+  readonly checks: readonly Check[]
+}
+
 /**
  * Verifies a token. What may be remembered of it is its signature and its content, never the decision: that is made anew
  * on every request.
  * @returns the valid token, or the refusal; a promise only where a check is asynchronous
  */
-export function verifyToken (token: string, verifier: Verifier, checks: readonly Check[], context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
+export function verifyToken (token: string, verifier: Verifier, { session, checks }: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   const verified = verifier(token)
   if (verified instanceof Refusal) return verified
-  const refusal = checkClaims(verified.payload, verified.registered, context.settings, secondsNow(), purpose === 'access')
+  const refusal = checkClaims(verified.payload, verified.registered, context.settings, secondsNow(), purpose === 'access') ?? session?.(verified.payload)
   if (refusal !== undefined) return refusal
   if (checks.length === 0) return { verified, payload: undefined }
   const payload = copyPayload(verified.payload)

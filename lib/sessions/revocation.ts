@@ -4,8 +4,12 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
-import { SessionEnded } from '../errors.ts'
+import { InvalidConfiguration, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
+import { Refusal } from '../refusal.ts'
+import type { SessionCheck } from '../request/verify.ts'
+import { invalidClaim } from '../token/claims.ts'
+import { isSessionId } from './refresh-token.ts'
 import { callStore, isFeed } from './store-call.ts'
 
 /** A registration that reads a feed. */
@@ -157,13 +161,39 @@ export class EndedSessions {
   }
 }
 
-const feeds = new WeakMap<object, EndedSessions>()
+const feeds = new WeakMap<object, { ended: EndedSessions, fingerprint: string }>()
 
-/** Returns the ended sessions of a store. */
-export function endedSessionsOf (store: SessionFeed): EndedSessions {
+/**
+ * Returns the ended sessions of a store.
+ * @param fingerprint that of the key that verifies access tokens
+ * @throws {InvalidConfiguration} where registrations with different keys share a store: user 1 of two user bases would be one
+ */
+export function endedSessionsOf (store: SessionFeed, fingerprint: string): EndedSessions {
   const existing = feeds.get(store)
-  if (existing !== undefined) return existing
-  const fresh = new EndedSessions(store)
-  feeds.set(store, fresh)
-  return fresh
+  if (existing === undefined) {
+    const fresh = new EndedSessions(store)
+    feeds.set(store, { ended: fresh, fingerprint })
+    return fresh
+  }
+  if (existing.fingerprint === fingerprint) return existing.ended
+  throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { section: 'sessions' })
+}
+
+const ended = new Refusal(() => new SessionEnded())
+const stale = new Refusal(() => new SessionStoreUnavailable())
+const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
+
+/**
+ * Prepares the check of access tokens.
+ * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
+ */
+export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null): SessionCheck {
+  return (payload) => {
+    // A token without a session: nothing but its expiry ends it.
+    if (!Object.hasOwn(payload, 'sid')) return undefined
+    const { sid } = payload
+    if (!isSessionId(sid)) return malformed
+    if (sessions.has(sid)) return ended
+    return refuseAfter !== null && sessions.isOlderThan(refuseAfter) ? stale : undefined
+  }
 }

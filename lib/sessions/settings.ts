@@ -86,13 +86,9 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: { grace: num
 
 /** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
 const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateKey', 'algorithm', 'verifyExp', 'leeway', 'claimIss', 'claimAud', 'userId']
-const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
 
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
-function checkTogether ({ settings, getters, given, generateRefreshToken }: Resolved, handlerNames: readonly string[]): void {
-  for (const name of refreshHandlers) {
-    if (handlerNames.includes(name)) throw invalid(`"sessions" and the handler "${name}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`)
-  }
+function checkTogether ({ settings, getters, given, generateRefreshToken }: Resolved): void {
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
     throw invalid('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".')
   }
@@ -110,13 +106,13 @@ function checkTogether ({ settings, getters, given, generateRefreshToken }: Reso
  * @returns undefined where it is not given
  * @throws {InvalidConfiguration} which names what is wrong
  */
-export function readSessions (option: unknown, resolved: Resolved, handlerNames: readonly string[]): SessionSettings | undefined {
+export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
   if (!isPlainObject(option)) throw invalid(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`)
   const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
   if (unknown !== undefined) throw invalid(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`)
   const { settings } = resolved
-  checkTogether(resolved, handlerNames)
+  checkTogether(resolved)
   const { expirationDelta, leeway } = settings
   const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = 1_296_000, lifetime = 2_592_000, maxPerUser = 100, poll = 2, refuseAfter = null } = option
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
@@ -142,4 +138,19 @@ export function readSessions (option: unknown, resolved: Resolved, handlerNames:
     refuseAfter: checked.refuseAfter,
     data: data as SessionData | undefined
   }
+}
+
+/** Sessions have refresh tokens, whatever the default of `refreshTokenEnabled` is. */
+export function withSessions (resolved: Resolved): Resolved {
+  return { ...resolved, settings: Object.freeze({ ...resolved.settings, refreshTokenEnabled: true }) }
+}
+
+/**
+ * Checks the overrides of a guard: it must not accept what the ended sessions do not cover any more.
+ * @throws {InvalidConfiguration}
+ */
+export function checkSessionOverrides ({ verifyExp, leeway }: Settings, { expirationDelta, leeway: own }: Settings): void {
+  if (!verifyExp) throw invalid('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.')
+  const largest = expirationDelta + 2 * own
+  if (leeway > largest) throw invalid(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`)
 }

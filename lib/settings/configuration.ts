@@ -3,7 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkSubclass, checkTogether, given } from './check.ts'
+import { checkSetting, checkSubclass, checkTogether, given as describeGiven } from './check.ts'
 import {
   accessorOf, keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
@@ -33,6 +33,8 @@ export interface Resolved {
   readonly keys: () => Readonly<Partial<Record<KeySetting, unknown>>>
   readonly generateRefreshToken: unknown
   readonly getters: ReadonlyMap<SettingName, Getter>
+  /** The settings that some source sets, so that their values are not the defaults of the schema. */
+  readonly given: ReadonlySet<string>
 }
 
 const known: ReadonlySet<string> = new Set(settingNames)
@@ -68,7 +70,7 @@ function coerce (name: SettingName, value: unknown, source: string): unknown {
     const text = typeof value === 'string' ? value.toLowerCase() : value
     if (text === true || text === 'true' || text === '1' || text === 1) return true
     if (text === false || text === 'false' || text === '0' || text === 0) return false
-    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${given(name, value)}.`, { section: 'settings' })
+    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${describeGiven(name, value)}.`, { section: 'settings' })
   }
   if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
   return value
@@ -188,13 +190,14 @@ function split (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateR
 export function resolveSettings (options: Readonly<Record<string, unknown>>, application: unknown): Resolved {
   const fromClass = readClass(options.configurationClass)
   const fromOptions = readAccessors(options, Object.keys(options), 'Option')
-  const resolved = split({ ...defaults(), ...readApplication(application), ...fromClass.values, ...fromOptions.values })
+  const given = { ...readApplication(application), ...fromClass.values, ...fromOptions.values }
+  const resolved = split({ ...defaults(), ...given })
   checkTogether(resolved.settings)
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
     throw new InvalidConfiguration('"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true.', { section: 'settings' })
   }
-  return { ...resolved, getters }
+  return { ...resolved, getters, given: new Set(Object.keys(given)) }
 }
 
 /**
@@ -217,7 +220,7 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
   }
   const resolved = split(values)
   checkTogether(resolved.settings)
-  return { ...resolved, getters }
+  return { ...resolved, getters, given: base.given }
 }
 
 /** What guards take besides settings. */

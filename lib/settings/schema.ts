@@ -59,6 +59,8 @@ export const settingsSchema = Type.Object({
   authorizationHeaderRefreshPrefix: Type.String({ default: 'Refresh', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
   /** Audience: written as `aud`, required and compared when verifying. */
   claimAud: orNone(claimValue),
+  /** Write the time of the login as `auth_time` (RFC 9470), which guards with `maxAge` require. */
+  claimAuthTime: flag(false),
   /** Write the issue time as `iat`. */
   claimIat: flag(false),
   /** Issuer: written as `iss`, required and compared when verifying. */
@@ -109,10 +111,14 @@ export const settingsSchema = Type.Object({
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
   /** Path of the endpoint that issues tokens, under `urlPrefix`. */
   pathToAuthenticate: path('/'),
+  /** Path of the endpoint that ends the session of the request, under `urlPrefix`. It exists with `sessions`. */
+  pathToLogout: path('/logout'),
   /** Path of the endpoint that exchanges a refresh token for a new access token, under `urlPrefix`. */
   pathToRefresh: path('/refresh'),
   /** Path of the current-user endpoint, under `urlPrefix`. */
   pathToRetrieveUser: path('/me'),
+  /** Path of the endpoints for the sessions of the current user, under `urlPrefix`. They exist with `sessions`. None: they do not. */
+  pathToSessions: Type.Union([path('/sessions'), Type.Null()], { default: '/sessions' }),
   /** Path of the endpoint that says whether a token is valid, under `urlPrefix`. */
   pathToVerify: path('/verify'),
   /** Private key for RS, PS and ES algorithms. */
@@ -154,7 +160,7 @@ export const settingsSchema = Type.Object({
 /** The settings that hold key material: never shown, read and checked apart. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
 /** The paths of the default endpoints. */
-export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh'] as const
+export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions'] as const
 /** The settings that shape routes, decided once: they take neither getter nor override. */
 export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'instanceName'] as const
 

@@ -123,8 +123,16 @@ export function copyPayload (payload: Claims): Payload {
   return copy
 }
 
-/** The user id and the registered claims of a new token. @param now seconds since 1970 */
-export function registeredClaims (userId: UserId, settings: Settings, now: number): Payload {
+/** What a token says of its session. */
+export interface SessionClaims {
+  /** The id of the session; undefined for a token without a session. */
+  readonly sid?: string | undefined
+  /** When the user entered credentials, in seconds since 1970; undefined where that is not known. */
+  readonly authTime?: number | undefined
+}
+
+/** Creates the user id, the registered claims and the claims of the session of a new token. @param now seconds since 1970 */
+export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, authTime }: SessionClaims = {}): Payload {
   const issued = Math.floor(now)
   const payload: Payload = { [settings.userId]: userId }
   if (settings.verifyExp) payload.exp = issued + settings.expirationDelta
@@ -132,6 +140,8 @@ export function registeredClaims (userId: UserId, settings: Settings, now: numbe
   if (settings.claimIat) payload.iat = issued
   if (settings.claimIss !== null) payload.iss = settings.claimIss
   if (settings.claimAud !== null) payload.aud = settings.claimAud
+  if (sid !== undefined) payload.sid = sid
+  if (settings.claimAuthTime && authTime !== undefined) payload.auth_time = authTime
   return payload
 }
 
@@ -157,4 +167,15 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   }
   const { fault } = readRegistered(payload)
   if (fault !== undefined) throw new MissingRegisteredClaim(`No verifier would accept the payload of a new access token: ${fault.reason}. ${advice}`)
+}
+
+/**
+ * Checks what a finished payload says of its session. Another `sid`, or an expiry after the ended session is forgotten,
+ * would make a token that nothing ends.
+ * @param latest the latest expiry, in seconds since 1970
+ * @throws {MissingRegisteredClaim}
+ */
+export function checkSessionClaims (payload: Claims, { sid }: SessionClaims, latest: number): void {
+  if (own(payload, 'sid') !== sid) throw new MissingRegisteredClaim('The payload of a new access token has another "sid" than its session. Check extendPayload.')
+  if (Number(payload.exp) > latest) throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "expirationDelta" of the registration, for which ended sessions are remembered. Check extendPayload, and getExpirationDelta.')
 }

@@ -1,0 +1,57 @@
+/** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
+import { createPrivateKey } from 'node:crypto'
+import type { FastifyInstance } from 'fastify'
+import { InvalidConfiguration } from '../errors.ts'
+import type { SessionCheck } from '../request/verify.ts'
+import type { Settings } from '../settings/schema.ts'
+import { hmacKey, isHmac, type Key } from '../token/keys.ts'
+import { createRefreshTokenCodec } from './refresh-token.ts'
+import { endedSessionsOf, prepareSessionCheck, type EndedSessions } from './revocation.ts'
+import { SessionService } from './service.ts'
+import type { SessionSettings } from './settings.ts'
+import { memorySessions } from './stores/memory.ts'
+
+export interface PreparedSessions {
+  readonly settings: SessionSettings
+  readonly ended: EndedSessions
+  /** Undefined with `authMode: false`. */
+  readonly service: SessionService | undefined
+  readonly check: SessionCheck
+}
+
+const minimumSecret = 32
+
+/** Reads one entry of `sessions.secret`. @throws {InvalidConfiguration} */
+function readSecret (given: unknown): Buffer {
+  const { material } = hmacKey('HS256', 'sessions.secret', given)
+  if (material.length >= minimumSecret) return material
+  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { section: 'sessions' })
+}
+
+/** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
+function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key): [Buffer, ...Buffer[]] {
+  const [first, ...others] = secrets ?? []
+  if (first !== undefined) return [readSecret(first), ...others.map(readSecret)]
+  return [isHmac(algorithm) ? signing.material : createPrivateKey(signing.material).export({ type: 'pkcs8', format: 'der' })]
+}
+
+/**
+ * Prepares sessions.
+ * @param signing undefined with `authMode: false`
+ * @throws {InvalidConfiguration} for a secret that does not fit, or a store of users of another key
+ */
+export function prepareSessions (sessions: SessionSettings, settings: Settings, verifying: Key, signing: Key | undefined): PreparedSessions {
+  const store = sessions.store ?? memorySessions()
+  const ended = endedSessionsOf(store, verifying.fingerprint)
+  const service = settings.authMode && signing !== undefined
+    ? new SessionService({ settings, sessions, store, ended, codec: createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) })
+    : undefined
+  return { settings: sessions, ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+}
+
+/** Reads the ended sessions from when the application is ready until it closes. */
+export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, settings: { rules, poll } }: PreparedSessions): void {
+  const reader = { instanceName, log: fastify.log, rules, poll }
+  fastify.addHook('onReady', () => ended.start(reader))
+  fastify.addHook('onClose', () => ended.stop(reader))
+}
