@@ -33,6 +33,8 @@ interface Definition extends ConfigurationErrorOptions {
   statusCode: number
   message: string
   challenge?: Challenge
+  /** Other headers of the answer. */
+  headers?: Record<string, string>
   /** What clients are told in production instead of the message, which then becomes the cause. Undefined: the message. */
   neutral?: string | undefined
 }
@@ -77,13 +79,13 @@ export class TokenAuthError extends Error {
   readonly statusCode: number
   /** `TOKEN_AUTH_` and the name in upper case. */
   readonly code: string
-  /** Response headers that belong to the answer: the challenge of a 401 or 403. */
+  /** Response headers that belong to the answer: the challenge of a 401 or 403, `retry-after` of a 503. */
   readonly headers: Record<string, string>
   /** With the setting `debug`: which check failed and where the token was found. */
   detail?: string
 
   constructor (definition: Definition) {
-    const { name, statusCode, message, challenge } = definition
+    const { name, statusCode, message, challenge, headers } = definition
     // Before the limit is changed: a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
@@ -94,7 +96,7 @@ export class TokenAuthError extends Error {
     this.name = name
     this.statusCode = statusCode
     this.code = codeOf(name)
-    this.headers = challenge === undefined ? {} : { 'www-authenticate': writeChallenge(challenge, message) }
+    this.headers = challenge === undefined ? { ...headers } : { 'www-authenticate': writeChallenge(challenge, message) }
   }
 }
 
@@ -177,6 +179,13 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
+/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because its refresh token was stolen. */
+export class SessionEnded extends InvalidToken {
+  constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
+    super(message, { ...options, name: 'SessionEnded' })
+  }
+}
+
 /** 403. The token is valid, its scopes are not enough (RFC 6750 section 3.1, `insufficient_scope`). */
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
@@ -190,6 +199,24 @@ export class InsufficientScope extends TokenAuthError {
 export class MissingRefreshToken extends TokenAuthError {
   constructor (message = 'Refresh token not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingRefreshToken', statusCode: 400, message })
+  }
+}
+
+/** 404. The user has no active session with this id. Whether another user has it is not disclosed. */
+export class SessionNotFound extends TokenAuthError {
+  constructor (message = 'Session not found.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'SessionNotFound', statusCode: 404, message })
+  }
+}
+
+/**
+ * 503. The store of sessions failed or did not answer; the original is the `cause`. No token was rotated: clients keep
+ * theirs and try again.
+ */
+export class SessionStoreUnavailable extends TokenAuthError {
+  constructor (message?: string, options: TokenAuthErrorOptions = {}) {
+    const neutral = 'Sessions are not available at the moment.'
+    super({ ...options, name: 'SessionStoreUnavailable', statusCode: 503, message: message ?? neutral, neutral, headers: { 'retry-after': '5' } })
   }
 }
 

@@ -19,8 +19,11 @@ const errors: Row[] = [
   ['TokenExpired', 401, 'Signature has expired', invalid('Signature has expired'), 'InvalidToken'],
   ['TokenNotActive', 401, 'Token is not active yet.', invalid('Token is not active yet.'), 'InvalidToken'],
   ['InvalidClaim', 401, 'Token has an invalid claim.', invalid('Token has an invalid claim.'), 'InvalidToken'],
+  ['SessionEnded', 401, 'Session has ended.', invalid('Session has ended.'), 'InvalidToken'],
   ['InsufficientScope', 403, 'Invalid scope.', `${realm}, error="insufficient_scope", error_description="Invalid scope."`],
   ['MissingRefreshToken', 400, 'Refresh token not present.'],
+  ['SessionNotFound', 404, 'Session not found.'],
+  ['SessionStoreUnavailable', 503, 'Sessions are not available at the moment.'],
   ['InvalidUserObject', 500, 'The handler returned no valid user.'],
   ['MissingRegisteredClaim', 500, 'The payload lacks a claim that it must have.'],
   ['InvalidScopes', 500, 'The required scopes are invalid.'],
@@ -34,6 +37,9 @@ const errors: Row[] = [
   ['InvalidClassViews', 500, 'classViews is invalid.'],
   ['InvalidCustomClaim', 500, 'A custom claim is invalid.']
 ]
+
+/** Headers of answers that are no challenge. */
+const otherHeaders = new Map([['SessionStoreUnavailable', { 'retry-after': '5' }]])
 
 type ErrorClass = new (message?: string, options?: object) => TokenAuthError
 const isErrorClass = (value: unknown): value is ErrorClass => typeof value === 'function' && value.prototype instanceof TokenAuthError
@@ -59,7 +65,7 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
     t.equal(error.statusCode, statusCode)
     t.equal(error.code, `TOKEN_AUTH_${name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`)
     t.equal(error.message, message)
-    t.same(error.headers, challenge === undefined ? {} : { 'www-authenticate': challenge })
+    t.same(error.headers, challenge === undefined ? otherHeaders.get(name) ?? {} : { 'www-authenticate': challenge })
     for (const base of [Error, TokenAuthError, classOf(parent ?? name)]) t.ok(error instanceof base, base.name)
     t.equal(error.detail, undefined)
     t.notOk(Object.hasOwn(error, 'cause'), 'no cause unless one is given')
@@ -128,12 +134,13 @@ t.test('in production, what an error says of the application is its cause, and i
     MissingRegisteredClaim: 'The payload lacks a claim that it must have.',
     InvalidScopes: 'The required scopes are invalid.',
     TokenTooLarge: 'The token is too large.',
+    SessionStoreUnavailable: 'Sessions are not available at the moment.',
     InitializationFailure: 'No token authentication is registered for this route.'
   }
   const original = new Error('original')
   for (const [name, neutral] of Object.entries(hostErrors)) {
     const ErrorClass = library[name as keyof typeof hostErrors]
-    t.match(new ErrorClass('"department" of ada is missing', { cause: original }), { message: neutral, statusCode: 500, cause: { message: '"department" of ada is missing', cause: original } })
+    t.match(new ErrorClass('"department" of ada is missing', { cause: original }), { message: neutral, cause: { message: '"department" of ada is missing', cause: original } })
     t.equal(new ErrorClass().cause, undefined)
     t.equal(new ErrorClass(undefined, { cause: original }).cause, original)
   }
