@@ -10,7 +10,7 @@ import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import { invalidClaim } from '../token/claims.ts'
 import { isSessionId } from './refresh-token.ts'
-import { callStore, isFeed } from './store-call.ts'
+import { callStore } from './store-call.ts'
 
 /** A registration that reads a feed. */
 interface Reader {
@@ -133,7 +133,7 @@ export class EndedSessions {
     const isFull = this.#cursor === null || this.#reads % fullEvery === 0
     if (isFull) this.#meanwhile = new Set()
     try {
-      const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules), isFeed)
+      const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       const added = ended.filter((sid) => !this.#ended.has(sid))
       // What this process ended meanwhile may not have been in the store when it was read.
       if (isFull) this.#ended = new Set([...ended, ...this.#meanwhile ?? []])

@@ -8,7 +8,7 @@ import type { Settings } from '../settings/schema.ts'
 import { newSessionId, type RefreshToken, type RefreshTokenCodec } from './refresh-token.ts'
 import type { EndedSessions } from './revocation.ts'
 import { isSeconds, maximumSeconds, type SessionSettings } from './settings.ts'
-import { callStore, isAdvance, isListOfSessions, isListOfTexts } from './store-call.ts'
+import { callStore } from './store-call.ts'
 import { storedUser } from './user.ts'
 
 /** In bytes: what `sessions.data` may return as JSON. */
@@ -74,7 +74,7 @@ export class SessionService {
 
   /** Stores a session. @throws {SessionStoreUnavailable} */
   async create ({ sid, userId, session }: Draft, request: FastifyRequest): Promise<void> {
-    const over = await callStore('create', () => this.#store.create(session, this.#sessions.rules), isListOfTexts)
+    const over = await callStore('create', () => this.#store.create(session, this.#sessions.rules))
     this.ended.add(over)
     this.publish(userId, sid, { type: 'started' }, request)
     for (const other of over) this.publish(userId, other, { type: 'ended', reason: 'limit' }, request)
@@ -87,7 +87,7 @@ export class SessionService {
 
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
-    const advance = await callStore('advance', () => this.#store.advance(storedUser(userId, this.#settings), sid, n, this.#sessions.rules), isAdvance)
+    const advance = await callStore('advance', () => this.#store.advance(storedUser(userId, this.#settings), sid, n, this.#sessions.rules))
     const { outcome } = advance
     const behind = advance.n - n
     if (outcome === 'rotated' || outcome === 'recovered') this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered' }, request)
@@ -108,7 +108,7 @@ export class SessionService {
 
   /** Ends one session of a user, or all but one. @returns the ids of those that ended @throws {SessionStoreUnavailable} */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
-    const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules), isListOfTexts)
+    const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules))
     this.ended.add(ended)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
@@ -116,7 +116,7 @@ export class SessionService {
 
   /** Lists the active sessions of a user, the one that was used last first. @throws {SessionStoreUnavailable} */
   async list (userId: UserId): Promise<StoredSession[]> {
-    const sessions = await callStore('list', () => this.#store.list(storedUser(userId, this.#settings), this.#sessions.rules), isListOfSessions)
+    const sessions = await callStore('list', () => this.#store.list(storedUser(userId, this.#settings), this.#sessions.rules))
     return sessions.sort((one, other) => other.usedAt - one.usedAt)
   }
 }
