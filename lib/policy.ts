@@ -4,13 +4,14 @@
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
 import { hostError, typeName } from './host.ts'
+import { signingKey, signingNames, verifyingKey, verifyingNames } from './keys/configured-keys.ts'
+import { checkPair, isHmac } from './keys/material.ts'
 import { allowedValues, fits, given } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'
 import { accessorOf, redirectTarget, type KeySetting, type Settings } from './settings/schema.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './token/codec.ts'
-import { signingKey, signingNames, verifyingKey, verifyingNames, type ComputedKeys } from './token/keyring.ts'
-import { checkPair, isHmac } from './token/keys.ts'
+import type { CodecCache } from './token/codec-cache.ts'
 import type { MaybePromise } from '../types/handlers.ts'
 
 /** What a guard may be given besides overrides of settings. */
@@ -76,7 +77,7 @@ export type Issuing = 'must' | 'may' | 'never'
  * @throws {RequiredKeysNotFound} where a key is missing
  * @throws {InvalidConfiguration} where a key is not fit, or a redirect target is none
  */
-export function preparePolicy (resolved: Resolved, issues: Issuing, computed: () => ComputedKeys, redirect: RedirectOptions = {}): Policy {
+export function preparePolicy (resolved: Resolved, issues: Issuing, computed: () => CodecCache, redirect: RedirectOptions = {}): Policy {
   const { settings, getters } = resolved
   const { algorithm } = settings
   const keys = resolved.keys()

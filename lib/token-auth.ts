@@ -20,7 +20,7 @@ import { withoutRequest } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
 import type { Verifier } from './token/codec.ts'
-import { ComputedKeys } from './token/keyring.ts'
+import { CodecCache } from './token/codec-cache.ts'
 import { makeRefreshToken } from './token/refresh.ts'
 import { ownPayload, verifyToken } from './token/verify.ts'
 import { checkUser, userIdOf } from './users.ts'
@@ -54,9 +54,9 @@ export class TokenAuth implements TokenAuthInstance<object> {
   /** The policy of the registration itself; guards with overrides have their own. */
   readonly policy: Policy
   /** Made when the first key is computed: most instances never compute one. */
-  #made: ComputedKeys | undefined
-  readonly #computedKeys = (): ComputedKeys => {
-    this.#made ??= new ComputedKeys()
+  #made: CodecCache | undefined
+  readonly #computedKeys = (): CodecCache => {
+    this.#made ??= new CodecCache()
     return this.#made
   }
 

@@ -19,9 +19,11 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   openapi: [],
   testing: ['errors', 'node:*'],
   'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
+  // Keys: which there are, and whether they fit.
+  'keys/*': ['errors', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
-  'token/codec': ['errors', 'refusal', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['errors', 'refusal', 'token/codec', 'node:*'],
+  'token/codec': ['errors', 'refusal', 'keys/*', 'token/*', 'fast-jwt', 'node:*'],
+  'token/*': ['errors', 'refusal', 'keys/*', 'token/codec', 'node:*'],
   // What the host supplies.
   authentication: ['errors', 'host', 'settings/*'],
   'custom-claims': ['errors', 'host', 'settings/*'],
@@ -29,7 +31,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   responses: ['errors', 'host'],
   view: ['errors', 'host', 'settings/*'],
   // One policy a guard, one RequestAuth a request, one TokenAuth a registration: each knows those above it only.
-  policy: ['errors', 'host', 'settings/*', 'token/*'],
+  policy: ['errors', 'host', 'settings/*', 'keys/*', 'token/*'],
   'request-auth': ['errors', 'refusal', 'settings/*', 'token/*'],
   issue: ['errors', 'host', 'token/*', 'users'],
   guards: ['errors', 'refusal', 'host', 'token/*', 'openapi', 'node:*'],
@@ -40,7 +42,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'endpoints/*': ['errors', 'refusal', 'host', 'settings/*', 'token/*', 'users', 'responses', 'cookies', 'openapi', '@sinclair/typebox'],
   // Registration knows everything, nothing but the entry of the package knows it.
   plugin: [
-    'errors', 'host', 'warnings', 'settings/*', 'token/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
+    'errors', 'host', 'warnings', 'settings/*', 'keys/*', 'authentication', 'custom-claims', 'responses', 'view', 'openapi', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   index: ['errors', 'request-serializer', 'settings/*', 'authentication', 'responses', 'view', 'free-guards', 'plugin']

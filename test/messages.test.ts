@@ -11,8 +11,8 @@ import ts from 'typescript'
 import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
+import { hmacKey } from '../lib/keys/material.ts'
 import { createTestToken } from '../lib/testing.ts'
-import { hmacKey } from '../lib/token/keys.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)

@@ -7,12 +7,12 @@ import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
+import { isHmac, type Key } from '../keys/material.ts'
 import { Refusal } from '../refusal.ts'
 import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { TokenCache } from './cache.ts'
 import { readRegistered, type RegisteredClaims } from './claims.ts'
-import { isHmac, type Key } from './keys.ts'
 
 /** The longest token that is looked at. Longer ones cost time before they can be refused. */
 export const maximumTokenLength = 8192

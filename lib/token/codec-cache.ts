@@ -1,53 +1,10 @@
-/** Which verifier and which signer belong to settings and keys: made once, also for keys that are computed per request. */
+/** The verifiers and signers of keys that are computed from requests. */
 import { KeyObject } from 'node:crypto'
-import { RequiredKeysNotFound } from '../errors.ts'
-import type { Algorithm, KeySetting, Settings } from '../settings/schema.ts'
+import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type GivenKeys } from '../keys/configured-keys.ts'
+import type { Key } from '../keys/material.ts'
+import type { Algorithm, Settings } from '../settings/schema.ts'
 import { Generations } from './cache.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './codec.ts'
-import { hmacKey, isHmac, privateKey, publicKey, type Key } from './keys.ts'
-
-export type GivenKeys = Readonly<Partial<Record<KeySetting, unknown>>>
-
-/** The names under which the key that verifies may be given, best first: `publicKey` is an alias of `secret`. */
-export function verifyingNames (algorithm: Algorithm): readonly KeySetting[] {
-  return isHmac(algorithm) ? ['secret', 'publicKey'] : ['publicKey', 'secret']
-}
-
-/** The names under which the key that signs may be given. */
-export function signingNames (algorithm: Algorithm): readonly KeySetting[] {
-  return isHmac(algorithm) ? verifyingNames(algorithm) : ['privateKey']
-}
-
-function pick (names: readonly KeySetting[], given: GivenKeys): [KeySetting, unknown] | undefined {
-  for (const name of names) if (given[name] !== undefined && given[name] !== null) return [name, given[name]]
-  return undefined
-}
-
-/**
- * The key that verifies.
- * @throws {RequiredKeysNotFound} where none is given
- * @throws {InvalidConfiguration} where it is not fit for the algorithm
- */
-export function verifyingKey (algorithm: Algorithm, given: GivenKeys): Key {
-  const found = pick(verifyingNames(algorithm), given)
-  if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }.`, { section: 'settings' })
-  }
-  return isHmac(algorithm) ? hmacKey(algorithm, ...found) : publicKey(algorithm, ...found)
-}
-
-/**
- * The key that signs.
- * @throws {RequiredKeysNotFound} where none is given
- * @throws {InvalidConfiguration} where it is not fit for the algorithm
- */
-export function signingKey (algorithm: Algorithm, given: GivenKeys): Key {
-  const found = pick(signingNames(algorithm), given)
-  if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`, { section: 'settings' })
-  }
-  return isHmac(algorithm) ? hmacKey(algorithm, ...found) : privateKey(algorithm, ...found)
-}
 
 /** How many computed keys one instance keeps ready, at least; twice as many at most. */
 const readyKeys = 500
@@ -62,7 +19,7 @@ function identity (given: unknown): string | KeyObject | undefined {
 }
 
 /** Keys that were computed from requests, each checked once and kept while it is in use: one for each tenant, say. */
-export class ComputedKeys {
+export class CodecCache {
   readonly #keys = new Map<string, Generations<string | KeyObject, Key>>()
   readonly #verifiers = new Generations<string, Verifier>(readyKeys)
   readonly #signers = new Generations<string, Signer>(readyKeys)

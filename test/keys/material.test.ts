@@ -10,12 +10,13 @@ import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { InvalidConfiguration } from '../../lib/errors.ts'
 import type { Algorithm, Settings } from '../../lib/index.ts'
+import { signingKey, verifyingKey, type GivenKeys } from '../../lib/keys/configured-keys.ts'
+import { withDefaultSecret } from '../../lib/keys/default-secret.ts'
+import { checkPair, hmacKey, privateKey, publicKey } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
+import { CodecCache } from '../../lib/token/codec-cache.ts'
 import { signerOf, verifierOf, type Verifier } from '../../lib/token/codec.ts'
-import { withDefaultSecret } from '../../lib/token/default-secret.ts'
-import { ComputedKeys, signingKey, verifyingKey, type GivenKeys } from '../../lib/token/keyring.ts'
-import { checkPair, hmacKey, privateKey, publicKey } from '../../lib/token/keys.ts'
 import { algorithms, bearer, build, claims, ecPair, environment, forge, keysFor, mistyped, otherSecret, refusal, rsaPair, secret } from '../helper.ts'
 
 /** A certificate whose private key is thrown away, and a token that was signed with it before. */
@@ -315,7 +316,7 @@ t.test('a missing secret is a random one of this process, and of no other', asyn
   t.ok(isDefaultSecret)
   t.ok(Buffer.isBuffer(made) && made.length === 64)
   t.equal(withDefaultSecret(resolveSettings({ leeway: 0 }, undefined)).resolved.keys().secret, made)
-  const elsewhere: { withDefaultSecret: typeof withDefaultSecret } = await t.mockImport('../../lib/token/default-secret.ts', {})
+  const elsewhere: { withDefaultSecret: typeof withDefaultSecret } = await t.mockImport('../../lib/keys/default-secret.ts', {})
   t.notSame(elsewhere.withDefaultSecret(given).resolved.keys().secret, made)
   for (const options of [{ secret }, { publicKey: secret }, { getSecret: () => secret }, { getAlgorithm: () => 'HS256' }, { algorithm: 'RS256' }]) {
     const resolved = resolveSettings(options, undefined)
@@ -330,7 +331,7 @@ t.test('computed keys', async (t) => {
   const tenant = (index: number): GivenKeys => ({ secret: `${secret} of tenant ${index}` })
 
   await t.test('the same key gives the same verifier and signer, other rules or keys others', async (t) => {
-    const computed = new ComputedKeys()
+    const computed = new CodecCache()
     const { verifier, signer } = { verifier: computed.verifier.bind(computed), signer: computed.signer.bind(computed) }
     const file = join(t.testdir({ secret }), 'secret')
     for (const given of [secret, Buffer.from(secret), createSecretKey(Buffer.from(secret)), { path: file }, pathToFileURL(file)]) {
@@ -347,7 +348,7 @@ t.test('computed keys', async (t) => {
   })
 
   await t.test('a key is checked as if it were given at registration, and a bad one is not kept', async (t) => {
-    const computed = new ComputedKeys()
+    const computed = new CodecCache()
     for (const round of [1, 2]) {
       t.throws(() => computed.verifier(settings(), { secret: rsa.publicKey }), InvalidConfiguration, `round ${round}`)
       t.throws(() => computed.verifier(settings(), { secret: '' }), InvalidConfiguration)
@@ -364,7 +365,7 @@ t.test('computed keys', async (t) => {
   await t.test('one that is in use stays, and of those that are not only so many are kept', async (t) => {
     setFlagsFromString('--expose-gc')
     const collectGarbage: () => void = runInNewContext('gc')
-    const computed = new ComputedKeys()
+    const computed = new CodecCache()
     const inUse = computed.verifier(settings(), tenant(0))
     const made: WeakRef<object>[] = []
     for (let index = 1; index <= 2500; index++) {

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { isHmac } from './keys.ts'
-import { verifyingNames } from './keyring.ts'
+import { verifyingNames } from './configured-keys.ts'
+import { isHmac } from './material.ts'
 
 let processSecret: Buffer | undefined
 
