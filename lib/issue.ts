@@ -5,7 +5,8 @@ import { HandlerFailed, TokenTooLarge } from './errors.ts'
 import { callHost, readHost, wrongResult } from './host.ts'
 import type { Settings } from './settings/schema.ts'
 import { checkFinished, registeredClaims, secondsNow } from './token/claims.ts'
-import { maximumTokenLength, type Signer } from './token/codec.ts'
+import type { Signer } from './token/codec.ts'
+import { maximumTokenLength } from './token/form.ts'
 import { userIdOf } from './users.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>

@@ -4,8 +4,9 @@
  */
 import { HandlerFailed, InvalidConfiguration } from './errors.ts'
 import { hostError, typeName } from './host.ts'
+import { isHmac } from './keys/algorithms.ts'
 import { signingKey, signingNames, verifyingKey, verifyingNames } from './keys/configured-keys.ts'
-import { checkPair, isHmac } from './keys/material.ts'
+import { checkPair } from './keys/material.ts'
 import { allowedValues, fits, given } from './settings/check.ts'
 import type { Resolved } from './settings/configuration.ts'
 import { prepareSettings, type GetterResults, type SettingsOfRequest } from './settings/per-request.ts'

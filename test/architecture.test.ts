@@ -18,9 +18,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'request-serializer': [],
   openapi: [],
   testing: ['errors', 'node:*'],
-  'settings/*': ['errors', 'host', '@sinclair/typebox', 'node:*'],
-  // Keys: which there are, and whether they fit.
-  'keys/*': ['errors', 'node:*'],
+  'settings/*': ['errors', 'host', 'keys/algorithms', '@sinclair/typebox', 'node:*'],
+  // Keys: which there are, and whether they fit. The table of algorithms imports nothing.
+  'keys/algorithms': [],
+  'keys/*': ['errors', 'keys/algorithms', 'node:*'],
   // Tokens: no Fastify, no handlers of the host; fast-jwt behind one door.
   'token/codec': ['errors', 'refusal', 'keys/*', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['errors', 'refusal', 'keys/*', 'token/codec', 'node:*'],
@@ -131,6 +132,15 @@ t.test('no file imports itself at run time, not even around a corner', async (t)
     return reached
   }
   for (const file of files) t.notOk(reach(file).has(file), file)
+})
+
+t.test('settings, keys, tokens and their declarations do not import themselves, not even around a corner or for a type', async (t) => {
+  const imports = new Map([...files, ...filesOf('types')].map((file) => [file, importsOf(file).map(({ target }) => target)]))
+  const reach = (file: string, reached = new Set<string>()): Set<string> => {
+    for (const target of imports.get(file) ?? []) if (!reached.has(target)) reach(target, reached.add(target))
+    return reached
+  }
+  for (const file of imports.keys()) if (/^(?:lib\/(?:settings|keys|token)\/|types\/(?:keys|settings))/.test(file)) t.notOk(reach(file).has(file), file)
 })
 
 t.test('tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {

@@ -1,48 +1,48 @@
-/** The verifiers and signers of keys that are computed from requests. */
-import { KeyObject } from 'node:crypto'
-import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type GivenKeys } from '../keys/configured-keys.ts'
+/** The verifiers and signers of keys that are computed from requests: one key for each tenant, for example. */
+import type { KeyObject } from 'node:crypto'
+import type { Algorithm } from '../keys/algorithms.ts'
+import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys } from '../keys/configured-keys.ts'
+import { identityOf } from '../keys/key-forms.ts'
 import type { Key } from '../keys/material.ts'
-import type { Algorithm, Settings } from '../settings/schema.ts'
+import type { Settings } from '../settings/schema.ts'
 import { Generations } from './cache.ts'
 import { signerOf, verifierOf, type Signer, type Verifier } from './codec.ts'
 
-/** How many computed keys one instance keeps ready, at least; twice as many at most. */
-const readyKeys = 500
+/** How many keys of each use one instance keeps, at least; at most twice as many. */
+const cachedKeys = 500
 
-/** Says whether two computed keys are the same without parsing them. Key objects are their own identity. */
-function identity (given: unknown): string | KeyObject | undefined {
-  if (given instanceof KeyObject) return given
-  if (typeof given === 'string') return `text ${given}`
-  if (Buffer.isBuffer(given)) return `bytes ${given.toString('latin1')}`
-  if (given instanceof URL) return `url ${given.href}`
-  return typeof given === 'object' && given !== null && 'path' in given ? `file ${String(given.path)}` : undefined
+const uses = {
+  verify: { namesOf: verifyingNames, keyOf: verifyingKey },
+  sign: { namesOf: signingNames, keyOf: signingKey }
 }
 
-/** Keys that were computed from requests, each checked once and kept while it is in use: one for each tenant, say. */
+/** Checks each key once and keeps its verifier and signer while they are in use. */
 export class CodecCache {
   readonly #keys = new Map<string, Generations<string | KeyObject, Key>>()
-  readonly #verifiers = new Generations<string, Verifier>(readyKeys)
-  readonly #signers = new Generations<string, Signer>(readyKeys)
+  readonly #verifiers = new Generations<string, Verifier>(cachedKeys)
+  readonly #signers = new Generations<string, Signer>(cachedKeys)
 
-  #key (kind: 'verifying' | 'signing', algorithm: Algorithm, given: GivenKeys): Key {
-    const found = pick(kind === 'verifying' ? verifyingNames(algorithm) : signingNames(algorithm), given)
-    const make = kind === 'verifying' ? verifyingKey : signingKey
-    const id = identity(found?.[1])
-    if (id === undefined) return make(algorithm, given)
-    const use = `${kind} ${algorithm}`
-    const known = this.#keys.get(use) ?? new Generations(readyKeys)
-    this.#keys.set(use, known)
+  #key (use: keyof typeof uses, algorithm: Algorithm, keys: ConfiguredKeys): Key {
+    const { namesOf, keyOf } = uses[use]
+    // Before the key is read: a file that is replaced in between is another key to the next request.
+    const id = identityOf(pick(namesOf(algorithm), keys)?.[1])
+    if (id === undefined) return keyOf(algorithm, keys)
+    // A key is checked for each use and algorithm: what may verify must not therefore sign.
+    const kind = `${use} ${algorithm}`
+    const known = this.#keys.get(kind) ?? new Generations(cachedKeys)
+    this.#keys.set(kind, known)
     let key = known.get(id)
     if (key === undefined) {
-      key = make(algorithm, given)
+      key = keyOf(algorithm, keys)
       known.set(id, key)
     }
     return key
   }
 
-  verifier (settings: Settings, given: GivenKeys): Verifier {
+  /** @throws {RequiredKeysNotFound} {InvalidConfiguration} as for a key that is given at registration */
+  verifier (settings: Settings, keys: ConfiguredKeys): Verifier {
     const { algorithm, tokenCacheSize } = settings
-    const key = this.#key('verifying', algorithm, given)
+    const key = this.#key('verify', algorithm, keys)
     const id = `${key.fingerprint} ${tokenCacheSize}`
     let verifier = this.#verifiers.get(id)
     if (verifier === undefined) {
@@ -52,9 +52,10 @@ export class CodecCache {
     return verifier
   }
 
-  signer (settings: Settings, given: GivenKeys): Signer {
+  /** @throws {RequiredKeysNotFound} {InvalidConfiguration} as for a key that is given at registration */
+  signer (settings: Settings, keys: ConfiguredKeys): Signer {
     const { algorithm, claimIat } = settings
-    const key = this.#key('signing', algorithm, given)
+    const key = this.#key('sign', algorithm, keys)
     const id = `${key.fingerprint} ${claimIat}`
     let signer = this.#signers.get(id)
     if (signer === undefined) {

@@ -11,7 +11,8 @@ import type { Algorithm } from '../../lib/index.ts'
 import { signingKey, verifyingKey } from '../../lib/keys/configured-keys.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { Generations, TokenCache } from '../../lib/token/cache.ts'
-import { maximumTokenLength, signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
+import { signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
+import { maximumTokenLength } from '../../lib/token/form.ts'
 import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, payloadOf, secret, setClock, signature } from '../helper.ts'
 
 type Keys = ReturnType<typeof keysFor>
