@@ -20,6 +20,7 @@ import { handlerNames } from './host/handlers.ts'
 import { collectHost } from './host/host.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
+import { withDefaultSecret } from './keys/default-secret.ts'
 import { readStaticKeys } from './keys/prepare.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { hostChecks } from './request/checks.ts'
@@ -32,8 +33,7 @@ import { documentGuards } from './routes/openapi.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
-import { withDefaultSecret } from './token/default-secret.ts'
-import { ComputedKeys } from './token/keyring.ts'
+import { CodecCache } from './token/codec-cache.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
@@ -72,8 +72,8 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
   // Created for the first computed key: most registrations never compute one.
-  let made: ComputedKeys | undefined
-  const codecs = () => made ??= new ComputedKeys()
+  let made: CodecCache | undefined
+  const codecs = () => made ??= new CodecCache()
 
   const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, verifying!, signing)

@@ -19,7 +19,7 @@ export const secret = 'a secret for tests only, of more than sixty-four bytes: 0
 export const otherSecret = 'another secret for tests, of more than sixty-four bytes: 0123456789'
 
 export const algorithms: readonly Algorithm[] = [
-  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
+  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'EdDSA'
 ]
 
 export const users = [
@@ -94,14 +94,20 @@ export const rsaPair = (modulusLength = 2048, which = 0) =>
   remember(`rsa ${modulusLength} ${which}`, () => pem(generateKeyPairSync('rsa', { modulusLength })))
 export const ecPair = (namedCurve: string, which = 0) =>
   remember(`ec ${namedCurve} ${which}`, () => pem(generateKeyPairSync('ec', { namedCurve })))
+export const edPair = (which = 0) => remember(`ed25519 ${which}`, () => pem(generateKeyPairSync('ed25519')))
 
 const curves: Partial<Record<Algorithm, string>> = { ES256: 'prime256v1', ES384: 'secp384r1', ES512: 'secp521r1' }
 
+/** A pair for an asymmetric algorithm. The same at every call. */
+export function pairFor (algorithm: Algorithm, which = 0): Pair {
+  if (algorithm === 'EdDSA') return edPair(which)
+  const curve = curves[algorithm]
+  return curve === undefined ? rsaPair(2048, which) : ecPair(curve, which)
+}
+
 /** The key options of an algorithm: a secret, or both halves of a pair. The same at every call. */
 export function keysFor (algorithm: Algorithm): { algorithm: Algorithm, secret: string } | { algorithm: Algorithm } & Pair {
-  if (algorithm.startsWith('HS')) return { algorithm, secret }
-  const curve = curves[algorithm]
-  return { algorithm, ...(curve === undefined ? rsaPair() : ecPair(curve)) }
+  return algorithm.startsWith('HS') ? { algorithm, secret } : { algorithm, ...pairFor(algorithm) }
 }
 
 /** Seconds since 1970. */
@@ -111,6 +117,7 @@ const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('
 
 /** The signature of `<header>.<payload>`, made with node:crypto and nothing of ours. */
 export function signature (input: string, algorithm: Algorithm, key: string): string {
+  if (algorithm === 'EdDSA') return signBytes(null, Buffer.from(input), key).toString('base64url')
   const hash = `sha${algorithm.slice(2)}`
   if (algorithm.startsWith('HS')) return createHmac(hash, key).update(input).digest('base64url')
   if (algorithm.startsWith('ES')) return signBytes(hash, Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')

@@ -11,9 +11,9 @@ import ts from 'typescript'
 import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
+import { hmacKey } from '../lib/keys/material.ts'
 import { createTestToken } from '../lib/testing.ts'
 import type { Registration } from '../lib/registration.ts'
-import { hmacKey } from '../lib/token/keys.ts'
 import { TokenAuth } from '../lib/token-auth.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
 
@@ -105,8 +105,9 @@ const rs = { secret: undefined, algorithm: 'RS256', ...rsa }
 const es = { secret: undefined, algorithm: 'ES256', ...ec }
 const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' })
 /** The public half of a pair with the exponent 1. */
-const { n } = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
-const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ' }, format: 'jwk' })
+const jwk = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
+const otherJwk = createPublicKey(rsaPair(2048, 1).publicKey).export({ format: 'jwk' })
+const everyoneSigns = createPublicKey({ key: { ...jwk, e: 'AQ' }, format: 'jwk' })
 const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' })
 
 /** By what is wrong. */
@@ -131,7 +132,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ cookieSet: 'yes' },
       'Option "cookieSet" must be true or false; given: "yes". See README.md#settings'],
     [{ algorithm: 'none' },
-      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384" or "PS512"; given: "none". See README.md#settings'],
+      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512" or "EdDSA"; given: "none". See README.md#settings'],
     [{ claimIss: '' },
       'Option "claimIss" must be a non-empty string or null; given: "". See README.md#settings'],
     [{ cookieMaxAge: 0 },
@@ -163,7 +164,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ generateRefreshToken: 'x' },
       'Option "generateRefreshToken" must be a function (request, user) that returns a non-empty string; given: a string. See README.md#settings'],
     [{ secret: null },
-      'Option "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings'],
+      'Option "secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: null. See README.md#settings'],
     [{ setLeeway: async () => 5 },
       'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: a promise. See README.md#settings']
   ],
@@ -265,25 +266,39 @@ const registrations: Record<string, Case<object>[]> = {
     [{ secret: '' },
       '"secret" is empty or blank. Give a random secret of at least 32 bytes. See README.md#settings'],
     [{ secret: rsa.publicKey },
-      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: createPublicKey(rsa.publicKey) },
-      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der },
-      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der.toString('base64') },
-      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: 'ssh-ed25519 AAAA' },
-      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: '{"kty":"oct"}' },
-      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. A JWK with "kty": "oct" is given as an object, not as text. See README.md#settings'],
+    [{ secret: der.toString('hex') },
+      '"secret" is a hexadecimal key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
+    [{ secret: jwk },
+      '"secret" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'not base64url' } },
+      '"secret" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', use: 'enc' } },
+      '"secret" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', key_ops: ['sign'] } },
+      '"secret" is a JWK whose "key_ops" do not include "verify" (RFC 7517 section 4.3). Use a key that permits it. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', alg: 'HS512' } },
+      '"secret" is a JWK for another "alg" than HS256 (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key. See README.md#settings'],
+    [{ secret: { pem: 'x'.repeat(32), passphrase: 'x' } },
+      '"secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase". See README.md#settings'],
     [{ secret: new URL('https://example.org/key') },
-      '"secret" is a URL with "https:"; only "file:" URLs are read. Nothing is ever fetched. See README.md#settings'],
+      '"secret" is a URL with "https:"; only "file:" URLs are read. Keys are never fetched. See README.md#settings'],
     [{ secret: { path: '/nonexistent/key' } },
       'The file given as "secret" cannot be read (ENOENT). Check its path and permissions. See README.md#settings']
   ],
   'pairs of keys': [
     [{ ...rs, publicKey: undefined },
-      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }. See README.md#settings'],
+      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }. See README.md#settings'],
     [{ ...rs, privateKey: undefined },
       'RequiredKeysNotFound: RS256 needs "privateKey" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false. See README.md#settings'],
     [{ ...rs, publicKey: rsa.privateKey },
@@ -295,7 +310,15 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...rs, privateKey: createPublicKey(rsa.publicKey) },
       '"privateKey" is a public key; give the private key of the pair. See README.md#settings'],
     [{ ...rs, privateKey: encrypted },
-      '"privateKey" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }). See README.md#settings'],
+      '"privateKey" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }. See README.md#settings'],
+    [{ ...rs, privateKey: { pem: encrypted, passphrase: 'y' } },
+      '"privateKey" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete. See README.md#settings'],
+    [{ ...rs, publicKey: { kty: 'RSA' } },
+      '"publicKey" is a JWK that cannot be read as a public key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2). See README.md#settings'],
+    [{ ...rs, publicKey: JSON.stringify(jwk) },
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). A JWK is given as an object, not as text: parse it, as JSON.parse() does. See README.md#settings'],
+    [{ ...rs, privateKey: { ...createPrivateKey(rsa.privateKey).export({ format: 'jwk' }), n: otherJwk.n } },
+      '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See README.md#settings'],
     [{ ...rs, publicKey: 'x' },
       '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). See README.md#settings'],
     [{ ...rs, privateKey: 'x' },
@@ -310,6 +333,12 @@ const registrations: Record<string, Case<object>[]> = {
       '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does. See README.md#settings'],
     [{ ...rs, publicKey: everyoneSigns },
       '"publicKey" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, e: 'AQAA' } },
+      '"publicKey" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, e: jwk.n } },
+      '"publicKey" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, n: `${jwk.n}${jwk.n}${jwk.n}${jwk.n}${jwk.n}` } },
+      '"publicKey" is an RSA key of 10256 bits; at most 8192 are accepted, because every signature takes longer with each. Use a smaller key. See README.md#settings'],
     [{ ...rs, publicKey: ec.publicKey },
       '"publicKey" is a key of the type ec; RS256 needs an RSA key. See README.md#settings'],
     [{ ...rs, ...rsaPair(1024) },
@@ -321,7 +350,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...es, ...ecPair('secp384r1') },
       '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
     [{ ...es, publicKey: edPublic },
-      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings']
+      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
+    [{ ...es, algorithm: 'EdDSA' },
+      '"publicKey" is a key of the type ec; EdDSA needs an Ed25519 key (RFC 8037 section 2). See README.md#settings'],
+    [{ ...es, algorithm: 'EdDSA', publicKey: { kty: 'OKP', crv: 'Ed25519', x: Buffer.alloc(32).toString('base64url') } },
+      '"publicKey" is an Ed25519 key of small order, with which everyone can sign. Make a new pair. See README.md#settings']
   ]
 }
 
@@ -352,7 +385,7 @@ const guardOptions: Case<object>[] = [
   [{ redirectUrl: 5 },
     '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: 5. See README.md#guards'],
   [{ secret: null },
-    'Override "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings']
+    'Override "secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: null. See README.md#settings']
 ]
 
 const guards: Case<() => unknown>[] = [
@@ -397,7 +430,7 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
     'InitializationFailure: The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.'],
   [{ secret: undefined, getSecret: () => 5 }, (request) => request.tokenAuth.payload,
-    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; getSecret gave a number. See README.md#settings'],
+    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; getSecret gave a number. See README.md#settings'],
   [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
     '"leeway" must be a whole number of seconds from 0 to 3153600000; getLeeway gave a promise. See README.md#settings'],
   [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
@@ -431,7 +464,7 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
   for (const [make, message] of guards) t.equal(await said(make), message)
 })
 
-t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
+t.test('production says that a secret is missing or short, and a name that it is taken', async (t) => {
   const [twice, second] = [await build(t), await build(t)]
   t.equal(await said(async () => await second.register(tokenAuth, { secret, authenticate, instanceName: 'partner' })),
     'The instance "partner" would answer POST /auth, which is already a route of this application, perhaps of another instance. Give this one another "urlPrefix". See README.md#instances')
@@ -448,6 +481,8 @@ t.test('production says that a secret is missing, and a name that it is taken', 
   t.equal(await said(async () => await misguarded.ready()),
     'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
   environment(t, 'production')
+  t.equal(await refused(t, { secret: 'x'.repeat(31) }),
+    '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See README.md#settings')
 })
@@ -473,8 +508,8 @@ t.test('a token cannot be verified without a request where a check has to be wai
 })
 
 t.test('a key that is none is refused by whoever reads it, too', async (t) => {
-  t.equal(await said(() => hmacKey('HS256', 'secret', 5)),
-    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }. See README.md#settings')
+  t.equal(await said(() => hmacKey('HS256', 'secret', 5, 'verify')),
+    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }. See README.md#settings')
 })
 
 /** Where a file of lib/ makes such errors. */

@@ -1,16 +1,10 @@
-import type { KeyObject } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Static } from '@sinclair/typebox'
 import type { KeySetting, RouteSetting, Settings, settingsSchema } from '../lib/settings/schema.ts'
 import type { MaybePromise } from './handlers.ts'
 
-export type { Algorithm, KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
-
-/** A key in a file: PEM for RS, PS and ES algorithms, the bytes of the secret for HS algorithms. Read once. */
-export interface KeyFile { path: string }
-
-/** What `secret`, `publicKey` and `privateKey` may be: text (PEM or secret), bytes, a key object, or a file. */
-export type KeyMaterial = string | Buffer | KeyObject | URL | KeyFile
+export type { Algorithm } from '../lib/keys/algorithms.ts'
+export type { KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
 
 /** The settings that hold keys. */
 export type KeySettings = Pick<Static<typeof settingsSchema>, KeySetting>

@@ -5,7 +5,8 @@ import type { HostHandlers } from '../host/handlers.ts'
 import { userIdOf } from '../host/users.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkFinished, checkSessionClaims, registeredClaims, secondsNow, type SessionClaims } from '../token/claims.ts'
-import { maximumTokenLength, type Signer } from '../token/codec.ts'
+import type { Signer } from '../token/codec.ts'
+import { maximumTokenLength } from '../token/form.ts'
 import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>

@@ -8,9 +8,13 @@ import { registeredClaimNames, settingsSchema, type SettingName, type Settings }
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
+/** Whether a value has one of the forms of key material. What it holds is checked where it is read. */
 function isKeyMaterial (value: unknown): boolean {
-  return typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL ||
-    (typeof value === 'object' && value !== null && 'path' in value && typeof value.path === 'string')
+  if (typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL) return true
+  if (typeof value !== 'object' || value === null) return false
+  if ('passphrase' in value && !['string', 'undefined'].includes(typeof value.passphrase)) return false
+  if ('pem' in value) return typeof value.pem === 'string' || Buffer.isBuffer(value.pem)
+  return ('path' in value && typeof value.path === 'string') || ('kty' in value && typeof value.kty === 'string')
 }
 
 /** Whether a value has the type and range of a setting. */
@@ -27,7 +31,7 @@ function alternatives (words: readonly string[]): string {
 }
 
 function allowed (schema: TSchema): string {
-  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a file: URL or { path }'
+  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }'
   if (schema.allowed !== undefined) return schema.allowed
   if (schema.anyOf !== undefined) return alternatives(schema.anyOf.map(allowed))
   if (schema.const !== undefined) return JSON.stringify(schema.const)

@@ -8,9 +8,10 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { InvalidToken } from '../../lib/errors.ts'
 import type { Algorithm } from '../../lib/index.ts'
+import { signingKey, verifyingKey } from '../../lib/keys/configured-keys.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { maximumTokenLength, signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
-import { signingKey, verifyingKey } from '../../lib/token/keyring.ts'
+import { signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
+import { maximumTokenLength } from '../../lib/token/form.ts'
 import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, payloadOf, secret, setClock, signature } from '../helper.ts'
 
 type Keys = ReturnType<typeof keysFor>
