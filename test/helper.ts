@@ -1,6 +1,8 @@
 /** What every test needs: an application with the plugin, keys, and tokens that say what a test wants them to say. */
 import Fastify, { type FastifyInstance, type FastifyLoggerOptions, type FastifyServerOptions, type InjectOptions, type LightMyRequestResponse } from 'fastify'
 import { createHmac, generateKeyPairSync, sign as signBytes, constants, type KeyObject } from 'node:crypto'
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { connect } from 'node:net'
 import { inspect } from 'node:util'
 import type { Test } from 'tap'
@@ -267,6 +269,22 @@ export async function refusal (t: Test, options: object, app: FastifyInstance = 
   } catch (error) {
     return error as Error
   }
+}
+
+/** Counts how often this process reads a file, until the test ends. */
+export function readsOf (t: Ending, path: string): () => number {
+  const { readFileSync } = fs
+  let reads = 0
+  const replace = (read: unknown) => {
+    Object.assign(fs, { readFileSync: read })
+    syncBuiltinESMExports()
+  }
+  replace((...given: Parameters<typeof readFileSync>) => {
+    if (given[0] === path) reads++
+    return readFileSync(...given)
+  })
+  t.teardown(() => replace(readFileSync))
+  return () => reads
 }
 
 /** Sets NODE_ENV until the test ends. */
