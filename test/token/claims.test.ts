@@ -7,7 +7,9 @@ import { InvalidClaim, TokenExpired, TokenNotActive, type TokenAuthError } from 
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { checkClaims, checkCustom, copyPayload, isUserId, readRegistered } from '../../lib/token/claims.ts'
-import { bearer, build, forge, login, payloadOf, setClock } from '../helper.ts'
+import { bearer, build, forge, login, payloadOf, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W04', 'W06')
 
 const now = 2_000_000_000
 const settings = (given: TokenAuthOptions = {}): Settings => resolveSettings({ ...given }, undefined).settings
