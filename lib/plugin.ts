@@ -68,7 +68,10 @@ function createRegistration (options: Options, resolved: Resolved): { registrati
   const checks = hostChecks(host)
   // Created for the first computed key: most registrations never compute one.
   let made: CodecCache | undefined
-  const codecs = () => made ??= new CodecCache()
+  const codecs = () => {
+    made ??= new CodecCache()
+    return made
+  }
 
   const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
   const registration: Registration = Object.freeze({
