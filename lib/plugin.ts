@@ -23,7 +23,7 @@ import { registrationOf, setRegistration, type Registration } from './registrati
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
-import { refuseMisplacedGuards } from './routes/misplaced-guards.ts'
+import { failOnMisplacedGuards } from './routes/misplaced-guards.ts'
 import { documentGuards } from './routes/openapi.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
@@ -142,7 +142,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   setRegistration(instance, registration)
   const endpoints = endpointsOf(registration, instance, options)
   decorate(fastify, instance, registration)
-  refuseMisplacedGuards(fastify)
+  failOnMisplacedGuards(fastify)
   documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)
