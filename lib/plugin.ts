@@ -28,7 +28,7 @@ import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
 import { prepareSessions, readEnded } from './sessions/prepare.ts'
 import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
-import { refuseMisplacedGuards } from './routes/misplaced-guards.ts'
+import { failOnMisplacedGuards } from './routes/misplaced-guards.ts'
 import { documentGuards } from './routes/openapi.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
@@ -73,7 +73,10 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
   const host = collectHost(options, settings, hasSessions)
   // Created for the first computed key: most registrations never compute one.
   let made: CodecCache | undefined
-  const codecs = () => made ??= new CodecCache()
+  const codecs = () => {
+    made ??= new CodecCache()
+    return made
+  }
 
   const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, verifying!, signing)
@@ -150,7 +153,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const endpoints = endpointsOf(registration, instance, options)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
-  refuseMisplacedGuards(fastify)
+  failOnMisplacedGuards(fastify)
   documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)

@@ -27,7 +27,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Keys and tokens know no Fastify; fast-jwt is met in one file.
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
+  'token/*': ['settings/*', 'keys/*', 'token/codec'],
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   'http/*': ['host/call', 'request/*'],

@@ -8,7 +8,9 @@ import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
 } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret } from './helper.ts'
+import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+
+warnings(t, 'W03', 'W05')
 
 const valid = () => forge(claims({ scopes: ['a'] }))
 

@@ -323,6 +323,7 @@ t.test('a view has its instance, settings and responses; its guards guard single
 })
 
 t.test('without a secret the instances of a process share a random one; production refuses to start', async (t) => {
+  warnings(t, 'W01')
   const first = await build(t, { secret: undefined })
   const second = await build(t, { secret: undefined, authMode: false, authenticate: undefined })
   const issued = (await login(first)).json().access_token
@@ -402,6 +403,7 @@ t.test('debug in production is warned of', async (t) => {
 })
 
 t.test('a warning names its instance, has a type and a code, and shows no secret', async (t) => {
+  warnings(t, 'W02')
   const emitted: Error[] = []
   const listener = (warning: Error) => emitted.push(warning)
   process.on('warning', listener)

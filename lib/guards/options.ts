@@ -4,7 +4,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { isPlainObject, typeName } from '../host/call.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
-import { given } from '../settings/check.ts'
+import { describeValue } from '../settings/check.ts'
 import { checkOverrides } from '../settings/configuration.ts'
 import { redirectTarget, type Settings } from '../settings/schema.ts'
 
@@ -47,7 +47,7 @@ const redirectPattern = new RegExp(redirectTarget.pattern!)
 function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
   if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${given('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
   }
   if (!redirectOnFail) return undefined
   return (settings) => redirectUrl ?? settings.loginRedirectUrl

@@ -1,7 +1,6 @@
 /** Whether the key of a pair fits its algorithm and is strong enough. Nothing of a key is shown but its kind and size. */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
-import type { KeySetting } from '../settings/schema.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 
 const minimumModulus = 2048
@@ -12,7 +11,7 @@ const maximumExponent = 2n ** 64n - 1n
 /** The bytes of a public key that are the same for a pair, whatever form its halves were given in. */
 export const publicBytes = (key: KeyObject) => (key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' })
 
-function checkRsa (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+function checkRsa (algorithm: Algorithm, name: string, key: KeyObject): void {
   const { modulusLength = 0, publicExponent = 0n } = { ...key.asymmetricKeyDetails }
   if (key.asymmetricKeyType !== 'rsa') {
     throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05', section: 'settings' })
@@ -34,7 +33,7 @@ function checkRsa (algorithm: Algorithm, name: KeySetting, key: KeyObject): void
   }
 }
 
-function checkEc (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+function checkEc (algorithm: Algorithm, name: string, key: KeyObject): void {
   const { curve } = algorithmTable[algorithm]
   const found = key.asymmetricKeyDetails?.namedCurve
   if (key.asymmetricKeyType === 'ec' && found === curve) return
@@ -56,7 +55,7 @@ const smallOrders: ReadonlySet<string> = new Set([
   'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f'
 ])
 
-function checkEd25519 (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void {
   if (key.asymmetricKeyType !== 'ed25519') {
     throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`, { finding: 'E05', section: 'settings' })
   }
@@ -74,7 +73,7 @@ function checkEd25519 (algorithm: Algorithm, name: KeySetting, key: KeyObject): 
  * @param name the setting that it was given as, for messages
  * @throws {InvalidConfiguration} for a key that the algorithm cannot use, or that is too weak or too slow
  */
-export function checkPairHalf (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+export function checkPairHalf (algorithm: Algorithm, name: string, key: KeyObject): void {
   const { family } = algorithmTable[algorithm]
   if (family === 'EC') checkEc(algorithm, name, key)
   else if (family === 'Ed25519') checkEd25519(algorithm, name, key)

@@ -3,7 +3,6 @@ import { KeyObject } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { InvalidConfiguration } from '../errors.ts'
-import type { KeySetting } from '../settings/schema.ts'
 import type { Algorithm } from './algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
@@ -40,7 +39,7 @@ function jwkOf (value: unknown): Jwk | undefined {
   return Object.fromEntries(jwkMembers.map((name) => [name, Reflect.get(value, name)] as const).filter(([, member]) => member !== undefined))
 }
 
-function readFile (name: KeySetting, file: string | URL): Buffer {
+function readFile (name: string, file: string | URL): Buffer {
   if (file instanceof URL && file.protocol !== 'file:') {
     throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08', section: 'settings' })
   }
@@ -58,7 +57,7 @@ function readFile (name: KeySetting, file: string | URL): Buffer {
  * @param name the setting that it was given as, for messages
  * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is no key material
  */
-export function readMaterial (name: KeySetting, value: unknown): ReadMaterial {
+export function readMaterial (name: string, value: unknown): ReadMaterial {
   if (value instanceof KeyObject) return { object: value }
   const content = typeof value === 'string' || Buffer.isBuffer(value) ? value : pemOf(value)
   if (content !== undefined) return { bytes: Buffer.from(content), passphrase: passphraseOf(value) }
@@ -73,7 +72,7 @@ export function readMaterial (name: KeySetting, value: unknown): ReadMaterial {
  * Checks that a JWK permits what it is used for (RFC 7517 sections 4.2 to 4.4).
  * @throws {InvalidConfiguration} where `use`, `key_ops` or `alg` says otherwise
  */
-export function checkIntendedUse (algorithm: Algorithm, name: KeySetting, jwk: Jwk, operation: 'sign' | 'verify'): void {
+export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, operation: 'sign' | 'verify'): void {
   const { use = 'sig', key_ops: operations = [operation], alg = algorithm } = jwk
   if (use !== 'sig') {
     throw new InvalidConfiguration(`"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`, { finding: 'E15', section: 'settings' })

@@ -1,7 +1,6 @@
 /** Key material: read in any of its forms, checked, and turned into what signs and verifies. */
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, verify, type KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
-import type { KeySetting } from '../settings/schema.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 import { asymmetricForm } from './disguised-keys.ts'
 import { checkPairHalf, publicBytes } from './key-checks.ts'
@@ -25,13 +24,13 @@ function fingerprint (algorithm: Algorithm, material: Buffer): string {
   return createHash('sha256').update(algorithm).update('\0').update(material).digest('base64url')
 }
 
-function refusePassphrase (name: KeySetting, material: ReadMaterial): void {
+function refusePassphrase (name: string, material: ReadMaterial): void {
   if (!('passphrase' in material) || material.passphrase === undefined) return
   throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07', section: 'settings' })
 }
 
 /** The bytes of a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
-function octBytes (name: KeySetting, { k }: Jwk): Buffer {
+function octBytes (name: string, { k }: Jwk): Buffer {
   // Node.js would skip other characters, and sign with less than was given.
   if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
   throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07', section: 'settings' })
@@ -43,7 +42,7 @@ function pairForm (material: ReadMaterial): string | undefined {
   return 'jwk' in material && material.jwk.kty !== 'oct' ? 'a JWK of another type than "oct"' : undefined
 }
 
-function secretBytes (name: KeySetting, material: ReadMaterial): Buffer {
+function secretBytes (name: string, material: ReadMaterial): Buffer {
   if ('object' in material) return material.object.export()
   return 'jwk' in material ? octBytes(name, material.jwk) : material.bytes
 }
@@ -54,7 +53,7 @@ function secretBytes (name: KeySetting, material: ReadMaterial): Buffer {
  * @param operation what it is used for, which a JWK must permit
  * @throws {InvalidConfiguration} for a secret that is empty, blank, or in production too short, and for anything that is really an asymmetric key
  */
-export function hmacKey (algorithm: Algorithm, name: KeySetting, value: unknown, operation: 'sign' | 'verify'): Key {
+export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
   const { hashLength } = algorithmTable[algorithm]
   const source = readMaterial(name, value)
   let form = pairForm(source)
@@ -101,7 +100,7 @@ function kindOf (half: Half, source: ReadMaterial): string {
   return pattern.test(source.bytes.toString('latin1')) ? kind : `${half} key`
 }
 
-function fromJwk (half: Half, name: KeySetting, jwk: Jwk): KeyObject {
+function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {
   try {
     return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })
   } catch {
@@ -110,7 +109,7 @@ function fromJwk (half: Half, name: KeySetting, jwk: Jwk): KeyObject {
   }
 }
 
-function fromPublicPem (name: KeySetting, pem: Buffer): KeyObject {
+function fromPublicPem (name: string, pem: Buffer): KeyObject {
   try {
     return createPublicKey(pem)
   } catch {
@@ -118,7 +117,7 @@ function fromPublicPem (name: KeySetting, pem: Buffer): KeyObject {
   }
 }
 
-function fromPrivatePem (name: KeySetting, key: Buffer, passphrase: string | undefined): KeyObject {
+function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefined): KeyObject {
   const text = key.toString('latin1')
   // PKCS 8 says it in its first line, the older form in a header below (RFC 1421 section 4.6.1.1).
   const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
@@ -134,7 +133,7 @@ function fromPrivatePem (name: KeySetting, key: Buffer, passphrase: string | und
 }
 
 /** Reads and checks one half of a pair. */
-function readHalf (half: Half, algorithm: Algorithm, name: KeySetting, value: unknown): KeyObject {
+function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknown): KeyObject {
   const source = readMaterial(name, value)
   const kind = kindOf(half, source)
   if (kind !== `${half} key`) {
@@ -152,7 +151,7 @@ function readHalf (half: Half, algorithm: Algorithm, name: KeySetting, value: un
 }
 
 /** Checks the public key of an asymmetric algorithm. @throws {InvalidConfiguration} */
-export function publicKey (algorithm: Algorithm, name: KeySetting, value: unknown): Key {
+export function publicKey (algorithm: Algorithm, name: string, value: unknown): Key {
   const keyObject = readHalf('public', algorithm, name, value)
   const material = Buffer.from(keyObject.export({ type: 'spki', format: 'pem' }))
   return { keyObject, material, fingerprint: fingerprint(algorithm, publicBytes(keyObject)), short: false }
@@ -162,14 +161,14 @@ export function publicKey (algorithm: Algorithm, name: KeySetting, value: unknow
  * OpenSSL takes the public numbers in a private key as they are. A key that claims those of another would share its
  * fingerprint, and so its signer: whoever can name such a key could sign as the other.
  */
-function checkConsistency (name: KeySetting, key: KeyObject): void {
+function checkConsistency (name: string, key: KeyObject): void {
   const data = Buffer.from('anything')
   if (verify(null, data, createPublicKey(key), sign(null, data, key))) return
   throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06', section: 'settings' })
 }
 
 /** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
-export function privateKey (algorithm: Algorithm, name: KeySetting, value: unknown): Key {
+export function privateKey (algorithm: Algorithm, name: string, value: unknown): Key {
   const keyObject = readHalf('private', algorithm, name, value)
   checkConsistency(name, keyObject)
   const material = Buffer.from(keyObject.export({ type: 'pkcs8', format: 'pem' }))

@@ -21,7 +21,7 @@ export const parameterName = (name: string): string => Array.from(name, encodedO
 /** Patterns to keep, at least. A getter may compute another name for every request. */
 const keptPatterns = 100
 
-/** Compiles the pattern of a name when it is first asked for. @param source of a pattern with one group, the value */
+/** Compiles the pattern of a name when it is first asked for. @param source of a pattern that ends where the value begins */
 function patternsOf (source: (name: string) => string): (name: string) => RegExp {
   const patterns = new Generations<string, RegExp>(keptPatterns)
   return (name) => {
@@ -34,15 +34,18 @@ function patternsOf (source: (name: string) => string): (name: string) => RegExp
   }
 }
 
-const patternOfCookie = patternsOf((name) => `(?:^|;)[ \\t]*${Array.from(name, literal).join('')}[ \\t]*=[ \\t]*([^;]*)`)
-const patternOfParameter = patternsOf((name) => `(?:^|&)${parameterName(name)}(?:=([^&]*))?(?![^&])`)
+const patternOfCookie = patternsOf((name) => `(?:^|;)[ \\t]*${Array.from(name, literal).join('')}[ \\t]*=[ \\t]*`)
+const patternOfParameter = patternsOf((name) => `(?:^|&)${parameterName(name)}(?:=|(?![^&]))`)
 
-/** The value of the only match. @returns undefined where there is no match, null where there are several */
-function findOnly (pattern: RegExp, text: string): string | undefined | null {
+/** The value behind the only match. @returns undefined where there is no match, null where there are several */
+function findOnly (pattern: RegExp, text: string, separator: string): string | undefined | null {
   pattern.lastIndex = 0
-  const match = pattern.exec(text)
-  if (match === null) return undefined
-  return pattern.test(text) ? null : match[1] ?? ''
+  if (!pattern.test(text)) return undefined
+  const start = pattern.lastIndex
+  let end = text.indexOf(separator, start)
+  if (end === -1) end = text.length
+  pattern.lastIndex = end
+  return pattern.test(text) ? null : text.slice(start, end)
 }
 
 /**
@@ -50,7 +53,7 @@ function findOnly (pattern: RegExp, text: string): string | undefined | null {
  * @returns undefined where the cookie is missing, null where it was sent more than once: parsers keep one and do not say so
  */
 export function readCookie (header: string, name: string): string | undefined | null {
-  const value = findOnly(patternOfCookie(name), header)
+  const value = findOnly(patternOfCookie(name), header, ';')
   if (typeof value !== 'string') return value
   // RFC 6265 section 5.2 removes spaces and tabs. `trim()` would remove more, such as a no-break space; a pattern for blanks
   // at the end takes quadratic time.
@@ -102,6 +105,6 @@ function decode (value: string): string {
 export function readParameter (url: string, name: string): string | undefined | null {
   const start = url.indexOf('?')
   if (start === -1) return undefined
-  const value = findOnly(patternOfParameter(name), url.slice(start + 1))
+  const value = findOnly(patternOfParameter(name), url.slice(start + 1), '&')
   return typeof value === 'string' ? decode(value) : value
 }

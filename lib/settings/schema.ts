@@ -144,7 +144,7 @@ export const settingsSchema = Type.Object({
   strictSlashes: flag(false),
   /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again. Longer ones than 2,048 characters are not. 0: none. */
+  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Tokens of more than 2,048 characters are verified each time. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),

@@ -2,7 +2,9 @@ import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, Responses, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W05', 'W08', 'W09', 'W10')
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }

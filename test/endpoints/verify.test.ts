@@ -1,6 +1,8 @@
 import t from 'tap'
 import { AuthenticationFailed, Responses, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, login, now, otherSecret, setClock } from '../helper.ts'
+import { bearer, build, claims, forge, login, now, otherSecret, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W03', 'W05')
 
 const invalid = 'Token is invalid.'
 const claim = 'Token has an invalid claim.'

@@ -178,6 +178,7 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
 ]
 
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
+  warnings(t)
   const given: Error[] = []
   const listener = (warning: Error) => { if (warning.name === 'TokenAuthWarning') given.push(warning) }
   process.on('warning', listener)

@@ -9,7 +9,9 @@ import type { FastifyInstance } from 'fastify'
 import { jwtVerify } from 'jose'
 import t from 'tap'
 import tokenAuth, { type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying } from '../helper.ts'
+import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
+
+warnings(t, 'W05')
 
 /** Printed, so that a failure can be repeated: FC_SEED=... */
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)

@@ -6,7 +6,9 @@ import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
-import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret } from '../helper.ts'
+import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W01', 'W03', 'W04', 'W05', 'W06', 'W13', 'W14')
 
 interface Row {
   default: unknown

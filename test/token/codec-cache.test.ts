@@ -1,6 +1,5 @@
 import { createSecretKey } from 'node:crypto'
-import fs, { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
-import { syncBuiltinESMExports } from 'node:module'
+import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -14,7 +13,7 @@ import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { CodecCache } from '../../lib/token/codec-cache.ts'
 import type { Verifier } from '../../lib/token/codec.ts'
-import { bearer, build, claims, environment, forge, mistyped, otherSecret, rsaPair, secret } from '../helper.ts'
+import { bearer, build, claims, environment, forge, mistyped, otherSecret, readsOf, rsaPair, secret } from '../helper.ts'
 import { base64, ec, ecPrivate, ecPublic, encrypted, rsa } from '../keys/fixtures.ts'
 
 const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
@@ -152,21 +151,14 @@ t.test('keys that are computed from requests', async (t) => {
   })
 
   await t.test('a key file that was not replaced is read once', async (t) => {
-    const reads: unknown[] = []
-    const { readFileSync } = fs
     const path = join(t.testdir({ secret }), 'secret')
-    Object.assign(fs, { readFileSync: (file: string) => { if (file === path) reads.push(file); return readFileSync(file) } })
-    syncBuiltinESMExports()
-    t.teardown(() => {
-      Object.assign(fs, { readFileSync })
-      syncBuiltinESMExports()
-    })
+    const reads = readsOf(t, path)
     const cache = new CodecCache()
     for (let time = 0; time < 10; time++) cache.verifier(settings(), { secret: { path } })
-    t.equal(reads.length, 1)
+    t.equal(reads(), 1)
     writeFileSync(path, `${secret}, replaced`)
     for (let time = 0; time < 10; time++) cache.verifier(settings(), { secret: { path } })
-    t.equal(reads.length, 2)
+    t.equal(reads(), 2)
   })
 
   await t.test('in production a secret shorter than 32 bytes is refused also where a getter or an override gives it', async (t) => {
