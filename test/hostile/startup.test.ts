@@ -70,7 +70,7 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
 ]
 
 /** What a sentence says that tells somebody what to do. */
-const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Turn|Lower|Leave|Log|only "file:" URLs)\b/
+const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Reduce|Add|Log|only "file:" URLs)\b/
 
 /** Registers with no default of the helper, and says what that threw. */
 async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
