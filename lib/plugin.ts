@@ -49,17 +49,17 @@ type Options = Readonly<Record<string, unknown>>
  * than it seems to have.
  * @throws {InvalidConfiguration} also for an unknown option
  */
-function readOptions (given: unknown): Options {
-  if (!isPlainObject(given)) {
-    const found = typeof given === 'object' && !(given instanceof Promise) ? 'an object of a class, or one that inherits from another' : typeName(given)
-    throw new InvalidConfiguration(`The options of a registration must be a plain object; given: ${found}. Copy what you have into one: { ...options }.`, { section: 'settings' })
+function readOptions (options: unknown): Options {
+  if (!isPlainObject(options)) {
+    const description = typeof options === 'object' && !(options instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(options)
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${description}. Copy your options into a plain object: { ...options }.`, { section: 'settings' })
   }
-  for (const name of Object.keys(given)) {
+  for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
       throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
     }
   }
-  return { ...given }
+  return { ...options }
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {
@@ -106,10 +106,10 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   const existing: unknown = Reflect.get(fastify, name)
   const isOurs = registrationOf(existing) !== undefined
   if (Object.hasOwn(fastify, name) && isOurs) {
-    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.`, { section: 'instances' })
+    throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { section: 'instances' })
   }
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is a property of Fastify or of another plugin already. Choose another name.`, { section: 'instances' })
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.`, { section: 'instances' })
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)

@@ -649,7 +649,7 @@ t.test('protect, scoped and injectUser themselves in the place of what they retu
   app.get('/free-injectUser', mistyped<RouteHandlerMethod>(injectUser))
   for (const url of [...Object.keys(uncalled).flatMap((name) => [`/${name}/early`, `/${name}/late`]), '/injectUser', '/free-injectUser']) {
     const response = await app.inject({ url, headers: bearer(forge(claims())) })
-    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /call it, as in/ }, url)
+    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /Call the function, and pass its result to the route/ }, url)
   }
 })
 

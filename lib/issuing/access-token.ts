@@ -66,7 +66,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
   const token = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
-    throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
+    throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
   }
   return token
 }

@@ -45,7 +45,7 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken
-  const noRequest = withoutRequest('. Give generateAccessToken the option "request".')
+  const noRequest = withoutRequest('. Pass the option "request" to generateAccessToken.')
   return {
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
     async accessToken (user, from, context, additions = {}, sid = undefined) {

@@ -1,5 +1,5 @@
 /** Whether the key of a pair fits its algorithm and is strong enough. Nothing of a key is shown but its kind and size. */
-import { createPublicKey, type KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 
@@ -7,9 +7,6 @@ const minimumModulus = 2048
 /** The time that a signature takes grows with the square of the modulus and with the length of the exponent. */
 const maximumModulus = 8192
 const maximumExponent = 2n ** 64n - 1n
-
-/** The bytes of a public key that are the same for a pair, whatever form its halves were given in. */
-export const publicBytes = (key: KeyObject) => (key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' })
 
 function checkRsa (algorithm: Algorithm, name: string, key: KeyObject): void {
   const { modulusLength = 0, publicExponent = 0n } = { ...key.asymmetricKeyDetails }
@@ -59,7 +56,9 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
   if (key.asymmetricKeyType !== 'ed25519') {
     throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`, { finding: 'E05', section: 'settings' })
   }
-  const point = publicBytes(key).subarray(-32)
+  // A private number is a multiple of 8, so that its public key has a large order (RFC 8032 section 5.1.5).
+  if (key.type === 'private') return
+  const point = key.export({ type: 'spki', format: 'der' }).subarray(-32)
   // The highest bit is the sign of x.
   point[31]! &= 0x7f
   // OpenSSL imports these. Signatures that nobody made are valid for them: one for every message, or for one in 2 to 8.

@@ -3,7 +3,7 @@ import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, v
 import { InvalidConfiguration } from '../errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 import { asymmetricForm } from './disguised-keys.ts'
-import { checkPairHalf, publicBytes } from './key-checks.ts'
+import { checkPairHalf } from './key-checks.ts'
 import { checkIntendedUse, readMaterial, type Jwk, type ReadMaterial } from './key-forms.ts'
 
 /** A checked key. */
@@ -132,6 +132,12 @@ function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefin
   }
 }
 
+function parseHalf (half: Half, name: string, source: ReadMaterial): KeyObject {
+  if ('object' in source) return source.object
+  if ('jwk' in source) return fromJwk(half, name, source.jwk)
+  return half === 'public' ? fromPublicPem(name, source.bytes) : fromPrivatePem(name, source.bytes, source.passphrase)
+}
+
 /** Reads and checks one half of a pair. */
 function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknown): KeyObject {
   const source = readMaterial(name, value)
@@ -141,38 +147,47 @@ function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknow
   }
   if (half === 'public') refusePassphrase(name, source)
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, half === 'public' ? 'verify' : 'sign')
-  const key = 'object' in source
-    ? source.object
-    : 'jwk' in source
-      ? fromJwk(half, name, source.jwk)
-      : half === 'public' ? fromPublicPem(name, source.bytes) : fromPrivatePem(name, source.bytes, source.passphrase)
+  const key = parseHalf(half, name, source)
   checkPairHalf(algorithm, name, key)
   return key
 }
+
+/** The fingerprint of a pair, whichever form its halves were given in. */
+const pairFingerprint = (algorithm: Algorithm, publicHalf: KeyObject) => fingerprint(algorithm, publicHalf.export({ type: 'spki', format: 'der' }))
 
 /** Checks the public key of an asymmetric algorithm. @throws {InvalidConfiguration} */
 export function publicKey (algorithm: Algorithm, name: string, value: unknown): Key {
   const keyObject = readHalf('public', algorithm, name, value)
   const material = Buffer.from(keyObject.export({ type: 'spki', format: 'pem' }))
-  return { keyObject, material, fingerprint: fingerprint(algorithm, publicBytes(keyObject)), short: false }
+  return { keyObject, material, fingerprint: pairFingerprint(algorithm, keyObject), short: false }
+}
+
+function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean {
+  const data = Buffer.from('anything')
+  try {
+    return verify(null, data, publicHalf, sign(null, data, privateHalf))
+  } catch {
+    // OpenSSL cannot compute with these numbers.
+    return false
+  }
 }
 
 /**
  * OpenSSL takes the public numbers in a private key as they are. A key that claims those of another would share its
  * fingerprint, and so its signer: whoever can name such a key could sign as the other.
  */
-function checkConsistency (name: string, key: KeyObject): void {
-  const data = Buffer.from('anything')
-  if (verify(null, data, createPublicKey(key), sign(null, data, key))) return
+function checkConsistency (name: string, privateHalf: KeyObject, publicHalf: KeyObject): void {
+  if (areConsistent(privateHalf, publicHalf)) return
   throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06', section: 'settings' })
 }
 
 /** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
 export function privateKey (algorithm: Algorithm, name: string, value: unknown): Key {
   const keyObject = readHalf('private', algorithm, name, value)
-  checkConsistency(name, keyObject)
+  const publicHalf = createPublicKey(keyObject)
+  checkConsistency(name, keyObject, publicHalf)
   const material = Buffer.from(keyObject.export({ type: 'pkcs8', format: 'pem' }))
-  return { keyObject, material, fingerprint: fingerprint(algorithm, publicBytes(keyObject)), short: false }
+  return { keyObject, material, fingerprint: pairFingerprint(algorithm, publicHalf), short: false }
 }
 
 /** Checks that two keys are the halves of one pair, so that what the one signs is accepted with the other. @throws {InvalidConfiguration} */

@@ -96,7 +96,7 @@ function checkPrefixes (settings: Settings): void {
     const name = settings[setting].toLowerCase()
     const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
     if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}: the prefix "__Secure-" requires "cookieSecure": true, and "__Host-" also requires "cookiePath": "/" and no "cookieDomain". Otherwise, browsers reject the cookie.`, { finding: 'E09', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09', section: 'settings' })
     }
   }
 }
@@ -127,6 +127,6 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite": "none" requires "cookieSecure": true. Otherwise, browsers reject the cookies.', { finding: 'E09', section: 'settings' })
+    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', section: 'settings' })
   }
 }

@@ -10,10 +10,7 @@ function markOf (token: string): number {
   return mark
 }
 
-/**
- * The longest token that is remembered, in characters: most are a third of it. With the number of entries it bounds the
- * bytes that tokens take, whoever gets the issuer to put much into them.
- */
+/** The longest token that is remembered, in characters. The number of entries alone would not limit the bytes that they take. */
 const maximumLength = 2048
 
 /** A period of the filter, in multiples of the memory's size. */

@@ -91,7 +91,7 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
 ]
 
 /** What a sentence says that tells somebody what to do. */
-const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Turn|Lower|Leave|Log|only "file:" URLs)\b/
+const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Reduce|Add|Log|only "file:" URLs)\b/
 
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 

@@ -337,7 +337,9 @@ t.test('a private key that holds the public numbers of another is refused: it wo
     ['ES256', impostor.export({ type: 'sec1', format: 'pem' })],
     ['ES256', { ...ownJwk, x: otherJwk?.x, y: otherJwk?.y }],
     ['RS256', { ...rsaPrivate.export({ format: 'jwk' }), n: n1?.n }],
-    ['PS256', { ...n1, n: rsaPublic.export({ format: 'jwk' }).n }]
+    ['PS256', { ...n1, n: rsaPublic.export({ format: 'jwk' }).n }],
+    ['RS256', { ...n1, q: 'AA' }],
+    ['RS256', { ...n1, p: 'Ag' }]
   ]
   for (const [algorithm, value] of rows) {
     refused(t, algorithm, /^"privateKey" holds public and private numbers that do not belong together/, () => privateKey(algorithm, 'privateKey', value), String(ownJwk?.d), String(n1?.d))
