@@ -179,7 +179,7 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
-/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because its refresh token was stolen. */
+/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because a retired refresh token was used. */
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })
@@ -210,8 +210,8 @@ export class SessionNotFound extends TokenAuthError {
 }
 
 /**
- * 503. The store of sessions failed or did not answer; the original is the `cause`. No token was rotated: clients keep
- * theirs and try again.
+ * 503. The store of sessions failed or gave no answer; the original error is the `cause`. Clients keep their tokens and
+ * try again.
  */
 export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {

@@ -46,7 +46,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  testing: ['node:*'],
+  testing: ['testing/*'],
+  'testing/*': ['node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
