@@ -98,6 +98,12 @@ t.test('a visitor who logs in is known on every page, by cookies that no script 
   t.match(await cookie(context, names.refresh), flags)
   t.equal((await context.cookies()).length, 2)
   t.equal(await page.evaluate('document.cookie'), '')
+  const answers = await page.evaluate(`Promise.all(['/auth', '/auth/refresh'].map(async (path) => {
+    const body = JSON.stringify({ username: 'ada', password: 'lovelace' })
+    const response = await fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return [response.status, await response.text()]
+  }))`)
+  t.same(answers, [[200, '{}'], [200, '{}']], 'nor is it in the body of a login or a refresh')
   t.equal(await page.evaluate('localStorage.length + sessionStorage.length'), 0, 'no token is stored elsewhere')
 })
 
@@ -275,12 +281,12 @@ t.test('who logs out leaves no cookies, no page in the history, and no refresh t
 
 t.test('a logout ends one session, not those of other devices', { skip }, async (t) => {
   const { app, page } = await visit(t)
-  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada } })
+  const { cookies } = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada } })
   await logInTo(page, '/profile.html', 'Your profile')
   await page.getByRole('button', { name: 'Log out' }).click()
   await heading(page, 'Log in')
-  const headers = { authorization: `Bearer ${login.json().access_token}` }
-  const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: login.json().refresh_token } })
+  const headers = { cookie: cookies.map(({ name, value }) => `${name}=${value}`).join('; '), 'sec-fetch-site': 'same-origin' }
+  const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers })
   t.equal(refresh.statusCode, 200)
 })
 
