@@ -12,13 +12,14 @@ const texts = {
   W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime. Lower "leeway".',
   W07: '"debug" is true in production: refusals tell clients which check failed. Turn it off.',
   W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token. Turn one of them on.',
-  W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
+  W09: '"cookieSamesite" is "none": browsers send the cookies with requests that pages of other sites make. Guards and endpoints refuse those whose origin is not in "trustedOrigins". Check the origin yourself on routes that read no token, and change nothing on GET.',
   W10: '"cookieSecure" is false: browsers send the cookies, and the tokens in them, over plain HTTP too. They take Secure cookies on http://localhost, so development does not need it.',
   W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted. Lower "claimNbfDelta".',
   W12: 'There is a handler "addScopesToPayload", and "scopesEnabled" is false: it is never called, and no token gets scopes. Set "scopesEnabled" to true, or remove the handler.',
   W13: 'There is a handler "retrieveRefreshToken", and "refreshTokenEnabled" is false: it is never called, a login gives no refresh token, and there is no refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, and there is no handler "addScopesToPayload": a login gives no scopes. Give the handler, or set "scopesEnabled" to false.',
-  W15: 'The "verify" of a custom claim, an extra verification or "overrideScopeValidator" is an async function: it gives a promise, which is not true, so that everything is refused. Make it synchronous; load what it needs beforehand.'
+  W15: 'The "verify" of a custom claim, an extra verification or "overrideScopeValidator" is an async function: it gives a promise, which is not true, so that everything is refused. Make it synchronous; load what it needs beforehand.',
+  W19: '"trustedOrigins" is "*": pages of every origin can log visitors in, and do what their cookies allow. Give a list of the origins whose pages may use the cookies.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -47,7 +48,8 @@ export function warnOfSettings ({ settings, getters }: Resolved, { handlers, cus
     // `storeRefreshToken` alone serves `generateRefreshToken`.
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
-    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check))
+    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),
+    W19: settings.cookieSet && settings.trustedOrigins === '*'
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }
