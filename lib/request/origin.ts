@@ -7,13 +7,15 @@ import { CrossOriginRequest } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 
+type Headers = Readonly<Record<string, string | string[] | undefined>>
+
 /** What the decision needs of a request; a request of Fastify has it. */
 export interface OriginCarrier {
-  readonly method: string
   /** The host that was asked for: with `trustProxy` the X-Forwarded-Host header, in HTTP/2 `:authority`. */
   readonly host: string
   readonly raw: {
-    readonly headers: Readonly<Record<string, string | string[] | undefined>>
+    readonly method?: string | undefined
+    readonly headers: Headers
     readonly rawHeaders?: readonly string[]
     /** Node.js sets it for a request that it passes to the listeners of upgrades. */
     readonly upgrade?: boolean | null
@@ -28,41 +30,55 @@ interface SentHeaders {
   readonly site: Sent
 }
 
-const harmless: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
-
 /**
  * Whether a request can do no more than read (RFC 9110 section 9.2.1). A WebSocket handshake is a GET request, and browsers
  * send it across origins without asking, so that it must not pass (cross-site WebSocket hijacking).
  */
-function isHarmless ({ method, raw }: OriginCarrier): boolean {
-  // The first comparison is the cheaper one. The schema of a route may have removed the header, but not the property.
-  return (method === 'GET' || harmless.has(method)) && raw.headers.upgrade === undefined && raw.upgrade !== true
+function isHarmless ({ method, headers, upgrade }: OriginCarrier['raw']): boolean {
+  if (method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS' && method !== 'TRACE') return false
+  // The schema of a route may have removed the header, but not the property.
+  return headers.upgrade === undefined && upgrade !== true
 }
 
-const siteHeader = 'sec-fetch-site'
+/** What every object of headers inherits: nothing, unless a prototype was polluted. */
+const inherited: Headers = {}
 
-/** What `raw.headers` has where the header is not in the list of what was sent, as for requests that tests make. */
-function ownHeader ({ headers }: OriginCarrier['raw'], name: string): Sent {
-  if (!Object.hasOwn(headers, name)) return undefined
-  const value = headers[name]
-  return Array.isArray(value) ? null : value
+/** The most frequent case, without a look at all headers. Node.js joins the values of a header that was sent more than once by commas. */
+function isSameOrigin (headers: Headers): boolean {
+  if (headers['sec-fetch-site'] !== 'same-origin' || inherited['sec-fetch-site'] !== undefined) return false
+  const { origin } = headers
+  return origin === undefined || (typeof origin === 'string' && !origin.includes(','))
 }
+
+/** Reads both headers from requests that no HTTP parser made, as tests of WebSockets do. */
+function readParsed (headers: Headers): SentHeaders {
+  const [origin, site] = ['origin', 'sec-fetch-site'].map((name) => Object.hasOwn(headers, name) ? headers[name] : undefined)
+  return { origin: Array.isArray(origin) ? null : origin, site: Array.isArray(site) ? null : site }
+}
+
+const [lowerO, lowerS] = [0x6f, 0x73]
 
 /**
  * Reads both headers from what was sent. In `raw.headers` they may be missing: the schema of a route can remove headers
  * before a guard runs, and a request without them passes.
  */
-function readHeaders (raw: OriginCarrier['raw']): SentHeaders {
-  const { rawHeaders = [] } = raw
+function readSent (rawHeaders: readonly string[]): SentHeaders {
   let origin: Sent
   let site: Sent
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!
-    if (name.length === 6 && name.toLowerCase() === 'origin') origin = origin === undefined ? rawHeaders[index + 1] : null
-    else if (name.length === siteHeader.length && name.toLowerCase() === siteHeader) site = site === undefined ? rawHeaders[index + 1] : null
+    const { length } = name
+    // Length and one letter tell most other names apart: toLowerCase() costs more than all the rest.
+    if (length === 6) {
+      if ((name.charCodeAt(0) | 0x20) === lowerO && name.toLowerCase() === 'origin') origin = origin === undefined ? rawHeaders[index + 1] : null
+    } else if (length === 14) {
+      if ((name.charCodeAt(10) | 0x20) === lowerS && name.toLowerCase() === 'sec-fetch-site') site = site === undefined ? rawHeaders[index + 1] : null
+    }
   }
-  return { origin: origin === undefined ? ownHeader(raw, 'origin') : origin, site: site === undefined ? ownHeader(raw, siteHeader) : site }
+  return { origin, site }
 }
+
+const readHeaders = ({ headers, rawHeaders }: OriginCarrier['raw']): SentHeaders => rawHeaders === undefined ? readParsed(headers) : readSent(rawHeaders)
 
 /** RFC 6454 section 6.2, without user information, which a browser never sends. Pages of other schemes are not served by this application. */
 const webOrigin = /^(https?):\/\/(?!:)([^\s/?#@\\]+)$/
@@ -77,7 +93,8 @@ function isOwnHost (origin: string, host: string): boolean {
 }
 
 /** Whether the headers of a request that is not harmless say that another origin sent it. */
-function isForeign ({ origin, site }: SentHeaders, request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
+function isForeign (request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
+  const { origin, site } = readHeaders(request.raw)
   // Of two values none is believed: another part of the system may have read the other one.
   if (origin === null || site === null) return true
   // `none` is an action of the user, such as entering an address.
@@ -97,9 +114,10 @@ const crossOrigin = new Refusal(() => new CrossOriginRequest())
  * @throws {HandlerFailed} where the getter of `trustedOrigins` fails
  */
 export function checkOrigin (request: OriginCarrier, settings: Pick<Settings, 'trustedOrigins'>): Refusal | null {
-  if (isHarmless(request)) return null
+  const { raw } = request
+  if (isHarmless(raw) || isSameOrigin(raw.headers)) return null
   const { trustedOrigins } = settings
-  return trustedOrigins === '*' || !isForeign(readHeaders(request.raw), request, trustedOrigins) ? null : crossOrigin
+  return trustedOrigins === '*' || !isForeign(request, trustedOrigins) ? null : crossOrigin
 }
 
 /** The sender chooses the value. */
