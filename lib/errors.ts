@@ -195,6 +195,16 @@ export class InsufficientScope extends TokenAuthError {
   }
 }
 
+/**
+ * 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its
+ * pages may use the cookies.
+ */
+export class CrossOriginRequest extends TokenAuthError {
+  constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
+  }
+}
+
 /** 400. A request to the refresh endpoint contains no refresh token, or one that is not a string. */
 export class MissingRefreshToken extends TokenAuthError {
   constructor (message = 'Refresh token not present.', options: TokenAuthErrorOptions = {}) {
