@@ -16,8 +16,14 @@ export interface Guard {
   (request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
-/** Overrides of settings for one guard, and what becomes of a request that is not authenticated. */
+/** Overrides of settings for one guard, how recent a login must be, and what becomes of a request that is not authenticated. */
 export interface GuardOptions extends SettingOverrides {
+  /**
+   * How many seconds ago the user may have logged in, according to the claim `auth_time` of the token (RFC 9470), without
+   * `leeway`. A token without the claim, or with one that lies in the future, is refused, too. Requires the setting
+   * `claimAuthTime` where the instance issues tokens.
+   */
+  maxAge?: number | undefined
   /** Whether a request that is not authenticated is redirected (302) instead of refused. A scope failure stays 403. */
   redirectOnFail?: boolean | undefined
   /** Where to; default: the setting `loginRedirectUrl`. A path that starts with one "/", or an absolute http(s) URL. */

@@ -224,7 +224,7 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
 }
 
 /** What guards take besides settings. */
-const guardOptions = ['redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions']
+const guardOptions = ['maxAge', 'redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions']
 
 /** Checks overrides on their own, without an instance. @throws {InvalidConfiguration} */
 export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
@@ -234,7 +234,7 @@ export function checkOverrides (overrides: Readonly<Record<string, unknown>>): M
     if (!isSetting(name)) {
       // The last two are unknown to guards without scopes.
       const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too.`, { section: 'guards' })
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard takes settings as overrides, "maxAge", "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too.`, { section: 'guards' })
     }
     if (isRouteSetting(name)) {
       throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`, { section: 'guards' })

@@ -11,7 +11,7 @@ export const algorithms = [
 ] as const
 
 /** A century: far enough for any token, near enough that `exp` stays a date. */
-const maximumSeconds = 3_153_600_000
+export const maximumSeconds = 3_153_600_000
 
 const flag = (value: boolean) => Type.Boolean({ default: value })
 const seconds = (value: number, minimum: number) => Type.Integer({
