@@ -28,7 +28,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
-  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
+  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   'http/*': ['host/call', 'request/*'],
   // The life of a session. Stores know nothing but its rules.

@@ -128,7 +128,7 @@ export interface TokenAuthInstance<
 
 /**
  * What an instance knows of a request: `request.tokenAuth`. Where no guard ran, the first property that is read verifies
- * the token. Everything but `settings` is null where there is no valid token.
+ * the token. Everything but `settings` and `signal` is null where there is no valid token.
  */
 export interface RequestTokenAuth<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
   /** The payload, as a copy that belongs to this request. */
@@ -141,6 +141,12 @@ export interface RequestTokenAuth<User extends object = Record<string, unknown>,
   readonly token: string | null
   /** The session of the token: its claim `sid`. Null where the token has no session. */
   readonly sessionId: string | null
+  /**
+   * Aborts when the token is not valid any more: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as its
+   * reason, or when its session ends, with a {@link SessionEnded}. For connections that last longer than a request, such as
+   * WebSockets and server-sent events. Without a valid token, it never aborts. Created when it is first read.
+   */
+  readonly signal: AbortSignal
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
   /** The settings as this request sees them: overrides of its guard, and what getters computed. */

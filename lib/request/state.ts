@@ -13,6 +13,7 @@ import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
 import { RequestAuth } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
+import { createSignal, type WatchSession } from './signal.ts'
 import { ownPayload, type Context, type ValidToken } from './verify.ts'
 
 /** The registration that a state belongs to. */
@@ -20,6 +21,8 @@ export interface Owner {
   /** The rules of the registration itself; guards with overrides have their own. */
   readonly rules: AccessRules
   readonly host: Host
+  /** Undefined without sessions. */
+  readonly watchSession: WatchSession | undefined
 }
 
 /** The access token of a refresh request. */
@@ -45,6 +48,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
+  #signal: AbortSignal | undefined
   #face: RequestAuth | undefined
 
   constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
@@ -176,6 +180,12 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
 
   get token (): string | null {
     return this.#isValid() ? this.#valid!.verified.token : null
+  }
+
+  get signal (): AbortSignal {
+    // Without a valid token, one that never aborts. Not shared, because listeners on it would stay.
+    this.#signal ??= this.#isValid() ? createSignal(this.#valid!.verified, this) : new AbortController().signal
+    return this.#signal
   }
 
   get source (): TokenSource | null {
