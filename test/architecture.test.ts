@@ -27,7 +27,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Keys and tokens know no Fastify; fast-jwt is met in one file.
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
+  'token/*': ['settings/*', 'keys/*', 'token/codec'],
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   'http/*': ['host/call', 'request/*'],
@@ -46,7 +46,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  testing: ['node:*'],
+  testing: ['testing/*'],
+  'testing/*': ['node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 

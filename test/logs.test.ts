@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, users } from './helper.ts'
+import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, users, warnings } from './helper.ts'
+
+warnings(t, 'W04', 'W05')
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>

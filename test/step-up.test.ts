@@ -111,7 +111,7 @@ t.test('maxAge is a whole number of seconds from 1', async (t) => {
   for (const maxAge of [1, 3_153_600_000, undefined]) t.doesNotThrow(() => app.tokenAuth.protect({ maxAge }))
 })
 
-const cannotPass = /^A guard has "maxAge", and its instance issues tokens that do not say when the user logged in\. Set "claimAuthTime" to true for register\(\)\./
+const cannotPass = /^A guard has "maxAge", but its instance issues tokens without the time of the login\. Set "claimAuthTime" to true in the options of register\(\)\./
 
 t.test('a guard whose instance issues no token that it could accept is an error: where it is made, or where a free-standing one meets the instance', async (t) => {
   const app = await build(t)
@@ -151,9 +151,9 @@ t.test('in production clients do not read what is wrong with the options of a fr
 t.test('no other claim may have the name of the time of the login', async (t) => {
   for (const setting of ['userId', 'scopesName'] as const) {
     const options = { secret, authMode: false, [setting]: 'auth_time' }
-    await t.rejects(build(t, { ...options, claimAuthTime: true }), { finding: 'TOKEN_AUTH_E10', message: `"${setting}" must not be "auth_time" where "claimAuthTime" is true, which writes the time of the login as this claim. Choose another name.` })
+    await t.rejects(build(t, { ...options, claimAuthTime: true }), { finding: 'TOKEN_AUTH_E10', message: `"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.` })
     const app = await build(t, options)
-    t.throws(() => app.tokenAuth.protect({ maxAge: 300 }), { message: `A guard has "maxAge", and "${setting}" is "auth_time", which is the claim of the time of the login. Choose another name.` })
+    t.throws(() => app.tokenAuth.protect({ maxAge: 300 }), { message: `A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.` })
     const plain = await build(t, { authMode: false })
     t.throws(() => plain.tokenAuth.protect({ maxAge: 300, [setting]: 'auth_time' }), { message: `"${setting}" is "auth_time"` })
   }

@@ -6,7 +6,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { RequestState } from '../request/state.ts'
-import { given } from '../settings/check.ts'
+import { describeValue } from '../settings/check.ts'
 import { checkOverrides } from '../settings/configuration.ts'
 import { maximumSeconds, redirectTarget, type Settings } from '../settings/schema.ts'
 import { prepareLoginAge } from '../token/login-age.ts'
@@ -32,16 +32,16 @@ export interface PreparedGuard {
  * @throws {InvalidConfiguration}
  */
 export function readOptions<Options extends object> (options: Options): Options {
-  const found: unknown = options
+  const value: unknown = options
   // Without a prototype: properties of a polluted `Object.prototype` are not options.
-  if (isPlainObject(found)) return Object.assign(Object.create(null), found)
-  const isObject = typeof found === 'object' && found !== null
-  if (isObject && 'raw' in found) {
-    throw new InvalidConfiguration('protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
+  if (isPlainObject(value)) return Object.assign(Object.create(null), value)
+  const isObject = typeof value === 'object' && value !== null
+  if (isObject && 'raw' in value) {
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
   }
-  const hint = typeof found === 'string' || Array.isArray(found) ? ' Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]).' : ''
-  const type = isObject && !Array.isArray(found) && !(found instanceof Promise) ? 'an object of a class, or one that inherits from another' : typeName(found)
-  throw new InvalidConfiguration(`The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: ${type}.${hint}`, { section: 'guards' })
+  const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
+  const description = isObject && !Array.isArray(value) && !(value instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(value)
+  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${description}.${hint}`, { section: 'guards' })
 }
 
 interface RedirectOptions {
@@ -55,7 +55,7 @@ const redirectPattern = new RegExp(redirectTarget.pattern!)
 function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
   if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${given('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
   }
   if (!redirectOnFail) return undefined
   return (settings) => redirectUrl ?? settings.loginRedirectUrl
@@ -77,10 +77,10 @@ function prepareLogin ({ settings, rules: registered }: Registration, rules: Acc
   if (maxAge === undefined) return undefined
   // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
-    throw new InvalidConfiguration('A guard has "maxAge", and its instance issues tokens that do not say when the user logged in. Set "claimAuthTime" to true for register().', { section: 'guards' })
+    throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { section: 'guards' })
   }
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", and "${setting}" is "auth_time", which is the claim of the time of the login. Choose another name.`, { section: 'guards' })
+    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`, { section: 'guards' })
   }
   const check = prepareLoginAge(maxAge)
   // Called for a valid token only, so there are claims.

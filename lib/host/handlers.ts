@@ -44,7 +44,7 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
 
 function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings, hasSessions: boolean): void {
   if (settings.authMode && handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
   }
   const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
   const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
@@ -53,8 +53,8 @@ function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Setti
   }
   const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {
-    const names = missing.map((name) => `"${name}"`).join(' and no ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but there is no handler ${names}. Give both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
+    const names = missing.map((name) => `"${name}"`).join(' and ')
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
   }
 }
 

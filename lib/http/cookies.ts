@@ -50,7 +50,7 @@ export function tokenCookies (tokens: { accessToken?: string | undefined, refres
   return cookies.map((cookie) => {
     const size = cookie.name.length + 1 + encodeURIComponent(cookie.value).length
     if (size > maximumCookieSize) {
-      throw new TokenTooLarge(`The cookie "${cookie.name}" would have ${size} bytes; browsers drop cookies of more than ${maximumCookieSize}. Put less into the payload, or use the header.`)
+      throw new TokenTooLarge(`The cookie "${cookie.name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`)
     }
     return serializeCookie(cookie, settings, reply, settings.cookieMaxAge)
   })

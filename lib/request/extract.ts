@@ -48,7 +48,8 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   const value = headers[name]
   if (value === undefined) return missingHeader
   const index = findHeader(rawHeaders, name)
-  // What is inherited was not sent: every object has a `constructor`, and a polluted prototype must not log anybody in.
+  // Own properties only: every object inherits a `constructor`, and a polluted prototype must not log anybody in. hasOwn()
+  // takes longer than the comparison, which suffices for nearly every request.
   const wasSent = (index !== -1 && rawHeaders[index + 1] === value) || Object.hasOwn(headers, name)
   if (!wasSent) return missingHeader
   // Node.js keeps the first of two Authorization headers and drops the other silently.
@@ -67,7 +68,7 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   return { token: value.slice(start), source: 'header' }
 }
 
-/** A token that was read: an empty one counts as missing, and of several (null) none is chosen. */
+/** An empty value counts as missing. A repeated one (null) is refused: choosing one of them is not safe. */
 function tokenOrRefusal (value: string | undefined | null): string | undefined | Refusal {
   if (value === null) return repeatedToken
   return value === '' ? undefined : value

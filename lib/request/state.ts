@@ -116,7 +116,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     if (outcome instanceof Promise) {
       // A rejection that nobody handles would end the process.
       outcome.catch(() => {})
-      throw new InitializationFailure('The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.')
+      throw new InitializationFailure('The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.')
     }
     return outcome === null
   }

@@ -1,10 +1,10 @@
 /** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
-import { createPrivateKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../errors.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import type { Settings } from '../settings/schema.ts'
-import { hmacKey, isHmac, type Key } from '../token/keys.ts'
+import { isHmac } from '../keys/algorithms.ts'
+import { hmacKey, type Key } from '../keys/material.ts'
 import { createRefreshTokenCodec } from './refresh-token.ts'
 import { endedSessionsOf, prepareSessionCheck, type EndedSessions } from './revocation.ts'
 import { SessionService } from './service.ts'
@@ -23,7 +23,7 @@ const minimumSecret = 32
 
 /** Reads one entry of `sessions.secret`. @throws {InvalidConfiguration} */
 function readSecret (given: unknown): Buffer {
-  const { material } = hmacKey('HS256', 'sessions.secret', given)
+  const { material } = hmacKey('HS256', 'sessions.secret', given, 'sign')
   if (material.length >= minimumSecret) return material
   throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { section: 'sessions' })
 }
@@ -32,7 +32,7 @@ function readSecret (given: unknown): Buffer {
 function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key): [Buffer, ...Buffer[]] {
   const [first, ...others] = secrets ?? []
   if (first !== undefined) return [readSecret(first), ...others.map(readSecret)]
-  return [isHmac(algorithm) ? signing.material : createPrivateKey(signing.material).export({ type: 'pkcs8', format: 'der' })]
+  return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
 }
 
 /**

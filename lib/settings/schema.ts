@@ -4,11 +4,8 @@
  * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import type { KeyMaterial } from '../../types/settings.ts'
-
-export const algorithms = [
-  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
-] as const
+import { algorithms } from '../keys/algorithms.ts'
+import type { KeyMaterial } from '../../types/keys.ts'
 
 /** A century: far enough for any token, near enough that `exp` stays a date. */
 export const maximumSeconds = 3_153_600_000
@@ -47,7 +44,7 @@ const key = () => Type.Unsafe<KeyMaterial>(Type.Any({ holds: 'key' }))
 export const settingsSchema = Type.Object({
   /** Field of a response that holds the access token. */
   accessTokenName: fieldName('access_token'),
-  /** Signing algorithm (RFC 7518 section 3.1). A token signed with any other is refused. */
+  /** Signing algorithm (RFC 7518 section 3.1; `EdDSA` with Ed25519, RFC 8037). A token that is signed with another is refused. */
   algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
   /** Whether the endpoints exist. When false, the instance only verifies tokens that another service issued. */
   authMode: flag(true),
@@ -121,9 +118,9 @@ export const settingsSchema = Type.Object({
   pathToSessions: Type.Union([path('/sessions'), Type.Null()], { default: '/sessions' }),
   /** Path of the endpoint that says whether a token is valid, under `urlPrefix`. */
   pathToVerify: path('/verify'),
-  /** Private key for RS, PS and ES algorithms. */
+  /** Private key for RS, PS, ES and EdDSA algorithms. */
   privateKey: key(),
-  /** Public key for RS, PS and ES algorithms; an alias of `secret`. */
+  /** Public key for RS, PS, ES and EdDSA algorithms; an alias of `secret`. */
   publicKey: key(),
   /** Query parameter that holds the access token. */
   queryStringAccessTokenName: queryName('access_token'),
@@ -147,7 +144,7 @@ export const settingsSchema = Type.Object({
   strictSlashes: flag(false),
   /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again. Longer ones than 2,048 characters are not. 0: none. */
+  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Tokens of more than 2,048 characters are verified each time. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
@@ -179,12 +176,6 @@ export type SettingName = keyof typeof settingsSchema.properties
  * @interface
  */
 export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generateRefreshToken'>
-/**
- * The signing algorithms (RFC 7518 section 3.1).
- * @useDeclaredType
- */
-export type Algorithm = typeof algorithms[number]
-
 export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]
 
 /** `leeway` -> `getLeeway`, or `setLeeway`. */

@@ -4,7 +4,9 @@ import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { describeSources, extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/request/extract.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
-import { bearer, build, claims, exchange, forge, listen, otherSecret, refusal } from '../helper.ts'
+import { bearer, build, claims, exchange, forge, listen, otherSecret, refusal, warnings } from '../helper.ts'
+
+warnings(t, 'W05')
 
 type Headers = Record<string, string>
 
@@ -269,7 +271,8 @@ t.test('hostile headers, cookies and queries of 200,000 characters are refused i
   const app = await build(t, { ...lax })
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   const length = 200_000
-  const started = process.hrtime.bigint()
+  // Processor time: unlike the time on a clock, it does not grow with what else the machine does.
+  const start = process.cpuUsage()
   for (const filling of [' ', ',', '.', ';', '=', '&', '%', '"', '\t', ' ;', 'a;', '; =', '%41', 'access_token;', 'Bearer ']) {
     const long = filling.repeat(length / filling.length)
     for (const authorization of [long, `Bearer ${long}`, `Bearer${long}x`, `Bearer ${long}x`]) {
@@ -283,11 +286,11 @@ t.test('hostile headers, cookies and queries of 200,000 characters are refused i
     t.type(extract({ queryStringSet: true }, {}, `/?${long}`), 'string')
     t.type(extract({ queryStringSet: true }, {}, `/?access_token=${long}`), 'string')
   }
-  t.ok(process.hrtime.bigint() - started < 20_000_000_000n, 'some 300 readings')
+  t.ok(process.cpuUsage(start).user < 20_000_000, 'some 300 readings')
   // Where each one is a walk to the end of the header, this takes minutes.
-  const oneCookie = process.hrtime.bigint()
+  const oneCookie = process.cpuUsage()
   extract({ cookieSet: true }, { cookie: ';'.repeat(10 * length) })
-  t.ok(process.hrtime.bigint() - oneCookie < 2_000_000_000n, 'two million semicolons')
+  t.ok(process.cpuUsage(oneCookie).user < 2_000_000, 'two million semicolons')
 })
 
 t.test('the refresh token is searched as the access token is, and in the body where nothing was found', async (t) => {
