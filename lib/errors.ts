@@ -12,10 +12,11 @@ export interface TokenAuthErrorOptions {
   cause?: unknown
 }
 
-/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3). */
+/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3, RFC 9470 section 3). */
 interface Challenge {
-  error?: 'invalid_token' | 'insufficient_scope'
+  error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
   scope?: string
+  maxAge?: number
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
@@ -47,11 +48,12 @@ const readme = 'node_modules/fastify-token-auth/README.md'
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
-function writeChallenge ({ error, scope }: Challenge, message: string): string {
+function writeChallenge ({ error, scope, maxAge }: Challenge, message: string): string {
   let header = `Bearer realm="${realm}"`
   if (error !== undefined) header += `, error="${error}"`
   if (error !== undefined && quotable.test(message)) header += `, error_description="${message}"`
   if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
+  if (maxAge !== undefined) header += `, max_age="${maxAge}"`
   return header
 }
 
@@ -183,6 +185,20 @@ export class InvalidClaim extends InvalidToken {
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })
+  }
+}
+
+/** 401. The token is valid, and its user logged in too long ago for this route (RFC 9470 section 3, `insufficient_user_authentication`). */
+export class InsufficientUserAuthentication extends TokenAuthError {
+  /** What was wrong, in words for the developer. Never a part of the token. */
+  readonly reason: string | undefined
+  /** How many seconds ago the login may be; undefined where the error was not created by a guard. */
+  readonly maxAge: number | undefined
+  constructor (message = 'A more recent login is required.', options: TokenAuthErrorOptions & { maxAge?: number, reason?: string | undefined } = {}) {
+    const { maxAge, reason, cause } = options
+    super({ name: 'InsufficientUserAuthentication', statusCode: 401, message, cause, challenge: { error: 'insufficient_user_authentication', ...(maxAge !== undefined && { maxAge }) } })
+    this.reason = reason
+    this.maxAge = maxAge
   }
 }
 
