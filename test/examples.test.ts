@@ -70,14 +70,15 @@ t.test('every curl line that the example service prints does what its title says
     const { status, body, setsCookies } = await curl(command, files)
     const expected = Number(/: (\d{3})/.exec(title)?.[1] ?? 200)
     t.equal(status, expected, title)
-    t.type(JSON.parse(body), 'object', `${title}: the answer is JSON`)
+    if (status === 204) t.equal(body, '', title)
+    else t.type(JSON.parse(body), 'object', `${title}: the answer is JSON`)
     t.equal(setsCookies, /cookie/.test(title), title)
-    t.notMatch(body, /_token/, `${title}: the body contains no token`)
-    if (title.includes('scope') && status === 403) t.match(body, 'InsufficientScope', `${title}: not the protection against other sites`)
+    t.notMatch(body, /_token"/, `${title}: the body contains no token`)
+    if (title.includes('scope') && status === 403) t.match(body, 'InsufficientScope', `${title}: not the protection against other origins`)
     count++
   }
   t.same([...files].map(([file, kept]) => [file, ...kept.keys()]), [['cookies.txt', '__Host-access_token', '__Host-refresh_token']])
-  t.equal(count, 11)
+  t.equal(count, 14)
 })
 
 t.test('the example greets whom it knows by name, and strangers too', async (t) => {
@@ -88,6 +89,52 @@ t.test('the example greets whom it knows by name, and strangers too', async (t) 
     t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada', isLoggedIn: true })
   }
   t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger', isLoggedIn: false })
+})
+
+t.test('browsers get the tokens of the example in cookies only, other clients in the body too', async (t) => {
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  const host = 'example.test:8080'
+  for (const [headers, fields] of [
+    [{ 'sec-fetch-site': 'same-origin' }, []],
+    [{ origin: `http://${host}` }, []],
+    [{}, ['access_token', 'refresh_token']]
+  ] as const) {
+    const login = await app.inject({ method: 'POST', url: '/auth', headers: { host, ...headers }, payload: { username: 'ada', password: 'lovelace' } })
+    t.same(Object.keys(login.json()), fields)
+    const cookie = login.cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+    t.equal(login.cookies.length, 2)
+    // A request with cookies that is not from a browser is refused.
+    if (fields.length > 0) continue
+    const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers: { host, ...headers, cookie } })
+    t.equal(refresh.statusCode, 200)
+    t.same(Object.keys(refresh.json()), fields)
+  }
+})
+
+t.test('the example describes devices in words of its own, whatever User-Agent a client sends', async (t) => {
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  const webkit = 'AppleWebKit/537.36 (KHTML, like Gecko)'
+  const devices: Array<[userAgent: string, device: string]> = [
+    [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webkit} Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0`, 'Edge on Windows'],
+    [`Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) ${webkit} Chrome/140.0.0.0 Safari/537.36 OPR/124.0.0.0`, 'Opera on macOS'],
+    ['Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0', 'Firefox on Linux'],
+    [`Mozilla/5.0 (Linux; Android 10; K) ${webkit} Chrome/140.0.0.0 Mobile Safari/537.36`, 'Chrome on Android'],
+    [`Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) ${webkit} Chrome/140.0.0.0 Safari/537.36`, 'Chrome on ChromeOS'],
+    ['Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1', 'Safari on iOS'],
+    ['curl/8.14.1', 'curl'],
+    ['Linux', 'Linux'],
+    ['<b>Your bank</b>', 'Unknown device'],
+    ['', 'Unknown device']
+  ]
+  const payload = { username: 'ada', password: 'lovelace' }
+  let token = ''
+  for (const [userAgent] of devices) {
+    token = (await app.inject({ method: 'POST', url: '/auth', headers: { 'user-agent': userAgent }, payload })).json().access_token
+  }
+  const { sessions } = (await app.inject({ url: '/auth/sessions', headers: { authorization: `Bearer ${token}` } })).json()
+  t.same(sessions.map((session: { data: { device: string } }) => session.data.device).sort(), devices.map(([, device]) => device).sort())
 })
 
 t.test('the example answers an unknown name as it answers a wrong password', async (t) => {
