@@ -18,13 +18,13 @@ interface Challenge {
   scope?: string
 }
 
-/** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
+/** The sections of the README that messages refer to, as the anchors of their headings. */
 type Section = 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'settings' | 'testing-your-routes'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The section of the README that explains more. The message ends with a link to it. */
+  /** The section of the README to which the end of the message refers. */
   section?: Section | undefined
-  /** Whether the error is thrown while a request waits, so that its message may reach a client. */
+  /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
 }
 
@@ -33,15 +33,15 @@ interface Definition extends ConfigurationErrorOptions {
   statusCode: number
   message: string
   challenge?: Challenge
-  /** Other headers of the answer. */
+  /** Other headers of the response. */
   headers?: Record<string, string>
-  /** What clients are told in production instead of the message, which then becomes the cause. Undefined: the message. */
+  /** The message in production, where the full message becomes the cause. Undefined if clients may see the full message. */
   neutral?: string | undefined
 }
 
 const realm = 'token-auth'
 
-/** Relative to the application's project, where editors and terminals open it. No full stop follows, which they would take for a part of it. */
+/** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
 const readme = 'node_modules/fastify-token-auth/README.md'
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
@@ -66,30 +66,30 @@ function codeOf (name: string): string {
   return code
 }
 
-/** What an error tells: in production clients learn nothing of the application from it, whose error tracking finds the text in the cause. */
+/** Returns the message and the cause of an error. In production, the message discloses nothing about the application, whose error tracking finds the full text in the cause. */
 function disclose ({ message, section, cause, neutral }: Definition): { text: string, cause: unknown } {
   const text = section === undefined ? `${message}` : `${message} See ${readme}#${section}`
   if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
   return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
 }
 
-/** The base of every error of the plugin. None of them ever holds a token, a secret or a password. */
+/** The base class of all errors of the plugin. Errors never contain tokens, secrets or passwords. */
 export class TokenAuthError extends Error {
-  /** The HTTP status of the answer. */
+  /** The HTTP status of the response. */
   readonly statusCode: number
-  /** `TOKEN_AUTH_` and the name in upper case. */
+  /** `TOKEN_AUTH_` and the name in upper snake case, such as `TOKEN_AUTH_INVALID_TOKEN`. */
   readonly code: string
-  /** Response headers that belong to the answer: the challenge of a 401 or 403, `retry-after` of a 503. */
+  /** Headers of the response: the challenge of a 401 or 403, `retry-after` of a 503. */
   readonly headers: Record<string, string>
-  /** With the setting `debug`: which check failed and where the token was found. */
+  /** With the setting `debug`: which check failed, and where the token was found. */
   detail?: string
 
   constructor (definition: Definition) {
     const { name, statusCode, message, challenge, headers } = definition
-    // Before the limit is changed: a message that is not a string may throw.
+    // Before the limit is changed, because a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
-    // `Reflect.set`: an assignment would throw where the process runs with frozen intrinsics.
+    // `Reflect.set` instead of an assignment, which would throw in a process with frozen intrinsics.
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', 0)
     super(text, cause === undefined ? undefined : { cause })
     if (statusCode < 500) Reflect.set(Error, 'stackTraceLimit', limit)
@@ -100,37 +100,37 @@ export class TokenAuthError extends Error {
   }
 }
 
-/** 401. What the host's `authenticate` throws to refuse a login; also a refused refresh token. */
+/** 401. A login was refused: thrown by the `authenticate` handler. Also the response to a refresh token that is refused. */
 export class AuthenticationFailed extends TokenAuthError {
   constructor (message = 'Authentication failed.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'AuthenticationFailed', statusCode: 401, message, challenge: {} })
   }
 }
 
-/** 401. No token in the request header. RFC 6750 section 3.1: no `error` where no token was sent. */
+/** 401. The request header contains no token. Its challenge has no `error`, because no token was sent (RFC 6750 section 3.1). */
 export class MissingAuthorizationHeader extends TokenAuthError {
   constructor (message = 'Authorization header not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingAuthorizationHeader', statusCode: 401, message, challenge: {} })
   }
 }
 
-/** 401. Cookie mode, strict: the cookie is missing or empty. */
+/** 401. In strict cookie mode, the cookie is missing or empty. */
 export class MissingAuthorizationCookie extends TokenAuthError {
   constructor (message = 'Authorization cookie not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingAuthorizationCookie', statusCode: 401, message, challenge: {} })
   }
 }
 
-/** 401. Query-string mode, strict: the parameter is missing or empty. */
+/** 401. In strict query-string mode, the parameter is missing or empty. */
 export class MissingAuthorizationQueryArg extends TokenAuthError {
   constructor (message = 'Authorization query argument not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingAuthorizationQueryArg', statusCode: 401, message, challenge: {} })
   }
 }
 
-/** 401. The header is there, but given twice, without a token, or of another scheme (`foreign`: then no `error` is sent). */
+/** 401. The header occurs twice, contains no token, or has another scheme. With another scheme, the challenge has no `error`. */
 export class InvalidAuthorizationHeader extends TokenAuthError {
-  /** The header speaks another scheme than ours (`Basic ...`): nothing in it was meant for us. */
+  /** Whether the header has another scheme, such as `Basic`, so that it is not meant for this plugin. */
   readonly foreign: boolean
   constructor (message = 'Authorization header is invalid.', options: TokenAuthErrorOptions & { foreign?: boolean } = {}) {
     const { foreign = false, cause } = options
@@ -140,13 +140,13 @@ export class InvalidAuthorizationHeader extends TokenAuthError {
 }
 
 interface InvalidTokenOptions extends TokenAuthErrorOptions {
-  /** What was wrong, in words for the developer; sent only with the setting `debug`. Never a part of the token. */
+  /** Which check failed, for developers. Sent only with the setting `debug`. Never contains a part of the token. */
   reason?: string | undefined
 }
 
 /** 401. RFC 6750 section 3.1: the access token is expired, revoked, malformed, or invalid for other reasons. */
 export class InvalidToken extends TokenAuthError {
-  /** What was wrong, in words for the developer. Never a part of the token. */
+  /** Which check failed, for developers. Never contains a part of the token. */
   readonly reason: string | undefined
   constructor (message = 'Token is invalid.', options: InvalidTokenOptions & { name?: string } = {}) {
     const { reason, cause, name = 'InvalidToken' } = options
@@ -162,16 +162,16 @@ export class TokenExpired extends InvalidToken {
   }
 }
 
-/** 401. `nbf` is still to come (RFC 7519 section 4.1.5). */
+/** 401. `nbf` is in the future (RFC 7519 section 4.1.5). */
 export class TokenNotActive extends InvalidToken {
   constructor (message = 'Token is not active yet.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'TokenNotActive' })
   }
 }
 
-/** 401. A claim is missing, has the wrong type or the wrong value. The expected value is not disclosed. */
+/** 401. A claim is missing, or has the wrong type or value. The expected value is not disclosed. */
 export class InvalidClaim extends InvalidToken {
-  /** The name of the claim; `null` for an extra verification, which concerns the whole payload. */
+  /** The name of the claim; `null` for an extra verification, which checks the whole payload. */
   readonly claim: string | null
   constructor (message = 'Token has an invalid claim.', options: InvalidTokenOptions & { claim?: string | null } = {}) {
     super(message, { ...options, name: 'InvalidClaim' })
@@ -186,7 +186,7 @@ export class SessionEnded extends InvalidToken {
   }
 }
 
-/** 403. The token is valid, its scopes are not enough (RFC 6750 section 3.1, `insufficient_scope`). */
+/** 403. The token is valid, but its scopes are not sufficient (RFC 6750 section 3.1, `insufficient_scope`). */
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
     const { required, cause } = options
@@ -195,7 +195,7 @@ export class InsufficientScope extends TokenAuthError {
   }
 }
 
-/** 400. The refresh endpoint was sent no refresh token, or one that is not a string. */
+/** 400. A request to the refresh endpoint contains no refresh token, or one that is not a string. */
 export class MissingRefreshToken extends TokenAuthError {
   constructor (message = 'Refresh token not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingRefreshToken', statusCode: 400, message })
@@ -220,7 +220,7 @@ export class SessionStoreUnavailable extends TokenAuthError {
   }
 }
 
-/** 500. `authenticate` or `retrieveUser` gave something that is not a user. */
+/** 500. `authenticate` or `retrieveUser` returned something that is not a user. */
 export class InvalidUserObject extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The handler returned no valid user.'
@@ -228,7 +228,7 @@ export class InvalidUserObject extends TokenAuthError {
   }
 }
 
-/** 500. A payload lost a claim that it must have, or got one that no verifier would accept. No token was made. */
+/** 500. A handler removed a required claim from the payload of a new token, or set a claim to a value that no verifier would accept. No token was issued. */
 export class MissingRegisteredClaim extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The payload lacks a claim that it must have.'
@@ -236,7 +236,7 @@ export class MissingRegisteredClaim extends TokenAuthError {
   }
 }
 
-/** 500. A function that computes the required scopes, or `destructureScopes`, gave no list of well-formed scopes. */
+/** 500. `destructureScopes`, or the function that computes the required scopes, did not return well-formed scopes. */
 export class InvalidScopes extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The required scopes are invalid.'
@@ -244,7 +244,7 @@ export class InvalidScopes extends TokenAuthError {
   }
 }
 
-/** 500. A token that no verifier, or no browser as a cookie, would accept: refused when it is made. */
+/** 500. A new token is too large for verifiers, or for browsers as a cookie. No token was issued. */
 export class TokenTooLarge extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The token is too large.'
@@ -252,14 +252,14 @@ export class TokenTooLarge extends TokenAuthError {
   }
 }
 
-/** 500. A handler, hook or getter of the host threw or gave the wrong type; the original is the `cause`. */
+/** 500. A handler, hook or getter of the application threw an error or returned the wrong type. The original error is the `cause`. */
 export class HandlerFailed extends TokenAuthError {
   constructor (handler = 'host', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'HandlerFailed', statusCode: 500, message: `The ${handler} handler failed.` })
   }
 }
 
-/** 500. A free-standing guard found no instance of the plugin. */
+/** 500. A free-standing guard found no instance of the plugin for its route. */
 export class InitializationFailure extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'No token authentication is registered for this route.'
@@ -267,9 +267,9 @@ export class InitializationFailure extends TokenAuthError {
   }
 }
 
-/** Thrown by `register()` and by guards that are made with wrong overrides. */
+/** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
 export class InvalidConfiguration extends TokenAuthError {
-  /** The number of a finding about keys, or about settings that have no safe meaning together. */
+  /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
   declare readonly finding?: string
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
     const { finding, section, cause, duringRequest } = options
@@ -279,14 +279,14 @@ export class InvalidConfiguration extends TokenAuthError {
   }
 }
 
-/** Thrown by `register()`: the endpoints are on and there is no `authenticate` handler. */
+/** 500. Thrown by `register()` if the `authenticate` handler is missing and `authMode` is true. */
 export class AuthenticateNotImplemented extends TokenAuthError {
   constructor (message = 'The authenticate handler is missing.', options: ConfigurationErrorOptions = {}) {
     super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message })
   }
 }
 
-/** Thrown by `register()`: `refreshTokenEnabled` is true and a handler that it needs is missing. */
+/** 500. Thrown by `register()` if a handler that `refreshTokenEnabled` requires is missing. */
 export class RefreshTokenNotImplemented extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions = {}) {
     const neutral = 'A refresh token handler is missing.'
@@ -294,7 +294,7 @@ export class RefreshTokenNotImplemented extends TokenAuthError {
   }
 }
 
-/** Thrown by `register()`: an asymmetric algorithm lacks a key. */
+/** 500. Thrown by `register()` if a key is missing, and by `verifyToken` and `generateAccessToken` if they require a request. */
 export class RequiredKeysNotFound extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions = {}) {
     const neutral = 'A key is missing.'
@@ -302,14 +302,14 @@ export class RequiredKeysNotFound extends TokenAuthError {
   }
 }
 
-/** Thrown by `register()`: `classViews` is not a list of `[path, ViewClass]`. */
+/** 500. Thrown by `register()` if `classViews` or one of its views is invalid. */
 export class InvalidClassViews extends TokenAuthError {
   constructor (message = 'classViews is invalid.', options: ConfigurationErrorOptions = {}) {
     super({ ...options, name: 'InvalidClassViews', statusCode: 500, message })
   }
 }
 
-/** Thrown by `register()`: a custom claim lacks `key`, `setup` or `verify`, or its key is taken. */
+/** 500. Thrown by `register()` if a custom claim lacks `key`, `setup` or `verify`, or if its key is already the name of a claim. */
 export class InvalidCustomClaim extends TokenAuthError {
   constructor (message = 'A custom claim is invalid.', options: ConfigurationErrorOptions = {}) {
     super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message })

@@ -34,11 +34,12 @@ export type {
 } from '../types/instance.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { ClaimsOf, InstanceName, TokenAuthInstances, UserOf } from '../types/registry.ts'
+export type { EncryptedPem, JsonWebKey, KeyFile, KeyMaterial } from '../types/keys.ts'
 export type {
   Advance, ListedSession, NewSession, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
 export type {
-  Algorithm, GenerateRefreshToken, KeyFile, KeyMaterial, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
+  Algorithm, GenerateRefreshToken, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
   SettingValues
 } from '../types/settings.ts'

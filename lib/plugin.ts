@@ -17,18 +17,18 @@ import { handlerNames } from './host/handlers.ts'
 import { collectHost } from './host/host.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
+import { withDefaultSecret } from './keys/default-secret.ts'
 import { readStaticKeys } from './keys/prepare.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
-import { refuseMisplacedGuards } from './routes/misplaced-guards.ts'
+import { failOnMisplacedGuards } from './routes/misplaced-guards.ts'
 import { documentGuards } from './routes/openapi.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
-import { withDefaultSecret } from './token/default-secret.ts'
-import { ComputedKeys } from './token/keyring.ts'
+import { CodecCache } from './token/codec-cache.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
@@ -44,17 +44,17 @@ type Options = Readonly<Record<string, unknown>>
  * than it seems to have.
  * @throws {InvalidConfiguration} also for an unknown option
  */
-function readOptions (given: unknown): Options {
-  if (!isPlainObject(given)) {
-    const found = typeof given === 'object' && !(given instanceof Promise) ? 'an object of a class, or one that inherits from another' : typeName(given)
-    throw new InvalidConfiguration(`The options of a registration must be a plain object; given: ${found}. Copy what you have into one: { ...options }.`, { section: 'settings' })
+function readOptions (options: unknown): Options {
+  if (!isPlainObject(options)) {
+    const description = typeof options === 'object' && !(options instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(options)
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${description}. Copy your options into a plain object: { ...options }.`, { section: 'settings' })
   }
-  for (const name of Object.keys(given)) {
+  for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
       throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
     }
   }
-  return { ...given }
+  return { ...options }
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {
@@ -67,8 +67,11 @@ function createRegistration (options: Options, resolved: Resolved): { registrati
   const host = collectHost(options, settings)
   const checks = hostChecks(host)
   // Created for the first computed key: most registrations never compute one.
-  let made: ComputedKeys | undefined
-  const codecs = () => made ??= new ComputedKeys()
+  let made: CodecCache | undefined
+  const codecs = () => {
+    made ??= new CodecCache()
+    return made
+  }
 
   const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
   const registration: Registration = Object.freeze({
@@ -94,10 +97,10 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   const existing: unknown = Reflect.get(fastify, name)
   const isOurs = registrationOf(existing) !== undefined
   if (Object.hasOwn(fastify, name) && isOurs) {
-    throw new InvalidConfiguration(`An instance named "${name}" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.`, { section: 'instances' })
+    throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { section: 'instances' })
   }
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is a property of Fastify or of another plugin already. Choose another name.`, { section: 'instances' })
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.`, { section: 'instances' })
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)
@@ -139,7 +142,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   setRegistration(instance, registration)
   const endpoints = endpointsOf(registration, instance, options)
   decorate(fastify, instance, registration)
-  refuseMisplacedGuards(fastify)
+  failOnMisplacedGuards(fastify)
   documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)

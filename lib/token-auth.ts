@@ -22,7 +22,7 @@ import { suggest } from './settings/suggest.ts'
 
 const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'request'] satisfies Array<keyof TokenAdditions<object>>
 
-const needsRequest = ', so a token can only be verified with its own: read request.tokenAuth.payload.'
+const needsRequest = ', so verifyToken cannot be used. Read request.tokenAuth.payload instead.'
 
 export class TokenAuth implements TokenAuthInstance<object> {
   readonly settings: Readonly<Settings>
@@ -58,18 +58,18 @@ export class TokenAuth implements TokenAuthInstance<object> {
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
     const unknown = Object.keys(additions).find((name) => !additionNames.includes(name))
     if (unknown !== undefined) {
-      throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} It has ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })
+      throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} Its options are ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })
     }
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)
-    return await issuing.accessToken(user, 'generateAccessToken must be given', context, additions)
+    return await issuing.accessToken(user, 'generateAccessToken requires', context, additions)
   }
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
     const { issuing, host } = this.#registration
     const state = registeredStateOf(this.#registration, request)
-    const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken must be given')
+    const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken requires')
     const refreshToken = await issuing.refreshToken(request, user, state)
     await storeRefreshToken(host.handlers, request, userId, refreshToken)
     return refreshToken

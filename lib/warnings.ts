@@ -1,37 +1,37 @@
-/** What `register()` warns of: settings that are allowed, and dangerous or without effect. Each has a number, so that it can be looked up and silenced. */
+/** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code, by which it can be looked up and filtered. */
 import { types } from 'node:util'
 import type { Host } from './host/host.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
-  W01: 'No "secret" is set, so this process made a random one: its tokens end with it, and no other process accepts them. Set "secret", or SERVICE_JWT_SECRET in fastify.config; with NODE_ENV=production this is an error.',
+  W01: '"secret" is not set, so this process has generated a random secret. Other processes do not accept its tokens, and they become invalid when it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config. With NODE_ENV=production, this is an error.',
   W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
-  W03: '"doProtection" is false: every request passes every guard. Leave it to tests and development.',
-  W04: '"verifyExp" is false: access tokens never expire, and they cannot be revoked. Turn it on.',
-  W05: '"queryStringSet" is true: tokens in URLs end up in logs, histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler: that of Fastify logs URLs too.',
-  W06: '"leeway" is not smaller than "expirationDelta": tokens are accepted for at least twice their lifetime. Lower "leeway".',
-  W07: '"debug" is true in production: refusals tell clients which check failed. Turn it off.',
-  W08: '"cookieHttponly" is false and "cookieSplit" too: a script in the page can read the whole access token. Turn one of them on.',
-  W09: '"cookieSamesite" is "none": browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
-  W10: '"cookieSecure" is false: browsers send the cookies, and the tokens in them, over plain HTTP too. They take Secure cookies on http://localhost, so development does not need it.',
-  W11: '"claimNbfDelta" lies so far beyond "expirationDelta" that a token has expired before it becomes valid: no token of this instance is ever accepted. Lower "claimNbfDelta".',
-  W12: 'There is a handler "addScopesToPayload", and "scopesEnabled" is false: it is never called, and no token gets scopes. Set "scopesEnabled" to true, or remove the handler.',
-  W13: 'There is a handler "retrieveRefreshToken", and "refreshTokenEnabled" is false: it is never called, a login gives no refresh token, and there is no refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
-  W14: '"scopesEnabled" is true, and there is no handler "addScopesToPayload": a login gives no scopes. Give the handler, or set "scopesEnabled" to false.',
-  W15: 'The "verify" of a custom claim, an extra verification or "overrideScopeValidator" is an async function: it gives a promise, which is not true, so that everything is refused. Make it synchronous; load what it needs beforehand.'
+  W03: '"doProtection" is false, so every request passes every guard. Use it in tests and development only.',
+  W04: '"verifyExp" is false, so access tokens never expire, and they cannot be revoked. Set it to true.',
+  W05: '"queryStringSet" is true, so tokens appear in logs, browser histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler, because the default one logs URLs.',
+  W06: '"leeway" is not smaller than "expirationDelta", so tokens are accepted for at least twice their lifetime. Reduce "leeway".',
+  W07: '"debug" is true in production, so refusals tell clients which check failed. Set it to false.',
+  W08: '"cookieHttponly" and "cookieSplit" are both false, so scripts in a page can read the whole access token. Set one of them to true.',
+  W09: '"cookieSamesite" is "none", so browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
+  W10: '"cookieSecure" is false, so browsers also send the cookies, and the tokens in them, over plain HTTP. Set it to true. For development, most browsers accept Secure cookies on http://localhost.',
+  W11: '"claimNbfDelta" is so much greater than "expirationDelta" that every token expires before it becomes active, so no token of this instance is ever accepted. Reduce "claimNbfDelta".',
+  W12: 'There is a handler "addScopesToPayload", but "scopesEnabled" is false, so the handler is never called and tokens get no scopes. Set "scopesEnabled" to true, or remove the handler.',
+  W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
+  W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
+  W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.'
 } as const
 
 export type WarningCode = keyof typeof texts
 
-/** Warns once for one registration, as Node.js does: `process.on('warning')` sees it, `--no-warnings` silences it. */
+/** Emits a process warning, which `process.on('warning')` receives and `--no-warnings` silences. */
 export function warn (code: WarningCode, instanceName: string): void {
   process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** The warnings that settings deserve, alone and with the functions of the host. */
+/** Emits the warnings about the settings of a registration and the functions of its application. */
 export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: Host): void {
   const { authMode, scopesEnabled, refreshTokenEnabled } = settings
-  // Without endpoints, settings and handlers are often those of the service that has them.
+  // An instance without endpoints often has the settings and handlers of the service that issues its tokens.
   const areScopesFixed = authMode && !getters.has('scopesEnabled')
   const findings: Partial<Record<WarningCode, boolean>> = {
     W03: !settings.doProtection,

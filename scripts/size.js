@@ -22,8 +22,8 @@ function bytesOf (folder) {
 
 const kilobytes = (bytes) => Math.ceil(bytes / 1000)
 const rows = [
-  ['Tarball, kB', kilobytes(size), 110],
-  ['Unpacked, kB', kilobytes(unpackedSize), 400],
+  ['Tarball, kB', kilobytes(size), 120],
+  ['Unpacked, kB', kilobytes(unpackedSize), 430],
   ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 3600],
   ['Direct dependencies', direct.length, 4],
   ['All dependencies', all.length, 17]

@@ -26,14 +26,14 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Keys and tokens know no Fastify; fast-jwt is met in one file.
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['settings/*', 'keys/*', 'token/codec', 'node:*'],
+  'token/*': ['settings/*', 'keys/*', 'token/codec'],
   'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
   'sessions/stores/*': ['sessions/rotation'],
   'sessions/*': ['settings/*', 'host/call', 'node:*'],
-  'http/*': ['host/call'],
+  'http/*': ['host/call', 'request/*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/scopes', 'node:*'],

@@ -8,7 +8,9 @@ import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
 } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret } from './helper.ts'
+import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+
+warnings(t, 'W03', 'W05')
 
 const valid = () => forge(claims({ scopes: ['a'] }))
 
@@ -647,7 +649,7 @@ t.test('protect, scoped and injectUser themselves in the place of what they retu
   app.get('/free-injectUser', mistyped<RouteHandlerMethod>(injectUser))
   for (const url of [...Object.keys(uncalled).flatMap((name) => [`/${name}/early`, `/${name}/late`]), '/injectUser', '/free-injectUser']) {
     const response = await app.inject({ url, headers: bearer(forge(claims())) })
-    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /call it, as in/ }, url)
+    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /Call the function, and pass its result to the route/ }, url)
   }
 })
 

@@ -148,7 +148,7 @@ t.test('a handler of the wrong type of result is HandlerFailed, and nothing of t
       const response = await requests[calledBy[0]!](failed.app)
       t.equal(response.statusCode, 500)
       t.equal(response.json().message, `The ${name} handler failed.`)
-      t.match(failed.seen[0], { cause: { message: /must give/ } })
+      t.match(failed.seen[0], { cause: { message: /must return/ } })
       t.notMatch(String(mistyped<Error>(failed.seen[0]?.cause).message), confession)
       await checkNothing(t, failed, response)
     }

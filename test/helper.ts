@@ -1,9 +1,12 @@
 /** What every test needs: an application with the plugin, keys, and tokens that say what a test wants them to say. */
 import Fastify, { type FastifyInstance, type FastifyLoggerOptions, type FastifyServerOptions, type InjectOptions, type LightMyRequestResponse } from 'fastify'
 import { createHmac, generateKeyPairSync, sign as signBytes, constants, type KeyObject } from 'node:crypto'
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { connect } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import type { Test } from 'tap'
+import root, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, TokenAuthError, requestSerializer, type Algorithm, type TokenAuthOptions } from '../lib/index.ts'
 
 /** Names for tests with several instances; users and claims may be any. */
@@ -19,7 +22,7 @@ export const secret = 'a secret for tests only, of more than sixty-four bytes: 0
 export const otherSecret = 'another secret for tests, of more than sixty-four bytes: 0123456789'
 
 export const algorithms: readonly Algorithm[] = [
-  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
+  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'EdDSA'
 ]
 
 export const users = [
@@ -94,14 +97,20 @@ export const rsaPair = (modulusLength = 2048, which = 0) =>
   remember(`rsa ${modulusLength} ${which}`, () => pem(generateKeyPairSync('rsa', { modulusLength })))
 export const ecPair = (namedCurve: string, which = 0) =>
   remember(`ec ${namedCurve} ${which}`, () => pem(generateKeyPairSync('ec', { namedCurve })))
+export const edPair = (which = 0) => remember(`ed25519 ${which}`, () => pem(generateKeyPairSync('ed25519')))
 
 const curves: Partial<Record<Algorithm, string>> = { ES256: 'prime256v1', ES384: 'secp384r1', ES512: 'secp521r1' }
 
+/** A pair for an asymmetric algorithm. The same at every call. */
+export function pairFor (algorithm: Algorithm, which = 0): Pair {
+  if (algorithm === 'EdDSA') return edPair(which)
+  const curve = curves[algorithm]
+  return curve === undefined ? rsaPair(2048, which) : ecPair(curve, which)
+}
+
 /** The key options of an algorithm: a secret, or both halves of a pair. The same at every call. */
 export function keysFor (algorithm: Algorithm): { algorithm: Algorithm, secret: string } | { algorithm: Algorithm } & Pair {
-  if (algorithm.startsWith('HS')) return { algorithm, secret }
-  const curve = curves[algorithm]
-  return { algorithm, ...(curve === undefined ? rsaPair() : ecPair(curve)) }
+  return algorithm.startsWith('HS') ? { algorithm, secret } : { algorithm, ...pairFor(algorithm) }
 }
 
 /** Seconds since 1970. */
@@ -111,6 +120,7 @@ const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('
 
 /** The signature of `<header>.<payload>`, made with node:crypto and nothing of ours. */
 export function signature (input: string, algorithm: Algorithm, key: string): string {
+  if (algorithm === 'EdDSA') return signBytes(null, Buffer.from(input), key).toString('base64url')
   const hash = `sha${algorithm.slice(2)}`
   if (algorithm.startsWith('HS')) return createHmac(hash, key).update(input).digest('base64url')
   if (algorithm.startsWith('ES')) return signBytes(hash, Buffer.from(input), { key, dsaEncoding: 'ieee-p1363' }).toString('base64url')
@@ -214,13 +224,65 @@ export async function login (app: FastifyInstance, { username = 'ada', password 
   return await app.inject({ method: 'POST', url, payload: { username, password } })
 }
 
-/** Collects the warnings of this process with a code of ours, until the test ends. */
-export function warnings (t: Test): string[] {
-  const codes: string[] = []
-  const listener = (warning: Error & { code?: string }) => { if (warning.code?.startsWith('TOKEN_AUTH_')) codes.push(warning.code) }
-  process.on('warning', listener)
-  t.teardown(() => process.off('warning', listener))
-  return codes
+interface CodedWarning extends Error { code?: string }
+
+/** The lists of codes that {@link warnings} gave, and the codes that belong on each. */
+const collecting = new Map<string[], readonly string[]>()
+const isOurs = ({ code = '' }: CodedWarning) => code.startsWith('TOKEN_AUTH_')
+const printers = process.listeners('warning')
+process.removeAllListeners('warning')
+process.on('warning', (warning: CodedWarning) => {
+  const { code = '' } = warning
+  const takers = [...collecting].filter(([, codes]) => codes.length === 0 ? isOurs(warning) : codes.includes(code))
+  for (const [list] of takers) list.push(code)
+  if (takers.length > 0) return
+  if (isOurs(warning)) root.fail(`No test expects the warning ${code}. Where it should come, expect it: warnings(t, '${code.slice(-3)}')`, { warning })
+  for (const print of printers) print.call(process, warning)
+})
+
+/**
+ * Expects warnings of this process until the test ends: they are collected and not printed. A warning of this package that
+ * no test expects fails the test file.
+ * @param expected codes: of this package, such as `W03`, or of others, such as `FSTDEP022`. Without one: all of this package
+ * @returns the codes of the warnings, as they come
+ */
+export function warnings (t: Ending, ...expected: string[]): string[] {
+  const list: string[] = []
+  collecting.set(list, expected.map((code) => /^W\d\d$/.test(code) ? `TOKEN_AUTH_${code}` : code))
+  t.teardown(async () => {
+    // Node.js emits a warning after the code that gave rise to it.
+    await turn()
+    collecting.delete(list)
+  })
+  return list
+}
+
+/**
+ * Holds the timers that are set with one delay, such as the `handlerTimeout` of a host: they expire when the test says so
+ * and at no other time. All others run as they are.
+ * @returns lets those expire that were not cleared
+ */
+export function holdTimers (t: Ending, delay: number): () => void {
+  const { setTimeout: set, clearTimeout: clear } = globalThis
+  const held = new Map<unknown, () => void>()
+  const hold = (callback: (...given: unknown[]) => void, after?: number, ...given: unknown[]) => {
+    const timer = set(callback, after, ...given)
+    if (after !== delay) return timer
+    clear(timer)
+    held.set(timer, () => callback(...given))
+    return timer
+  }
+  const release = (timer: NodeJS.Timeout | undefined) => {
+    held.delete(timer)
+    clear(timer)
+  }
+  Object.assign(globalThis, { setTimeout: hold, clearTimeout: release })
+  t.teardown(() => { Object.assign(globalThis, { setTimeout: set, clearTimeout: clear }) })
+  return () => {
+    const callbacks = [...held.values()]
+    held.clear()
+    for (const callback of callbacks) callback()
+  }
 }
 
 /** Sets the clock of this process until the test ends. @param at seconds since 1970 */
@@ -260,6 +322,22 @@ export async function refusal (t: Test, options: object, app: FastifyInstance = 
   } catch (error) {
     return error as Error
   }
+}
+
+/** Counts how often this process reads a file, until the test ends. */
+export function readsOf (t: Ending, path: string): () => number {
+  const { readFileSync } = fs
+  let reads = 0
+  const replace = (read: unknown) => {
+    Object.assign(fs, { readFileSync: read })
+    syncBuiltinESMExports()
+  }
+  replace((...given: Parameters<typeof readFileSync>) => {
+    if (given[0] === path) reads++
+    return readFileSync(...given)
+  })
+  t.teardown(() => replace(readFileSync))
+  return () => reads
 }
 
 /** Sets NODE_ENV until the test ends. */

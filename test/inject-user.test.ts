@@ -1,7 +1,9 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import { AuthenticationFailed, HandlerFailed, injectUser, type InjectedRouteHandler, type TokenAuthOptions, type UserRouteHandler } from '../lib/index.ts'
-import { bearer, build, claims, forge, mistyped, now, otherSecret, secret } from './helper.ts'
+import { bearer, build, claims, forge, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+
+warnings(t, 'W05')
 
 type Injection = (app: FastifyInstance, handler: UserRouteHandler<object>) => InjectedRouteHandler
 

@@ -5,7 +5,9 @@ import {
   HandlerFailed, InvalidCustomClaim, InvalidToken, InvalidUserObject, MissingRegisteredClaim, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenExpired,
   type CustomClaim, type TokenAuthOptions, type TokenAuthInstance
 } from '../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock } from './helper.ts'
+import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, warnings } from './helper.ts'
+
+warnings(t, 'W03', 'W04', 'W05', 'W06')
 
 const user = { user_id: 1, name: 'ada' }
 

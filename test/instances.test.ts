@@ -1,7 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, type Payload, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, listen, login, now, otherSecret, secret } from './helper.ts'
+import { bearer, build, claims, exchange, forge, listen, login, now, otherSecret, secret, warnings } from './helper.ts'
+
+warnings(t, 'W05')
 
 const thirdSecret = 'a third secret for tests, of more than sixty-four bytes: 0123456789 0123'
 

@@ -11,9 +11,9 @@ import ts from 'typescript'
 import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
+import { hmacKey } from '../lib/keys/material.ts'
 import { createTestToken } from '../lib/testing.ts'
 import type { Registration } from '../lib/registration.ts'
-import { hmacKey } from '../lib/token/keys.ts'
 import { TokenAuth } from '../lib/token-auth.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
 
@@ -105,8 +105,9 @@ const rs = { secret: undefined, algorithm: 'RS256', ...rsa }
 const es = { secret: undefined, algorithm: 'ES256', ...ec }
 const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' })
 /** The public half of a pair with the exponent 1. */
-const { n } = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
-const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ' }, format: 'jwk' })
+const jwk = createPublicKey(rsa.publicKey).export({ format: 'jwk' })
+const otherJwk = createPublicKey(rsaPair(2048, 1).publicKey).export({ format: 'jwk' })
+const everyoneSigns = createPublicKey({ key: { ...jwk, e: 'AQ' }, format: 'jwk' })
 const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' })
 
 /** By what is wrong. */
@@ -117,9 +118,9 @@ const registrations: Record<string, Case<object>[]> = {
     [{ zzzzzzzzzz: 1 },
       'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ leeway: 1, setLeeway: 2 },
-      'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them. See README.md#settings'],
+      'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them. See README.md#settings'],
     [{ getUrlPrefix: () => '/x' },
-      'Option "getUrlPrefix": "urlPrefix" shapes the routes and is decided once, so it cannot be computed per request. Use "urlPrefix" or "setUrlPrefix". See README.md#settings'],
+      'Option "getUrlPrefix" is not allowed: "urlPrefix" determines the routes at registration, so it cannot be computed from a request. Use "urlPrefix" or "setUrlPrefix". See README.md#settings'],
     [{ getLeeway: 5 },
       'Option "getLeeway" must be a function of the request; given: a number. See README.md#settings']
   ],
@@ -131,15 +132,15 @@ const registrations: Record<string, Case<object>[]> = {
     [{ cookieSet: 'yes' },
       'Option "cookieSet" must be true or false; given: "yes". See README.md#settings'],
     [{ algorithm: 'none' },
-      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384" or "PS512"; given: "none". See README.md#settings'],
+      'Option "algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512" or "EdDSA"; given: "none". See README.md#settings'],
     [{ claimIss: '' },
       'Option "claimIss" must be a non-empty string or null; given: "". See README.md#settings'],
     [{ cookieMaxAge: 0 },
       'Option "cookieMaxAge" must be a whole number of seconds from 1 to 3153600000 or null; given: 0. See README.md#settings'],
     [{ cookieSamesite: 'Lax' },
       'Option "cookieSamesite" must be "strict", "lax" or "none"; given: "Lax". See README.md#settings'],
-    [{ authorizationHeader: 'two words' },
-      'Option "authorizationHeader" must be a header name without spaces and separators (RFC 9110 section 5.6.2); given: "two words". See README.md#settings'],
+    [{ authorizationHeader: '__Proto__' },
+      'Option "authorizationHeader" must be a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"; given: "__Proto__". See README.md#settings'],
     [{ cookieAccessTokenName: 'a=b' },
       'Option "cookieAccessTokenName" must be a cookie name without spaces and separators (RFC 6265 section 4.1.1); given: "a=b". See README.md#settings'],
     [{ queryStringAccessTokenName: 'a[]' },
@@ -163,13 +164,13 @@ const registrations: Record<string, Case<object>[]> = {
     [{ generateRefreshToken: 'x' },
       'Option "generateRefreshToken" must be a function (request, user) that returns a non-empty string; given: a string. See README.md#settings'],
     [{ secret: null },
-      'Option "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings'],
+      'Option "secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: null. See README.md#settings'],
     [{ setLeeway: async () => 5 },
-      'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: a promise. See README.md#settings']
+      'Option "setLeeway" must return a whole number of seconds from 0 to 3153600000; returned: a promise. See README.md#settings']
   ],
   'settings together': [
     [{ accessTokenName: 'refresh_token' },
-      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names. See README.md#settings'],
+      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of a response need different names. See README.md#settings'],
     [{ cookieAccessTokenName: 'refresh_token' },
       '"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need different names. See README.md#settings'],
     [{ queryStringAccessTokenName: 'refresh_token' },
@@ -177,37 +178,39 @@ const registrations: Record<string, Case<object>[]> = {
     [{ userId: 'scopes' },
       '"scopesName" and "userId" are both "scopes": claims need different names. See README.md#settings'],
     [{ userId: 'exp' },
-      '"userId" must not be "exp", which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name. See README.md#settings'],
+      '"userId" must not be "exp", which is the name of a registered claim (RFC 7519 section 4.1). Choose another name. See README.md#settings'],
     [{ pathToRefresh: '/' },
       '"pathToRefresh" and "pathToAuthenticate" are both "/": the POST endpoints need different paths. See README.md#settings'],
     [{ pathToVerify: '/me' },
       '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths. See README.md#settings'],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false },
-      '"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise. See README.md#settings'],
+      '"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true. See README.md#settings'],
     [{ cookieSet: true, cookieAccessTokenName: '__Host-token', cookieDomain: 'example.org' },
-      '"cookieAccessTokenName" is "__Host-token": a name with "__Secure-" needs "cookieSecure": true, and one with "__Host-" also "cookiePath": "/" and no "cookieDomain". Browsers drop such a cookie otherwise. See README.md#settings']
+      '"cookieAccessTokenName" is "__Host-token", but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix. See README.md#settings']
   ],
   'the configuration class': [
     [inClass({ leway: 1 }),
-      'Configuration class: unknown setting "leway". Did you mean "leeway"? Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields. See README.md#settings'],
+      'Configuration class: unknown setting "leway". Did you mean "leeway"? The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data. See README.md#settings'],
     [inClass({ leeway: '1' }),
       'Configuration class: "leeway" must be a whole number of seconds from 0 to 3153600000; given: "1". See README.md#settings'],
     [inClass({ setLeeway: () => '1' }),
-      'Configuration class: "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1". See README.md#settings'],
+      'Configuration class: "setLeeway" must return a whole number of seconds from 0 to 3153600000; returned: "1". See README.md#settings'],
     [inClass({ getAuthMode: () => true }),
-      'Configuration class: "getAuthMode": "authMode" shapes the routes and is decided once, so it cannot be computed per request. Use "authMode" or "setAuthMode". See README.md#settings'],
+      'Configuration class: "getAuthMode" is not allowed: "authMode" determines the routes at registration, so it cannot be computed from a request. Use "authMode" or "setAuthMode". See README.md#settings'],
     [inClass({ leeway: 1, setLeeway: 1 }),
-      'Configuration class: "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them. See README.md#settings'],
+      'Configuration class: "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them. See README.md#settings'],
     [{ configurationClass: class {} },
       'Option "configurationClass" must be a subclass of Configuration; given: configurationClass, which does not extend it. See README.md#settings']
   ],
   'handlers, lists and classes': [
     [{ authenticate: undefined },
-      'AuthenticateNotImplemented: The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens. See README.md#handlers'],
+      'AuthenticateNotImplemented: The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens. See README.md#handlers'],
     [{ authenticate: 'x' },
       'Option "authenticate" must be a function; given: a string. See README.md#handlers'],
     [{ refreshTokenEnabled: true },
-      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but there is no handler "storeRefreshToken" and no "retrieveRefreshToken". Give both handlers as options or as methods of the authentication class. See README.md#handlers'],
+      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but handlers are missing: "storeRefreshToken" and "retrieveRefreshToken". Provide both handlers as options or as methods of the authentication class. See README.md#handlers'],
+    [{ refreshTokenEnabled: true, storeRefreshToken: () => {} },
+      'RefreshTokenNotImplemented: "refreshTokenEnabled" is true, but a handler is missing: "retrieveRefreshToken". Provide both handlers as options or as methods of the authentication class. See README.md#handlers'],
     [{ authenticationClass: {} },
       'Option "authenticationClass" must be a subclass of Authentication; given: an object. See README.md#handlers'],
     [{ authenticationClass: Wrong },
@@ -219,7 +222,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ extraVerifications: [true] },
       'Option "extraVerifications" must be a list of functions (payload) => boolean; entry 0 is a boolean. See README.md#handlers'],
     [{ instanceName: 'taken' },
-      '"instanceName" is "taken", which is a property of Fastify or of another plugin already. Choose another name. See README.md#instances'],
+      '"instanceName" is "taken", which is already a property of Fastify or of another plugin. Choose another name. See README.md#instances'],
     [{ customClaims: {} },
       'InvalidCustomClaim: "customClaims" must be a list of claims; given: an object. See README.md#handlers'],
     [{ customClaims: ['x'] },
@@ -227,11 +230,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ customClaims: [() => {}] },
       'InvalidCustomClaim: "customClaims[0]" must be a class or an object; given: a function that is not a class. See README.md#handlers'],
     [{ customClaims: [{}] },
-      'InvalidCustomClaim: "customClaims[0]" needs a "key": the name of the claim, a non-empty string; given: undefined. See README.md#handlers'],
+      'InvalidCustomClaim: "key" of "customClaims[0]" must be the name of the claim, a non-empty string; given: undefined. See README.md#handlers'],
     [{ customClaims: [{ key: 'a' }] },
-      'InvalidCustomClaim: The custom claim "a" needs a function "setup"; given: undefined. See README.md#handlers'],
+      'InvalidCustomClaim: "setup" of the custom claim "a" must be a function; given: undefined. See README.md#handlers'],
     [{ customClaims: [{ key: 'exp', setup, verify }] },
-      'InvalidCustomClaim: The custom claim "exp" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key". See README.md#handlers'],
+      'InvalidCustomClaim: The "key" of a custom claim must not be "exp", which is the name of a claim of this plugin or of another custom claim. Choose another name. See README.md#handlers'],
     [{ classViews: {} },
       'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; given: an object. See README.md#responses'],
     [{ classViews: ['/ping'] },
@@ -247,43 +250,57 @@ const registrations: Record<string, Case<object>[]> = {
     [{ classViews: [['/ping', class Page {}]] },
       'InvalidClassViews: "classViews" must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View; entry 0 has Page as its view class, which does not extend View. See README.md#responses'],
     [{ classViews: [['/ping', Silent]] },
-      'InvalidClassViews: The view Silent has none of the methods get, post, put, patch, delete, options. See README.md#responses'],
+      'InvalidClassViews: The view Silent has none of the methods get, post, put, patch, delete, options. Add at least one. See README.md#responses'],
     [{ classViews: [['/ping', Misguarded]] },
-      'InvalidClassViews: The view Misguarded has guards for "post", a method that it does not have. Add the method, or remove what is said of it. See README.md#responses'],
+      'InvalidClassViews: The view Misguarded has guards for "post", but no such method. Add the method, or remove its guards. See README.md#responses'],
     [{ classViews: [['/ping', Unguarded]] },
-      'InvalidClassViews: The guards of the view Unguarded must be an object with a guard, or a non-empty list of guards, for each method that is named: guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+      'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard or a non-empty list of guards, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
     [{ classViews: [['/ping', Slip]] },
-      'InvalidClassViews: The view Slip has "guard", which means nothing. Did you mean "guards"? Choose another name for data of your own. See README.md#responses'],
+      'InvalidClassViews: The view Slip has a member "guard", which has no meaning. Did you mean "guards"? If not, choose another name. See README.md#responses'],
     [{ classViews: [['/ping', class extends View {}]] },
-      'InvalidClassViews: The view on "/ping" has none of the methods get, post, put, patch, delete, options. See README.md#responses'],
+      'InvalidClassViews: The view on "/ping" has none of the methods get, post, put, patch, delete, options. Add at least one. See README.md#responses'],
     [{ classViews: [['/ping', Dropped]] },
-      'InvalidClassViews: The guards of the view Dropped must be a field of its objects: guards = { get: this.instance.protect() }. See README.md#responses'],
+      'InvalidClassViews: "guards" of the view Dropped must be an instance field, as in guards = { get: this.instance.protect() }. A static field, an accessor or a method has no effect. See README.md#responses'],
     [{ classViews: [['/me', Ping]] },
-      'InvalidClassViews: The class view on "/me" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false. See README.md#responses']
+      'InvalidClassViews: The class view "/me" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false. See README.md#responses']
   ],
   secrets: [
     [{ secret: '' },
       '"secret" is empty or blank. Give a random secret of at least 32 bytes. See README.md#settings'],
     [{ secret: rsa.publicKey },
-      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: createPublicKey(rsa.publicKey) },
-      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der },
-      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: der.toString('base64') },
-      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: 'ssh-ed25519 AAAA' },
-      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
     [{ secret: '{"kty":"oct"}' },
-      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS or ES algorithm with this key, or a random secret with HS256. See README.md#settings'],
+      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. A JWK with "kty": "oct" is given as an object, not as text. See README.md#settings'],
+    [{ secret: der.toString('hex') },
+      '"secret" is a hexadecimal key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
+    [{ secret: jwk },
+      '"secret" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'not base64url' } },
+      '"secret" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', use: 'enc' } },
+      '"secret" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', key_ops: ['sign'] } },
+      '"secret" is a JWK whose "key_ops" do not include "verify" (RFC 7517 section 4.3). Use a key that permits it. See README.md#settings'],
+    [{ secret: { kty: 'oct', k: 'AAAA', alg: 'HS512' } },
+      '"secret" is a JWK for another "alg" than HS256 (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key. See README.md#settings'],
+    [{ secret: { pem: 'x'.repeat(32), passphrase: 'x' } },
+      '"secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase". See README.md#settings'],
     [{ secret: new URL('https://example.org/key') },
-      '"secret" is a URL with "https:"; only "file:" URLs are read. Nothing is ever fetched. See README.md#settings'],
+      '"secret" is a URL with "https:"; only "file:" URLs are read. Keys are never fetched. See README.md#settings'],
     [{ secret: { path: '/nonexistent/key' } },
       'The file given as "secret" cannot be read (ENOENT). Check its path and permissions. See README.md#settings']
   ],
   'pairs of keys': [
     [{ ...rs, publicKey: undefined },
-      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, file: URL or { path }. See README.md#settings'],
+      'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }. See README.md#settings'],
     [{ ...rs, privateKey: undefined },
       'RequiredKeysNotFound: RS256 needs "privateKey" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false. See README.md#settings'],
     [{ ...rs, publicKey: rsa.privateKey },
@@ -295,7 +312,15 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...rs, privateKey: createPublicKey(rsa.publicKey) },
       '"privateKey" is a public key; give the private key of the pair. See README.md#settings'],
     [{ ...rs, privateKey: encrypted },
-      '"privateKey" is encrypted; decrypt it, or give a KeyObject made by crypto.createPrivateKey({ key, passphrase }). See README.md#settings'],
+      '"privateKey" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }. See README.md#settings'],
+    [{ ...rs, privateKey: { pem: encrypted, passphrase: 'y' } },
+      '"privateKey" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete. See README.md#settings'],
+    [{ ...rs, publicKey: { kty: 'RSA' } },
+      '"publicKey" is a JWK that cannot be read as a public key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2). See README.md#settings'],
+    [{ ...rs, publicKey: JSON.stringify(jwk) },
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). A JWK is given as an object, not as text: parse it, as JSON.parse() does. See README.md#settings'],
+    [{ ...rs, privateKey: { ...createPrivateKey(rsa.privateKey).export({ format: 'jwk' }), n: otherJwk.n } },
+      '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See README.md#settings'],
     [{ ...rs, publicKey: 'x' },
       '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). See README.md#settings'],
     [{ ...rs, privateKey: 'x' },
@@ -310,6 +335,12 @@ const registrations: Record<string, Case<object>[]> = {
       '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does. See README.md#settings'],
     [{ ...rs, publicKey: everyoneSigns },
       '"publicKey" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, e: 'AQAA' } },
+      '"publicKey" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, e: jwk.n } },
+      '"publicKey" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537. See README.md#settings'],
+    [{ ...rs, publicKey: { ...jwk, n: `${jwk.n}${jwk.n}${jwk.n}${jwk.n}${jwk.n}` } },
+      '"publicKey" is an RSA key of 10256 bits; at most 8192 are accepted, because every signature takes longer with each. Use a smaller key. See README.md#settings'],
     [{ ...rs, publicKey: ec.publicKey },
       '"publicKey" is a key of the type ec; RS256 needs an RSA key. See README.md#settings'],
     [{ ...rs, ...rsaPair(1024) },
@@ -321,7 +352,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...es, ...ecPair('secp384r1') },
       '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
     [{ ...es, publicKey: edPublic },
-      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings']
+      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See README.md#settings'],
+    [{ ...es, algorithm: 'EdDSA' },
+      '"publicKey" is a key of the type ec; EdDSA needs an Ed25519 key (RFC 8037 section 2). See README.md#settings'],
+    [{ ...es, algorithm: 'EdDSA', publicKey: { kty: 'OKP', crv: 'Ed25519', x: Buffer.alloc(32).toString('base64url') } },
+      '"publicKey" is an Ed25519 key of small order, with which everyone can sign. Make a new pair. See README.md#settings']
   ]
 }
 
@@ -329,22 +364,22 @@ const configurations: Case<object>[] = [
   [{ SERVICE_JWT_LEEWAY: '5s' },
     '"SERVICE_JWT_LEEWAY" of the application\'s configuration must be a whole number of seconds from 0 to 3153600000; given: "5s". See README.md#settings'],
   [{ SERVICE_JWT_DEBUG: 'yes' },
-    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: "yes". See README.md#settings'],
+    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be true, false, 1 or 0; given: "yes". See README.md#settings'],
   [{ SERVICE_JWT_DEBUG: null },
-    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be one of true, false, 1, 0; given: null. See README.md#settings'],
+    '"SERVICE_JWT_DEBUG" of the application\'s configuration must be true, false, 1 or 0; given: null. See README.md#settings'],
   [{ SERVICE_JWT_EXPIRATION: '60' },
-    'The application\'s configuration has the unknown key "SERVICE_JWT_EXPIRATION". Did you mean "SERVICE_JWT_EXPIRATION_DELTA"? Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it. See README.md#settings'],
+    'The application\'s configuration has the unknown key "SERVICE_JWT_EXPIRATION". Did you mean "SERVICE_JWT_EXPIRATION_DELTA"? Keys with the prefix SERVICE_JWT_ are reserved for settings of this plugin. Rename or remove the key. See README.md#settings'],
   [{ SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ: '1' },
-    'The application\'s configuration has the unknown key "SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ". Keys with the prefix SERVICE_JWT_ are settings of this plugin: rename or remove it. See README.md#settings']
+    'The application\'s configuration has the unknown key "SERVICE_JWT_ZZZZZZZZZZZZZZZZZZZ". Keys with the prefix SERVICE_JWT_ are reserved for settings of this plugin. Rename or remove the key. See README.md#settings']
 ]
 
 const guardOptions: Case<object>[] = [
   [{ leeway: '5' },
     'Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5". See README.md#settings'],
   [{ leway: 5 },
-    'Unknown override "leway". Did you mean "leeway"? A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
+    'Unknown override "leway". Did you mean "leeway"? A guard accepts settings, "redirectOnFail" and "redirectUrl"; scoped() also accepts "requireAll" and "requireAllActions". See README.md#guards'],
   [{ urlPrefix: '/x' },
-    '"urlPrefix" shapes the routes of an instance and cannot be overridden by a guard. Give it to register(). See README.md#guards'],
+    '"urlPrefix" determines the routes at registration, so a guard cannot override it. Set it in the options of register(). See README.md#guards'],
   [{ redirectOnFail: 'yes' },
     '"redirectOnFail" must be true or false; given: a string. See README.md#guards'],
   [{ redirectUrl: '//evil' },
@@ -352,64 +387,64 @@ const guardOptions: Case<object>[] = [
   [{ redirectUrl: 5 },
     '"redirectUrl" must be a path that starts with one "/", or an absolute http(s) URL; given: 5. See README.md#guards'],
   [{ secret: null },
-    'Override "secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; given: null. See README.md#settings']
+    'Override "secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: null. See README.md#settings']
 ]
 
 const guards: Case<() => unknown>[] = [
   [() => protect(mistyped('x')),
-    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+    'The options of a guard must be a plain object, such as { leeway: 60 }; given: a string. Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]). See README.md#guards'],
   [() => protect(mistyped(5)),
-    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a number. See README.md#guards'],
+    'The options of a guard must be a plain object, such as { leeway: 60 }; given: a number. See README.md#guards'],
   [() => scoped('user', mistyped('admin')),
-    'The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: a string. Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]). See README.md#guards'],
+    'The options of a guard must be a plain object, such as { leeway: 60 }; given: a string. Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]). See README.md#guards'],
   [() => scoped('user', mistyped({ requireall: false })),
-    'Unknown override "requireall". Did you mean "requireAll"? A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
+    'Unknown override "requireall". Did you mean "requireAll"? A guard accepts settings, "redirectOnFail" and "redirectUrl"; scoped() also accepts "requireAll" and "requireAllActions". See README.md#guards'],
   [() => protect(mistyped({ requireAll: false })),
-    'Unknown override "requireAll". A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too. See README.md#guards'],
+    'Unknown override "requireAll". A guard accepts settings, "redirectOnFail" and "redirectUrl"; scoped() also accepts "requireAll" and "requireAllActions". See README.md#guards'],
   [() => protect(mistyped({ on: 5 })),
     '"on" of a free-standing guard must be a Fastify instance; given: a number. See README.md#guards'],
   [() => scoped(mistyped(undefined)),
-    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: undefined. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action. See README.md#scopes'],
+    'scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: undefined. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. See README.md#scopes'],
   [() => scoped(['user', 'user:read ']),
-    'scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: [ \'user\', \'user:read \' ]. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action. See README.md#scopes'],
+    'scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: [ \'user\', \'user:read \' ]. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. See README.md#scopes'],
   [() => scoped('user', mistyped({ requireAll: 'yes' })),
     '"requireAll" of scoped() must be true or false; given: a string. See README.md#scopes'],
   [() => injectUser(mistyped<UserRouteHandler<object>>(5)),
-    'injectUser() needs a route handler (request, reply, user); given: a number. See README.md#guards']
+    'injectUser() requires a route handler (request, reply, user); given: a number. See README.md#guards']
 ]
 
 const testTokens: Case<[user: unknown, options?: object]>[] = [
   [[{ user_id: 1 }, { states: 'expired' }],
-    'createTestToken has no option "states"; it has state, scopes, claims and request. See README.md#testing-your-routes'],
+    'createTestToken has no option "states". Its options are state, scopes, claims and request. See README.md#testing-your-routes'],
   [[{ user_id: 1 }, { state: 'late' }],
     '"state" must be one of valid, expired, notYetActive, wrongSignature, otherIssuer, otherAudience; given: "late". See README.md#testing-your-routes'],
   [[{ user_id: 1 }, { state: 'otherIssuer' }],
-    'The state "otherIssuer" would be accepted: the instance has no "claimIss". Give it to the instance, or choose another state. See README.md#testing-your-routes']
+    'A token with the state "otherIssuer" would be accepted, because the instance has no "claimIss". Set "claimIss", or choose another state. See README.md#testing-your-routes']
 ]
 
 const requests: [options: object, act: Act, message: string][] = [
   [{}, (request, reply) => Reflect.apply(protect, undefined, [request, reply]),
-    'protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }. See README.md#guards'],
+    'protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }. See README.md#guards'],
   [{}, (request, reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [request, reply, {}]),
-    'A guard is a hook for onRequest, preValidation or preHandler; hooks of other kinds get other parameters. See README.md#guards'],
+    'A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler. See README.md#guards'],
   [{}, (request, reply) => protect({ instanceName: 'staff' })(request, reply),
-    'InitializationFailure: No token authentication named "staff" is registered for this route. Register the plugin on its context or above, or name the context with "on".'],
+    'InitializationFailure: No instance named "staff" is registered for this route. Register the plugin on its context or on an outer one, or pass the context of the instance as "on".'],
   [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
-    'InitializationFailure: The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.'],
+    'InitializationFailure: The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.'],
   [{ secret: undefined, getSecret: () => 5 }, (request) => request.tokenAuth.payload,
-    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }; getSecret gave a number. See README.md#settings'],
+    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; getSecret gave a number. See README.md#settings'],
   [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
-    '"leeway" must be a whole number of seconds from 0 to 3153600000; getLeeway gave a promise. See README.md#settings'],
+    'getLeeway must return a whole number of seconds from 0 to 3153600000; returned: a promise. See README.md#settings'],
   [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
-    'RequiredKeysNotFound: "getClaimIss" needs a request. Give generateAccessToken the option "request". See README.md#settings'],
+    'RequiredKeysNotFound: "getClaimIss" needs a request. Pass the option "request" to generateAccessToken. See README.md#settings'],
   [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
-    'RequiredKeysNotFound: "getLeeway" needs a request, so a token can only be verified with its own: read request.tokenAuth.payload. See README.md#settings'],
+    'RequiredKeysNotFound: "getLeeway" needs a request, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
-    'generateAccessToken has no option "scope". Did you mean "scopes"? It has customClaims, extendPayload, scopes, request. See README.md#instances'],
+    'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, request. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken(mistyped(1)),
-    'InvalidUserObject: generateAccessToken must be given a plain object, or an object with toDict(); given: a number.'],
+    'InvalidUserObject: generateAccessToken requires a plain object, or an object with toDict() or toJSON(), not a number.'],
   [{}, (request, _reply, app) => app.tokenAuth.generateRefreshToken(request, { user_id: 1 }),
-    'RefreshTokenNotImplemented: The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class. See README.md#handlers']
+    'RefreshTokenNotImplemented: The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class. See README.md#handlers']
 ]
 
 for (const [subject, cases] of Object.entries(registrations)) {
@@ -431,23 +466,25 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
   for (const [make, message] of guards) t.equal(await said(make), message)
 })
 
-t.test('production says that a secret is missing, and a name that it is taken', async (t) => {
+t.test('production says that a secret is missing or short, and a name that it is taken', async (t) => {
   const [twice, second] = [await build(t), await build(t)]
   t.equal(await said(async () => await second.register(tokenAuth, { secret, authenticate, instanceName: 'partner' })),
-    'The instance "partner" would answer POST /auth, which is already a route of this application, perhaps of another instance. Give this one another "urlPrefix". See README.md#instances')
+    'The instance "partner" cannot add the route POST /auth, which already exists in this application, perhaps for another instance. Choose another "urlPrefix". See README.md#instances')
   t.equal(await said(async () => await twice.register(tokenAuth, { secret, authMode: false })),
-    'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints. See README.md#instances')
+    'An instance named "tokenAuth" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints. See README.md#instances')
   t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(new Map([['secret', secret]])))),
-    'The options of a registration must be a plain object; given: an object of a class, or one that inherits from another. Copy what you have into one: { ...options }. See README.md#settings')
+    'The options of register() must be a plain object; given: an instance of a class, or an object that inherits from another. Copy your options into a plain object: { ...options }. See README.md#settings')
   t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(Promise.resolve({ secret })))),
-    'The options of a registration must be a plain object; given: a promise. Copy what you have into one: { ...options }. See README.md#settings')
+    'The options of register() must be a plain object; given: a promise. Copy your options into a plain object: { ...options }. See README.md#settings')
   t.equal(await refused(t, { tokensInBody: false }),
-    '"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true. See README.md#settings')
+    '"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true. See README.md#settings')
   const misguarded = await build(t)
   misguarded.get('/reports', mistyped<RouteShorthandOptions>({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
   t.equal(await said(async () => await misguarded.ready()),
     'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
   environment(t, 'production')
+  t.equal(await refused(t, { secret: 'x'.repeat(31) }),
+    '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See README.md#settings')
 })
@@ -458,7 +495,7 @@ t.test('createTestToken says what is wrong with its options', async (t) => {
     t.equal(await said(async () => await createTestToken(app.tokenAuth, mistyped(user), options)), message)
   }
   t.equal(await said(async () => await createTestToken(mistyped<typeof app.tokenAuth>(app), { user_id: 1 })),
-    'createTestToken needs an instance, such as app.tokenAuth, and then a user. See README.md#testing-your-routes')
+    'The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: object. See README.md#testing-your-routes')
 })
 
 t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {
@@ -469,12 +506,12 @@ t.test('a token cannot be verified without a request where a check has to be wai
   const { tokenAuth: { settings, responses } } = await build(t)
   const asynchronous = mistyped<Registration>({ settings, responses, rules: { settingsOf: () => settings, verify: async () => ({}) } })
   t.equal(await said(() => new TokenAuth(asynchronous).verifyToken('x.y.z')),
-    'RequiredKeysNotFound: A check of this instance is asynchronous, so a token can only be verified with its own: read request.tokenAuth.payload. See README.md#settings')
+    'RequiredKeysNotFound: A check of this instance is asynchronous, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings')
 })
 
 t.test('a key that is none is refused by whoever reads it, too', async (t) => {
-  t.equal(await said(() => hmacKey('HS256', 'secret', 5)),
-    '"secret" must be a string, a Buffer, a KeyObject, a file: URL or { path }. See README.md#settings')
+  t.equal(await said(() => hmacKey('HS256', 'secret', 5, 'verify')),
+    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }. See README.md#settings')
 })
 
 /** Where a file of lib/ makes such errors. */

@@ -3,7 +3,9 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, host, refreshStore, secret } from './helper.ts'
+import { authenticate, host, refreshStore, secret, warnings } from './helper.ts'
+
+warnings(t, 'W05')
 
 interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
 interface Operation { security?: unknown, summary?: string, responses?: Record<string, Answer> }

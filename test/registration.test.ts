@@ -72,7 +72,7 @@ t.test('instanceName names both decorators, so that several instances live on on
   t.equal((await app.inject({ url: '/', headers: bearer(staff) })).statusCode, 401)
   const twice = await build(t)
   t.match(await refusal(t, { authMode: false }, twice),
-    { name: 'InvalidConfiguration', message: 'An instance named "tokenAuth" is registered on this context already. Give this one another "instanceName", and another "urlPrefix" where both have endpoints.' })
+    { name: 'InvalidConfiguration', message: 'An instance named "tokenAuth" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.' })
 })
 
 t.test('a nested context may have an instance of the same name, and siblings do not know each other', async (t) => {
@@ -98,7 +98,7 @@ t.test('a name that Fastify or another plugin has already is refused', async (t)
     app.decorateRequest('lazy', { getter: () => 1 })
     const error = await refusal(t, { instanceName }, app)
     t.equal(error?.name, 'InvalidConfiguration', instanceName)
-    t.match(error?.message, `"instanceName" is "${instanceName}", which is a property of Fastify or of another plugin already. Choose another name.`)
+    t.match(error?.message, `"instanceName" is "${instanceName}", which is already a property of Fastify or of another plugin. Choose another name.`)
   }
 })
 
@@ -111,12 +111,12 @@ t.test('the handler authenticate must be there where the endpoints are', async (
 t.test('both refresh handlers must be there where refresh tokens are enabled', async (t) => {
   const { storeRefreshToken, retrieveRefreshToken } = refreshHandlers
   const cases: [object, string][] = [
-    [{}, '"storeRefreshToken" and no "retrieveRefreshToken"'], [{ retrieveRefreshToken }, '"storeRefreshToken"'], [{ storeRefreshToken }, '"retrieveRefreshToken"']
+    [{}, '"storeRefreshToken" and "retrieveRefreshToken"'], [{ retrieveRefreshToken }, '"storeRefreshToken"'], [{ storeRefreshToken }, '"retrieveRefreshToken"']
   ]
   for (const [handlers, missing] of cases) {
     const error = await refusal(t, { refreshTokenEnabled: true, ...handlers })
     t.equal(error?.name, 'RefreshTokenNotImplemented')
-    t.match(error?.message, `there is no handler ${missing}.`)
+    t.match(error?.message, `missing: ${missing}.`)
   }
   t.equal(await refusal(t, refreshHandlers), undefined)
   t.equal(await refusal(t, { storeRefreshToken }), undefined, 'none is needed where they are not enabled')
@@ -240,14 +240,14 @@ t.test('custom claims are objects or classes with key, setup and verify', async 
     [[null], /^"customClaims\[0\]" must be a class or an object; given: null\. See /],
     [[plain, 'claim'], /^"customClaims\[1\]" must be a class or an object; given: a string\. See /],
     [[() => {}], /^"customClaims\[0\]" must be a class or an object; given: a function that is not a class\. See /],
-    [[{ setup, verify }], /^"customClaims\[0\]" needs a "key": the name of the claim, a non-empty string; given: undefined\. See /],
+    [[{ setup, verify }], /^"key" of "customClaims\[0\]" must be the name of the claim, a non-empty string; given: undefined\. See /],
     [[{ key: '', setup, verify }], /given: an empty string\. See /],
     [[{ key: 5, setup, verify }], /given: a number\. See /],
-    [[{ key: 'a', verify }], /^The custom claim "a" needs a function "setup"; given: undefined\. See /],
-    [[{ key: 'a', setup, verify: true }], /^The custom claim "a" needs a function "verify"; given: a boolean\. See /],
-    [[class { static key = 'a' }], /needs a "key"/],
-    ...['exp', 'nbf', 'iat', 'iss', 'aud', 'user_id', 'scopes', '__proto__'].map((key): [unknown, RegExp] => [[{ key, setup, verify }], /^The custom claim ".*" has the name of a claim/]),
-    [[plain, plain], /^The custom claim "plan" has the name of a claim that the library writes itself, or of another custom claim\. Choose another "key"\. See /]
+    [[{ key: 'a', verify }], /^"setup" of the custom claim "a" must be a function; given: undefined\. See /],
+    [[{ key: 'a', setup, verify: true }], /^"verify" of the custom claim "a" must be a function; given: a boolean\. See /],
+    [[class { static key = 'a' }], /^"key" of "customClaims\[0\]" must be/],
+    ...['exp', 'nbf', 'iat', 'iss', 'aud', 'user_id', 'scopes', '__proto__'].map((key): [unknown, RegExp] => [[{ key, setup, verify }], /^The "key" of a custom claim must not be ".*", which is the name of a claim/]),
+    [[plain, plain], /^The "key" of a custom claim must not be "plan", which is the name of a claim of this plugin or of another custom claim\. Choose another name\. See /]
   ]
   for (const [customClaims, message] of refused) {
     const error = await refusal(t, { customClaims })
@@ -292,11 +292,11 @@ t.test('class views are pairs of a path and a view class', async (t) => {
     [[['/ping', class Other {}]], /; entry 0 has Other as its view class, which does not extend View\. See /],
     [[['/ping', () => {}]], /; entry 0 has a function as its view class, which does not extend View\. See /],
     [[['/ping', View]], /does not extend View\. See /],
-    [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\. See /],
-    [[['/ping', Unguarded]], /^The view Unguarded has guards for "post", a method that it does not have\. Add the method, or remove what is said of it\. See /],
+    [[['/ping', class Nothing extends View {}]], /^The view Nothing has none of the methods get, post, put, patch, delete, options\. Add at least one\. See /],
+    [[['/ping', Unguarded]], /^The view Unguarded has guards for "post", but no such method\. Add the method, or remove its guards\. See /],
     [[['/ping', Guarded]], /^The view Guarded has guards for "post"/],
     [[['/ping', Empty]], /^The view Empty has guards for "get"/],
-    ...['/', '/verify', '/verify/', '/me', '/refresh'].map((path): [unknown, RegExp] => [[[path, Ping]], /stands on the path of a default endpoint/])
+    ...['/', '/verify', '/verify/', '/me', '/refresh'].map((path): [unknown, RegExp] => [[[path, Ping]], /has the path of a default endpoint/])
   ]
   for (const [classViews, message] of refused) {
     const error = await refusal(t, { classViews })
@@ -323,6 +323,7 @@ t.test('a view has its instance, settings and responses; its guards guard single
 })
 
 t.test('without a secret the instances of a process share a random one; production refuses to start', async (t) => {
+  warnings(t, 'W01')
   const first = await build(t, { secret: undefined })
   const second = await build(t, { secret: undefined, authMode: false, authenticate: undefined })
   const issued = (await login(first)).json().access_token
@@ -402,6 +403,7 @@ t.test('debug in production is warned of', async (t) => {
 })
 
 t.test('a warning names its instance, has a type and a code, and shows no secret', async (t) => {
+  warnings(t, 'W02')
   const emitted: Error[] = []
   const listener = (warning: Error) => emitted.push(warning)
   process.on('warning', listener)

@@ -79,7 +79,7 @@ t.test('a release that is ready is checked, built and packed, and not published'
   t.ok(existsSync(tarball))
   t.strictSame(asked, [], 'the registry was not asked for anything')
 
-  // What the workflow has: the tag, and no branch but that of the server. The tarball of the first run is still there.
+  // The workflow checks out the tag and has only the remote branch. The tarball of the first run still exists.
   await git('update-ref', 'refs/remotes/origin/main', 'HEAD')
   await git('checkout', '--quiet', '--detach')
   await git('branch', '--quiet', '--delete', '--force', 'main')
@@ -87,7 +87,7 @@ t.test('a release that is ready is checked, built and packed, and not published'
   t.strictSame(asked, [])
 })
 
-t.test('the workflow publishes the packed tarball, runs no script of it, and publishes with provenance or not at all', async (t) => {
+t.test('the workflow publishes the packed tarball without running scripts, and with provenance or not at all', async (t) => {
   const { release, publish, asked } = await makeRelease(t)
   t.not((await publish()).code, 0, 'there is no tarball')
   t.equal((await release()).code, 0)
@@ -210,7 +210,7 @@ t.test('the workflow of each change runs .ci/run on Node 20, 22 and 24, and may 
   t.doesNotThrow(() => accessSync(join(root, '.ci/run'), constants.X_OK))
 })
 
-t.test('what runs code of dependencies in a release may do nothing, and what may publish runs no code of the repository', async (t) => {
+t.test('the release workflow runs build and tests in a job without permissions, and the job that publishes runs no code of the repository', async (t) => {
   const { on, permissions, jobs } = workflow('release')
   t.strictSame(on, { push: { tags: ['v*'] } })
   t.strictSame(permissions, {})
@@ -233,7 +233,7 @@ t.test('what runs code of dependencies in a release may do nothing, and what may
   t.notMatch(read('.github/workflows/release.yml'), /secrets\./)
 })
 
-t.test('the actions of the workflows are pinned to a commit, whose version stands beside it', async (t) => {
+t.test('the workflows pin actions by commit, with the version in a comment', async (t) => {
   const files = readdirSync(join(root, '.github/workflows'))
   t.strictSame(files.sort(), ['ci.yml', 'release.yml'])
   const pinned = new Map<string, string>()
@@ -250,14 +250,14 @@ t.test('the actions of the workflows are pinned to a commit, whose version stand
   }
 })
 
-t.test('npm runs no script of a dependency, and no script of ours depends on one that npm would skip', async (t) => {
+t.test('npm runs no scripts of dependencies, and no script of this package depends on one that npm skips', async (t) => {
   for (const path of ['.npmrc', 'benchmarks/.npmrc']) t.match(read(path), /^ignore-scripts=true$/m, path)
   const scripts: Record<string, string> = manifest.scripts
   const lifecycle = ['install', 'prepare', 'prepack', 'postpack', 'prepublish', 'prepublishOnly', 'publish', 'dependencies']
   for (const name of Object.keys(scripts)) {
-    t.notOk(lifecycle.includes(name), `${name} would not run`)
+    t.notOk(lifecycle.includes(name), `npm does not run ${name}`)
     const [, of = ''] = /^(?:pre|post)(.+)$/.exec(name) ?? []
-    t.notOk(['install', 'version', 'start', 'stop', 'restart', 'test'].includes(of) || of in scripts, `${name} would not run`)
+    t.notOk(['install', 'version', 'start', 'stop', 'restart', 'test'].includes(of) || of in scripts, `npm does not run ${name}`)
   }
   t.match(scripts.start, /^npm run build && /, 'npm start builds first')
   for (const file of ['package-lock.json', 'benchmarks/package-lock.json']) t.notMatch(read(file), /"hasInstallScript"/, `${file}: nothing needs its scripts`)

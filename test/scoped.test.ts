@@ -3,7 +3,9 @@ import t, { type Test } from 'tap'
 import {
   AuthenticationFailed, HandlerFailed, InvalidScopes, scoped, type Guard, type RequiredScopes, type ScopedOptions, type TokenAuthOptions
 } from '../lib/index.ts'
-import { bearer, build, claims, forge, login, mistyped, payloadOf } from './helper.ts'
+import { bearer, build, claims, forge, login, mistyped, payloadOf, warnings } from './helper.ts'
+
+warnings(t, 'W12')
 
 const withScopes = (scopes: unknown) => bearer(forge(claims({ scopes })))
 

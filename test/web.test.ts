@@ -98,7 +98,7 @@ t.test('a visitor who logs in is known on every page, by cookies that no script 
   t.equal(await page.evaluate('localStorage.length + sessionStorage.length'), 0, 'no token is stored elsewhere')
 })
 
-t.test('with COOKIE_SECURE=false, for browsers that keep no Secure cookies here, login and logout work with other names', { skip }, async (t) => {
+t.test('with COOKIE_SECURE=false, login and logout work with cookie names without a prefix', { skip }, async (t) => {
   const { context, page } = await visit(t, { cookieSecure: false })
   await logInTo(page, '/profile.html', 'Your profile')
   t.same((await context.cookies()).map(({ name, secure }) => [name, secure]).sort(), [['access_token', false], ['refresh_token', false]])
@@ -107,7 +107,7 @@ t.test('with COOKIE_SECURE=false, for browsers that keep no Secure cookies here,
   t.same(await context.cookies(), [])
 })
 
-t.test('a page of a sibling subdomain cannot put a token of its own in the place of ours: the names begin with __Host-', { skip }, async (t) => {
+t.test('a sibling subdomain cannot plant a cookie with the name of the access token, because the name begins with __Host-', { skip }, async (t) => {
   for (const [cookieSecure, name] of [[true, names.access], [false, 'access_token']] as const) {
     const { app, address, page } = await visit(t, { cookieSecure })
     const { port } = new URL(address)

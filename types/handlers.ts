@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 
-/** A value, or a promise of it: what a synchronous or an asynchronous function returns. */
+/** A value or a promise of it: the result of a function that can be synchronous or asynchronous. */
 export type MaybePromise<T> = T | Promise<T>
 
 /** A user id: a non-empty string, a safe integer or a boolean. */
@@ -20,57 +20,63 @@ export interface RegisteredClaims {
   aud?: string | string[]
 }
 
-/** The payload of an access token: registered claims, your own, and whatever else the token carries. */
+/** The payload of an access token: registered claims, claims of your own, and any others in the token. */
 export type Payload<Claims extends object = Record<string, unknown>> = RegisteredClaims & Claims & { [claim: string]: unknown }
 
-/** A user as a mapping can be shown as it is; any other object says what it shows by `toDict()` or `toJSON()`. */
+/** A user of a class. `toDict()` or `toJSON()` returns the properties that responses may contain. A plain object is sent as it is. */
 export interface SerializableUser {
+  /** Returns a plain object. Takes precedence over `toJSON()`. */
   toDict?: () => MaybePromise<object>
+  /** Returns a plain object. */
   toJSON?: () => unknown
 }
 
-/** Any object, those of a class or an interface included, but no promise of something else. */
+/** Any object, including those of a class or an interface, which have no index signature, but not a promise. */
 type AnyObject = Record<string, unknown> | (object & { then?: never })
 
-/** A user as the host gives it: where no type is declared, any object. */
+/** A user that the application passes to the plugin: any object, unless a type is declared in {@link TokenAuthInstances}. */
 export type GivenUser<User extends object> = string extends keyof User ? AnyObject : User
 
-/** The handlers that the host supplies. Each may be synchronous or asynchronous, except `overrideScopeValidator`. Declared as methods, so that a class can have them. */
+/**
+ * The handlers that the application provides. They can be synchronous or asynchronous, except `overrideScopeValidator`. An
+ * error that a handler throws becomes a response of 500 `HandlerFailed`, unless it is a `TokenAuthError` or has a 4xx
+ * `statusCode`.
+ */
 export interface Handlers<User extends object, Claims extends object> {
   /**
-   * Decides who is a valid user; required while the endpoints are on.
-   * @returns the user: a mapping with the user id, or an object with the user id and `toDict()` (or `toJSON()`)
-   * @throws {@link AuthenticationFailed} to refuse
+   * Checks the credentials in a request to the authenticate endpoint. Required with `authMode`, which is the default.
+   * @returns the user: a plain object with the user id, or an object with the user id and a `toDict()` or `toJSON()` method
+   * @throws {@link AuthenticationFailed} to refuse the login
    */
   authenticate? (request: FastifyRequest): MaybePromise<GivenUser<User>>
-  /** Stores the refresh token of a user; required with `refreshTokenEnabled`. Whatever was stored before is replaced or kept: your choice. */
+  /** Stores a refresh token of a user. Required with `refreshTokenEnabled`. It may replace a token that was stored before, or keep it. */
   storeRefreshToken? (userId: UserId, refreshToken: string, request: FastifyRequest): MaybePromise<unknown>
-  /** Gives the stored refresh token of a user, or none; required with `refreshTokenEnabled`. */
+  /** Returns the stored refresh token of a user, or nothing. Required with `refreshTokenEnabled`. */
   retrieveRefreshToken? (userId: UserId, request: FastifyRequest): MaybePromise<string | null | undefined>
-  /** Gives the user of a valid token, or none; feeds the current-user endpoint, `injectUser` and refresh. */
+  /** Returns the user of a valid token, or nothing. Called by the current-user and refresh endpoints, `injectUser` and `request.tokenAuth.user()`. */
   retrieveUser? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
-  /** Gives the scopes of a user, with `scopesEnabled`. On refresh without `retrieveUser`, the user is only `{ <userId>: id }`. */
+  /** Returns the scopes of a user for a new token. Called with `scopesEnabled`. In a refresh without `retrieveUser`, the user is `{ <userId>: id }`. */
   addScopesToPayload? (user: User): MaybePromise<string | readonly string[]>
-  /** Replaces the decision about one required scope. Only `true` passes. Must be synchronous. */
+  /** Replaces the decision about each required scope. Only `true` accepts it. Must be synchronous. */
   overrideScopeValidator? (isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean): boolean
-  /** Transforms the scopes that a route requires, before they are compared. */
+  /** Transforms the scopes that a route requires, before they are compared with those of the token. */
   destructureScopes? (scopes: readonly string[]): MaybePromise<readonly string[]>
-  /** Adds claims. Returns the payload; returning nothing keeps the one it was given. */
+  /** Adds claims to the payload of a new token. Returns the payload, or nothing to leave it unchanged. It must not change the user id. */
   extendPayload? (payload: Payload, user: User): MaybePromise<object | undefined | void>
 }
 
-/** A claim of your own: written by `setup` when a token is made, checked by `verify` on every request. */
+/** A claim of your own: `setup` computes its value for a new token, `verify` checks it for every request. Tokens without it are refused. */
 export interface CustomClaim<User extends object = object> {
-  /** Name of the claim. */
+  /** The name of the claim. */
   readonly key: string
-  /** Gives the value of the claim. */
+  /** Returns the value of the claim. `payload` is the payload so far. Can be asynchronous. */
   setup (payload: Payload, user: User): unknown
-  /** Says whether the value is acceptable. Only `true` passes. Must be synchronous. */
+  /** Checks the value in a token. Only `true` accepts it. Must be synchronous. */
   verify (value: unknown): boolean
 }
 
 /** A custom claim as an object, or as a class without constructor arguments. */
 export type CustomClaimSource<User extends object = object> = CustomClaim<User> | (new () => CustomClaim<User>)
 
-/** A check of the whole payload after all others. Only `true` passes. Must be synchronous. */
+/** Checks the whole payload of a token, after all other checks. Only `true` accepts it. Must be synchronous. */
 export type ExtraVerification<Claims extends object = Record<string, unknown>> = (payload: Payload<Claims>) => boolean

@@ -7,131 +7,140 @@ import type { Settings, SettingOverrides } from './settings.ts'
 import type { Responses } from '../lib/http/responses.ts'
 
 /**
- * A guard: a hook for `onRequest` or `preHandler` that lets a request pass, or answers it. Called without `done`, it
- * returns a promise that is rejected for a refused request, after it was answered.
+ * A guard: a hook for `onRequest`, `preValidation` or `preHandler` that lets a request pass, or answers it with a refusal.
+ * Without `done`, it returns a promise, which is rejected after a refused request has been answered.
  */
 export interface Guard {
   (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   (request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
-/** Overrides of settings for one guard, and what becomes of a request that is not authenticated. */
+/** The options of a guard: overrides of settings, and redirects. */
 export interface GuardOptions extends SettingOverrides {
-  /** Whether a request that is not authenticated is redirected (302) instead of refused. A scope failure stays 403. */
+  /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Missing scopes remain a 403. Default: false. */
   redirectOnFail?: boolean | undefined
-  /** Where to; default: the setting `loginRedirectUrl`. A path that starts with one "/", or an absolute http(s) URL. */
+  /** The target of the redirect: a path that starts with one "/", or an absolute http(s) URL. Default: the setting `loginRedirectUrl`. */
   redirectUrl?: string | undefined
 }
 
-/** What `scoped` takes besides the scopes. */
+/** The options of `scoped`. */
 export interface ScopedOptions extends GuardOptions {
-  /** Whether all required scopes must be satisfied (default), or any one. */
+  /** Whether all required scopes must be satisfied. If false, one is sufficient. Default: true. */
   requireAll?: boolean | undefined
-  /** Whether all actions of a required scope must be granted (default), or any one. */
+  /** Whether all actions of a required scope must be granted. If false, one is sufficient. Default: true. */
   requireAllActions?: boolean | undefined
 }
 
-/** What a route requires: a scope, a list of scopes, or a function of the request that gives either. */
+/** The scopes that a route requires: a scope, a list of scopes, or a function of the request that returns either. */
 export type RequiredScopes = string | readonly string[] | ((request: FastifyRequest) => MaybePromise<string | readonly string[]>)
 
-/** For a free-standing guard: which instance it belongs to. */
+/** The instance that a free-standing guard belongs to. */
 export interface InstanceChoice<Name extends string = string> {
-  /** The context on which the instance was registered; default: the context of the route. */
+  /** The context that the instance is registered on, or one inside it. Default: the context of the route. */
   on?: object | undefined
-  /** The name of the instance; default: `tokenAuth`. */
+  /** The name of the instance. Default: `tokenAuth`. */
   instanceName?: Name | undefined
 }
 
-/** What a route takes for its handler. */
+/** A route handler that `injectUser` returns. */
 export type InjectedRouteHandler<Route extends RouteGenericInterface = RouteGenericInterface> =
   RouteHandlerMethod<RawServerDefault, RawRequestDefaultExpression, RawReplyDefaultExpression, Route>
 
-/** A route handler that is given the user, or null where there is none. */
+/** A route handler whose third parameter is the user, or null if there is none. */
 export type UserRouteHandler<User, Route extends RouteGenericInterface = RouteGenericInterface> = (
   request: FastifyRequest<Route>, reply: FastifyReply<Route>, user: User | null
 ) => ReturnType<InjectedRouteHandler<Route>>
 
-/** Additions to one access token. */
+/** Options of `generateAccessToken`. */
 export interface TokenAdditions<User extends object> {
-  /** Claims besides those of the registration. */
+  /** Custom claims, in addition to those of the registration. Tokens of the instance do not require them. */
   customClaims?: readonly CustomClaimSource<User>[] | undefined
-  /** Called after the handler `extendPayload`, with the same rules. */
+  /** Called after the handler `extendPayload`, in the same way. */
   extendPayload?: Handlers<User, Record<string, unknown>>['extendPayload'] | undefined
-  /** The scopes of the token, instead of those that `addScopesToPayload` gives; also where `scopesEnabled` is false. Null: none. */
+  /** The scopes of the token, instead of the result of `addScopesToPayload`; even if `scopesEnabled` is false. `null` for a token without scopes. */
   scopes?: string | readonly string[] | null | undefined
-  /** The request from which `get<Setting>` functions compute settings, keys among them. */
+  /** The request from which `get<Setting>` functions compute settings and keys. Required if such a setting is needed. */
   request?: FastifyRequest | undefined
 }
 
-/** One registration of the plugin: `fastify.tokenAuth`. */
+/** An instance, created by one registration of the plugin: `fastify.tokenAuth`. */
 export interface TokenAuthInstance<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
   /** The settings, resolved and frozen, without key material. */
   readonly settings: Readonly<Settings>
-  /** What renders the answers. */
+  /** The hooks that extend and render responses. */
   readonly responses: Responses
 
   /**
-   * Makes a guard that lets only requests with a valid access token pass.
+   * Creates a guard that lets only requests with a valid access token pass.
    * @param overrides settings for the routes with this guard
-   * @throws {@link InvalidConfiguration} for wrong overrides
+   * @throws {@link InvalidConfiguration} for invalid overrides
    */
   protect (overrides?: GuardOptions): Guard
   /**
-   * Makes a guard that lets only requests with a valid access token and acceptable scopes pass.
-   * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for wrong overrides
+   * Creates a guard that lets only requests with a valid access token and the required scopes pass.
+   * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for invalid options
    */
   scoped (scopes: RequiredScopes, options?: ScopedOptions): Guard
   /**
-   * Wraps a route handler so that it gets the user of the token, or null where the request has none. Alone it is
-   * optional authentication: a token that is present but not valid is refused.
+   * Wraps a route handler so that its third parameter is the user of the token. Without another guard on the route,
+   * authentication is optional: the user is null for a request without a token, and an invalid token is refused.
+   * @throws {@link InvalidConfiguration} for invalid overrides, or a handler that is not a function
    */
   injectUser<Route extends RouteGenericInterface = RouteGenericInterface> (
     handler: UserRouteHandler<User, Route>, overrides?: GuardOptions): InjectedRouteHandler<Route>
 
   /**
-   * Makes an access token for a user.
-   * @throws {@link InvalidUserObject} where the user has no user id
-   * @throws {@link MissingRegisteredClaim} where a handler spoiled the payload
-   * @throws {@link RequiredKeysNotFound} where the instance has no key to sign with
+   * Generates an access token for a user.
+   * @throws {@link InvalidUserObject} if the user has no user id
+   * @throws {@link MissingRegisteredClaim} if a handler removed a claim from the payload, or made it invalid
+   * @throws {@link TokenTooLarge} if the token has more than 8,192 characters
+   * @throws {@link HandlerFailed} if a handler throws an error
+   * @throws {@link RequiredKeysNotFound} if the instance has no signing key, or needs a request to compute a setting
    */
   generateAccessToken (user: GivenUser<User>, additions?: TokenAdditions<User>): Promise<string>
-  /** Makes a refresh token for a user and stores it through `storeRefreshToken`. */
+  /**
+   * Generates a refresh token for a user, and stores it with the handler `storeRefreshToken`.
+   * @throws {@link InvalidUserObject} if the user has no user id
+   * @throws {@link RefreshTokenNotImplemented} if there is no handler `storeRefreshToken`
+   * @throws {@link HandlerFailed} if a handler throws an error
+   */
   generateRefreshToken (request: FastifyRequest, user: GivenUser<User>): Promise<string>
   /**
-   * Verifies a token that did not come with a request.
+   * Verifies an access token that does not belong to a request.
    * @returns a copy of its payload
-   * @throws {@link InvalidToken}
+   * @throws {@link InvalidToken} if the token is refused
+   * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function
    */
   verifyToken (token: string): Payload<Claims>
-  /** Whether the request carries a valid access token. */
+  /** Whether the request has a valid access token. */
   isAuthenticated (request: FastifyRequest): boolean
-  /** The payload of the request's access token; null where there is no valid one. */
+  /** Returns the payload of the access token of a request; null if there is no valid token. */
   extractPayload (request: FastifyRequest): Payload<Claims> | null
-  /** The user id in the request's access token; null where there is no valid one. */
+  /** Returns the user id in the access token of a request; null if there is no valid token. */
   extractUserId (request: FastifyRequest): UserId | null
-  /** The scopes in the request's access token; null where there is no valid one, or it has no scopes. */
+  /** Returns the scopes in the access token of a request; null if there is no valid token, or no scopes claim. */
   extractScopes (request: FastifyRequest): string[] | null
 }
 
 /**
- * What an instance knows of a request: `request.tokenAuth`. Where no guard ran, the first property that is read verifies
- * the token. Everything but `settings` is null where there is no valid token.
+ * The authentication of a request by an instance: `request.tokenAuth`. If no guard has run, reading a property first
+ * verifies the token. If there is no valid token, all properties except `settings` are null.
  */
 export interface RequestTokenAuth<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
-  /** The payload, as a copy that belongs to this request. */
+  /** The payload: a copy that belongs to the request. */
   readonly payload: Payload<Claims> | null
   /** The user id. */
   readonly userId: UserId | null
-  /** The scopes; null where the token has no scopes claim. */
+  /** The scopes; null if the token has no scopes claim. */
   readonly scopes: string[] | null
   /** The access token. */
   readonly token: string | null
-  /** Where the token was found. */
+  /** The source in which the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
-  /** The settings as this request sees them: overrides of its guard, and what getters computed. */
+  /** The settings of the request: with the overrides of its guard, and the results of getters. */
   readonly settings: Readonly<Settings>
-  /** The user that `retrieveUser` gives, asked for at most once. */
+  /** Returns the user: the result of the handler `retrieveUser`, which is called at most once for a request. */
   user (): Promise<User | null>
-  /** Resolves once the token is verified; needed only where a key is computed asynchronously and no guard ran. */
+  /** Resolves when the token has been verified. Only necessary before reading other properties, if a key is computed asynchronously and no guard has run. */
   ready (): Promise<void>
 }

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyRequest } from 'fastify'
-import { createSecretKey } from 'node:crypto'
+import { createPublicKey, createSecretKey } from 'node:crypto'
 import { describe, expect, test } from 'tstyche'
 import tokenAuth, { initialize, protect, type Algorithm, type Settings, type SettingName, type TokenAuthOptions } from '../lib/index.ts'
 
@@ -38,11 +38,20 @@ describe('settings', () => {
     expect(app.register).type.not.toBeCallableWith(tokenAuth, { expirationDelta: '60' })
   })
 
-  test('keys are text, bytes, key objects or files', () => {
+  test('keys are text, bytes, key objects, files, encrypted PEM or JWKs', () => {
     expect(initialize).type.toBeCallableWith(app, { secret: 'text' })
     expect(initialize).type.toBeCallableWith(app, { secret: Buffer.from('bytes') })
     expect(initialize).type.toBeCallableWith(app, { secret: createSecretKey(Buffer.from('key')) })
     expect(initialize).type.toBeCallableWith(app, { publicKey: new URL('file:///public.pem'), privateKey: { path: '/private.pem' } })
+    expect(initialize).type.toBeCallableWith(app, { algorithm: 'EdDSA', privateKey: { path: '/private.pem', passphrase: 'text' } })
+    expect(initialize).type.toBeCallableWith(app, { privateKey: { pem: 'text', passphrase: 'text' } })
+    expect(initialize).type.toBeCallableWith(app, { secret: { kty: 'oct', k: 'text', kid: 'text', use: 'sig', key_ops: ['sign', 'verify'], alg: 'HS256' } })
+    expect(initialize).type.toBeCallableWith(app, { publicKey: createPublicKey('pem').export({ format: 'jwk' }) })
+    expect(initialize).type.not.toBeCallableWith(app, { privateKey: { pem: 'text' } })
+    expect(initialize).type.not.toBeCallableWith(app, { privateKey: { pem: 'text', passphrase: 1 } })
+    expect(initialize).type.not.toBeCallableWith(app, { secret: () => 'text' })
+    expect(initialize).type.not.toBeCallableWith(app, { secret: Promise.resolve('text') })
+    expect(initialize).type.not.toBeCallableWith(app, { secret: ['text'] })
     expect(initialize).type.not.toBeCallableWith(app, { secret: 1 })
     expect(initialize).type.not.toBeCallableWith(app, { secret: null })
     expect(initialize).type.not.toBeCallableWith(app, { privateKey: { file: '/private.pem' } })

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GivenUser, MaybePromise, UserId } from './handlers.ts'
-import type { KeyMaterial } from './settings.ts'
+import type { KeyMaterial } from './keys.ts'
 
 /** The option `sessions`. Without it, there are no sessions. All times are in seconds. */
 export interface SessionsOptions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {

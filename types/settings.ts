@@ -1,26 +1,20 @@
-import type { KeyObject } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { Static } from '@sinclair/typebox'
 import type { KeySetting, RouteSetting, Settings, settingsSchema } from '../lib/settings/schema.ts'
 import type { MaybePromise } from './handlers.ts'
 
-export type { Algorithm, KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
-
-/** A key in a file: PEM for RS, PS and ES algorithms, the bytes of the secret for HS algorithms. Read once. */
-export interface KeyFile { path: string }
-
-/** What `secret`, `publicKey` and `privateKey` may be: text (PEM or secret), bytes, a key object, or a file. */
-export type KeyMaterial = string | Buffer | KeyObject | URL | KeyFile
+export type { Algorithm } from '../lib/keys/algorithms.ts'
+export type { KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
 
 /** The settings that hold keys. */
 export type KeySettings = Pick<Static<typeof settingsSchema>, KeySetting>
 
-/** Makes a new refresh token; it may use the request and the user. */
+/** Generates a refresh token: a non-empty string. */
 export type GenerateRefreshToken<User> = (request: FastifyRequest, user: User) => MaybePromise<string>
 
-/** Every setting that can be given, the keys and the generator of refresh tokens included. */
+/** All settings, including the keys and the generator of refresh tokens. */
 export interface AllSettings<User> extends Settings, KeySettings {
-  /** Makes a refresh token from the request and the user. Default: 32 random bytes. */
+  /** Generates a refresh token. Default: 32 random bytes in base64url. */
   generateRefreshToken: GenerateRefreshToken<User>
 }
 
@@ -29,19 +23,19 @@ export type Optional<T> = { [K in keyof T]?: T[K] | undefined }
 /** Settings as values. */
 export type SettingValues<User> = Optional<AllSettings<User>>
 
-/** `set<Setting>`: the value of a setting, or a function that computes it once, at registration. */
+/** `set<Setting>`: the value of a setting, or a synchronous function that computes it once, at registration. */
 export type SettingSetters<User> = {
   [K in keyof AllSettings<User> as `set${Capitalize<K>}`]?: AllSettings<User>[K] | (() => AllSettings<User>[K]) | undefined
 }
 
-/** `get<Setting>`: computes a setting from a request; at most once per request, and only if the setting is needed. Only keys may be computed asynchronously. */
+/** `get<Setting>`: computes a setting from a request, at most once for each request and only if the setting is needed. Only the getters of keys can be asynchronous. */
 export type SettingGetters<User> = {
   [K in Exclude<keyof AllSettings<User>, RouteSetting> as `get${Capitalize<K>}`]?:
     ((request: FastifyRequest) => K extends KeySetting ? MaybePromise<AllSettings<User>[K]> : AllSettings<User>[K]) | undefined
 }
 
 /**
- * Settings that one guard overrides for its route.
+ * Settings that a guard overrides for the routes that it guards.
  * @interface
  */
 export type SettingOverrides = Optional<Omit<Settings & KeySettings, RouteSetting>>

@@ -140,7 +140,7 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
     if (host.hasRoute({ method: endpoint.method, url: context.prefix + url })) {
-      throw new InvalidConfiguration(`The instance "${settings.instanceName}" would answer ${endpoint.method} ${context.prefix}${url}, which is already a route of this application, perhaps of another instance. Give this one another "urlPrefix".`, { section: 'instances' })
+      throw new InvalidConfiguration(`The instance "${settings.instanceName}" cannot add the route ${endpoint.method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { section: 'instances' })
     }
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
       try {

@@ -1,4 +1,4 @@
-/** Class views: additional endpoints under the prefix, as classes. */
+/** Class views: endpoints that the application adds below `urlPrefix`, as classes. */
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
 import { InvalidClassViews } from '../errors.ts'
@@ -14,14 +14,15 @@ export const viewMethods = ['get', 'post', 'put', 'patch', 'delete', 'options'] 
  */
 export type ViewMethod = typeof viewMethods[number]
 
-/** What a view is constructed with. */
+/** The parameter of a view's constructor. */
 export interface ViewContext {
+  /** The instance that the view belongs to. */
   readonly instance: TokenAuthInstance<object>
 }
 
 /**
- * The methods of a view become routes. A method returns what is sent; one that returns nothing, and sends nothing,
- * answers 204 with an empty body, as a browser's preflight wants it from `options`.
+ * The methods of a view become routes. A method returns the body of the response. If it returns nothing and sends nothing,
+ * the response is 204 with an empty body, which suits `options` and the preflight requests of browsers.
  */
 export interface View {
   get? (request: FastifyRequest, reply: FastifyReply): unknown
@@ -32,17 +33,17 @@ export interface View {
   options? (request: FastifyRequest, reply: FastifyReply): unknown
 }
 
-/** The base of a class view. */
+/** The base class of the class views in the option `classViews`. */
 export class View {
-  /** The instance of the plugin that the view belongs to. */
+  /** The instance that the view belongs to. */
   readonly instance: TokenAuthInstance<object>
-  /** Its settings. */
+  /** The settings of the instance. */
   readonly config: Readonly<Settings>
-  /** What renders its answers. */
+  /** The hooks of the instance that extend and render responses. */
   readonly responses: Responses
-  /** Guards of single methods: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. */
+  /** The guards of each method: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. A method without guards is open. */
   readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] } = {}
-  /** Schemas of single methods, as Fastify's routes have them: `{ post: { body: { type: 'object' } } }`. */
+  /** The schema of each method, as in the options of a Fastify route: `{ post: { body: { type: 'object' } } }`. */
   readonly schemas: { readonly [Method in ViewMethod]?: FastifySchema } = {}
 
   constructor ({ instance }: ViewContext) {
@@ -52,10 +53,10 @@ export class View {
   }
 }
 
-/** A view and its path below `urlPrefix`. */
+/** A path below `urlPrefix`, and the view class that answers there. */
 export type ClassView = readonly [path: string, view: new (context: ViewContext) => View]
 
-/** One method of a view, ready to become a route. */
+/** The route of one method of a view. */
 export interface ViewRoute {
   readonly path: string
   readonly method: ViewMethod
@@ -66,7 +67,7 @@ export interface ViewRoute {
 
 const expected = 'must be a list of pairs [path, ViewClass]: a path that starts with "/", and a subclass of View'
 
-/** What is wrong with an entry, in words; undefined for a pair of path and view class. */
+/** Describes what is wrong with an entry of `classViews`. Undefined for a valid one. */
 function faultOf (entry: unknown): string | undefined {
   if (!Array.isArray(entry)) return `is ${typeName(entry)}`
   if (entry.length !== 2) return `has ${entry.length} elements, not two`
@@ -77,64 +78,64 @@ function faultOf (entry: unknown): string | undefined {
   return ViewClass.prototype instanceof View ? undefined : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
 }
 
-const isGuard = (guard: unknown) => typeof guard === 'function'
+const isFunction = (value: unknown) => typeof value === 'function'
 const isObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** What a view says of single methods: which values it may have, in words, by an example and as a check. */
+/** The fields of a view that have an entry for each method: the allowed values, an example, and the check of an entry. */
 const perMethod = {
   guards: {
-    allowed: 'a guard, or a non-empty list of guards,',
+    allowed: 'a guard or a non-empty list of guards',
     example: 'guards = { get: this.instance.protect() }',
-    isFit: (given: unknown) => isGuard(given) || (Array.isArray(given) && given.length > 0 && given.every(isGuard))
+    isValid: (entry: unknown) => isFunction(entry) || (Array.isArray(entry) && entry.length > 0 && entry.every(isFunction))
   },
-  schemas: { allowed: 'a schema', example: "schemas = { post: { body: { type: 'object' } } }", isFit: isObject }
+  schemas: { allowed: 'a schema', example: "schemas = { post: { body: { type: 'object' } } }", isValid: isObject }
 } as const
 
 /**
- * Checks what a view says of its methods: a name or a value that means nothing would leave a route open, or unchecked.
+ * Checks the entries of a field. A wrong name or value would leave a route without its guard or schema.
  * @throws {InvalidClassViews}
  */
 function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
-  const { allowed, example, isFit } = perMethod[field]
+  const { allowed, example, isValid } = perMethod[field]
   const value: unknown = view[field]
-  const refusal = (given: string) => new InvalidClassViews(`The ${field} of the view ${name} must be an object with ${allowed} for each method that is named: ${example}; given: ${given}.`, { section: 'responses' })
-  if (typeof value !== 'object' || value === null) throw refusal(typeName(value))
+  const invalid = (description: string) => new InvalidClassViews(`"${field}" of the view ${name} must be an object that maps methods to ${allowed}, as in ${example}; given: ${description}.`, { section: 'responses' })
+  if (typeof value !== 'object' || value === null) throw invalid(typeName(value))
   for (const [method, entry] of Object.entries(value)) {
-    if (!isFit(entry)) throw refusal(`${typeName(entry)} for "${method}"`)
+    if (!isValid(entry)) throw invalid(`${typeName(entry)} for "${method}"`)
     if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
-      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", a method that it does not have. Add the method, or remove what is said of it.`, { section: 'responses' })
+      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", but no such method. Add the method, or remove its ${field}.`, { section: 'responses' })
     }
   }
 }
 
 /**
- * The fields of this class hide whatever else a subclass calls by their names: an accessor, a method or a static field
- * would be dropped without a word, and the routes be open.
+ * Checks that a view class has no accessor, method or static field called `guards` or `schemas`. The instance fields of
+ * `View` would hide it silently, and the routes would be open.
  * @throws {InvalidClassViews}
  */
 function checkFields (ViewClass: ClassView[1]): void {
   for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
     for (const [field, { example }] of Object.entries(perMethod)) {
       if (Object.hasOwn(level, field) || Object.hasOwn(Reflect.get(level, 'prototype'), field)) {
-        throw new InvalidClassViews(`The ${field} of the view ${ViewClass.name} must be a field of its objects: ${example}.`, { section: 'responses' })
+        throw new InvalidClassViews(`"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`, { section: 'responses' })
       }
     }
   }
 }
 
-/** The names of everything that a view has, of its own or by its classes. */
+/** Returns the names of all members of a view, up to the base class. */
 function namesOf (view: View): string[] {
   const names = Object.keys(view)
   for (let level: object = Object.getPrototypeOf(view); level !== View.prototype; level = Object.getPrototypeOf(level)) names.push(...Object.getOwnPropertyNames(level))
   return names
 }
 
-/** Refuses `guard` and other names that are nearly those of the fields: a route would be open for a slip of the pen. @throws {InvalidClassViews} */
+/** Checks for names that are similar to those of the fields, such as `guard`: a typing error would leave a route open. @throws {InvalidClassViews} */
 function checkNames (view: View, label: string): void {
   for (const name of namesOf(view)) {
     for (const field of Object.keys(perMethod)) {
-      const isSlip = name !== field && name[0]?.toLowerCase() === field[0] && suggest(name, [field]) !== ''
-      if (isSlip) throw new InvalidClassViews(`The view ${label} has "${name}", which means nothing. Did you mean "${field}"? Choose another name for data of your own.`, { section: 'responses' })
+      const isMisspelt = name !== field && name[0]?.toLowerCase() === field[0] && suggest(name, [field]) !== ''
+      if (isMisspelt) throw new InvalidClassViews(`The view ${label} has a member "${name}", which has no meaning. Did you mean "${field}"? If not, choose another name.`, { section: 'responses' })
     }
   }
 }
@@ -156,7 +157,7 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
     schema: view.schemas[method],
     handler: view[method]!.bind(view)
   }))
-  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}.`, { section: 'responses' })
+  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, { section: 'responses' })
   return routes
 }
 

@@ -12,12 +12,12 @@ export function checkViewPaths (routes: readonly ViewRoute[], settings: Settings
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {
-      throw new InvalidClassViews(`The class view on "${path}" stands on the path of a default endpoint. Choose another path, move the endpoint by its "pathTo..." setting, or set "authMode" to false.`, { section: 'responses' })
+      throw new InvalidClassViews(`The class view "${path}" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false.`, { section: 'responses' })
     }
   }
 }
 
-/** Watches whether an answer is being sent. `reply.sent` is true only after hooks and streams have ended. */
+/** Returns a function that says whether sending has begun. `reply.sent` is not enough: it is true only after hooks and streams have ended. */
 function watchSend (reply: FastifyReply): () => boolean {
   const { send } = reply
   let isCalled = false

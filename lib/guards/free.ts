@@ -18,7 +18,7 @@ import { makeScopedGuard, readScoped } from './scoped.ts'
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
   const registration = registrationOf(Reflect.get(on, instanceName))
   if (registration !== undefined) return registration
-  throw new InitializationFailure(`No token authentication named "${instanceName}" is registered for this route. Register the plugin on its context or above, or name the context with "on".`)
+  throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route. Register the plugin on its context or on an outer one, or pass the context of the instance as "on".`)
 }
 
 function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {

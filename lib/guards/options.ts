@@ -4,7 +4,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { isPlainObject, typeName } from '../host/call.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
-import { given } from '../settings/check.ts'
+import { describeValue } from '../settings/check.ts'
 import { checkOverrides } from '../settings/configuration.ts'
 import { redirectTarget, type Settings } from '../settings/schema.ts'
 
@@ -24,16 +24,16 @@ export interface PreparedGuard {
  * @throws {InvalidConfiguration}
  */
 export function readOptions<Options extends object> (options: Options): Options {
-  const found: unknown = options
+  const value: unknown = options
   // Without a prototype: properties of a polluted `Object.prototype` are not options.
-  if (isPlainObject(found)) return Object.assign(Object.create(null), found)
-  const isObject = typeof found === 'object' && found !== null
-  if (isObject && 'raw' in found) {
-    throw new InvalidConfiguration('protect, scoped or injectUser itself was given to a route, which called it with a request. A route takes what it returns: call it, as in { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
+  if (isPlainObject(value)) return Object.assign(Object.create(null), value)
+  const isObject = typeof value === 'object' && value !== null
+  if (isObject && 'raw' in value) {
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
   }
-  const hint = typeof found === 'string' || Array.isArray(found) ? ' Scopes are the first parameter of scoped(), and several of them one list: scoped(["user", "admin"]).' : ''
-  const type = isObject && !Array.isArray(found) && !(found instanceof Promise) ? 'an object of a class, or one that inherits from another' : typeName(found)
-  throw new InvalidConfiguration(`The options of a guard must be a plain object of overrides, such as { leeway: 60 }; given: ${type}.${hint}`, { section: 'guards' })
+  const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
+  const description = isObject && !Array.isArray(value) && !(value instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(value)
+  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${description}.${hint}`, { section: 'guards' })
 }
 
 interface RedirectOptions {
@@ -47,7 +47,7 @@ const redirectPattern = new RegExp(redirectTarget.pattern!)
 function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
   if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${given('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
   }
   if (!redirectOnFail) return undefined
   return (settings) => redirectUrl ?? settings.loginRedirectUrl

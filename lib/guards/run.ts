@@ -96,7 +96,7 @@ export function makeHook (guard: GuardHook, scopeSets: readonly (readonly string
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
     if (done === undefined) return wait(guard, request, reply)
-    if (typeof done !== 'function') throw new InvalidConfiguration('A guard is a hook for onRequest, preValidation or preHandler; hooks of other kinds get other parameters.', { section: 'guards', duringRequest: true })
+    if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
     run(guard, request, reply, done)
   }
   describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets }))

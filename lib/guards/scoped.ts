@@ -25,7 +25,7 @@ function readRequirements (scopes: unknown): Requirement[] {
   const requirements = parseRequirements(scopes)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() needs a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope is "<namespace>:<action>:...", such as "user", "user:read" or ":read": no white space, no empty action.`, { section: 'scopes' })
+  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { section: 'scopes' })
 }
 
 /** Checks the parameters of `scoped()`, apart from what every guard takes. @throws {InvalidConfiguration} */
@@ -43,7 +43,7 @@ export function readScoped (scopes: RequiredScopes, { requireAll, requireAllActi
 function readComputed (source: string, scopes: unknown): Requirement[] {
   const requirements = parseRequirements(scopes)
   if (requirements !== undefined) return requirements
-  throw new InvalidScopes(`${source} must give a well-formed scope, or a non-empty list of them.`)
+  throw new InvalidScopes(`${source} must return a well-formed scope, or a non-empty list of well-formed scopes.`)
 }
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
@@ -99,7 +99,7 @@ export function makeScopedGuard (registration: Registration, scopes: RequiredSco
     ...guard,
     async check (state, request) {
       let requirements = typeof scopes === 'function'
-        ? readComputed('The function given to scoped()', await callHost('scopes', () => scopes(request)))
+        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request)))
         : fixed!
       if (destructureScopes !== undefined) {
         const required = textsOf(requirements)

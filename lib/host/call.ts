@@ -54,9 +54,9 @@ export function readHost<T> (name: string, read: () => T): T {
   }
 }
 
-/** Creates the error for a function of the application that returned a value of the wrong type. */
-export function wrongResult (name: string, expected: string, result: unknown): HandlerFailed {
-  return new HandlerFailed(name, { cause: new TypeError(`${name} must give ${expected}; it gave ${typeName(result)}.`) })
+/** Creates the error for a function of the application that returned, or threw, a value of the wrong type. */
+export function wrongResult (name: string, expected: string, result: unknown, verb: 'returned' | 'threw' = 'returned'): HandlerFailed {
+  return new HandlerFailed(name, { cause: new TypeError(`${name} must return ${expected}; it ${verb} ${typeName(result)}.`) })
 }
 
 /** The error with which Fastify's `handlerTimeout` ended a request; undefined where it did not. */

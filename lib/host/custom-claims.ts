@@ -6,30 +6,30 @@ import { typeName } from './call.ts'
 
 /**
  * Reads and checks custom claims.
- * @param registered the claims of the registration, if these are added to them for one token
+ * @param existing the claims of the registration, if these are added to them for one token
  * @throws {InvalidCustomClaim} for a claim without `key`, `setup` or `verify`, or whose key is taken
  */
-export function readCustomClaims (sources: unknown, settings: Settings, registered: readonly CustomClaim[] = []): CustomClaim[] {
+export function readCustomClaims (sources: unknown, settings: Settings, existing: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { section: 'handlers' })
-  const taken = new Set([...registeredClaimNames, '__proto__', settings.userId, settings.scopesName, ...registered.map(({ key }) => key)])
+  const taken = new Set([...registeredClaimNames, '__proto__', settings.userId, settings.scopesName, ...existing.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
     const isClass = typeof source === 'function' && source.prototype !== undefined
     const claim: unknown = isClass ? Reflect.construct(source, []) : source
     if (typeof claim !== 'object' || claim === null) {
-      const found = typeof source === 'function' ? 'a function that is not a class' : typeName(source)
-      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${found}.`, { section: 'handlers' })
+      const description = typeof source === 'function' ? 'a function that is not a class' : typeName(source)
+      throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${description}.`, { section: 'handlers' })
     }
     const key: unknown = Reflect.get(claim, 'key')
     if (typeof key !== 'string' || key === '') {
-      throw new InvalidCustomClaim(`"customClaims[${index}]" needs a "key": the name of the claim, a non-empty string; given: ${key === '' ? 'an empty string' : typeName(key)}.`, { section: 'handlers' })
+      throw new InvalidCustomClaim(`"key" of "customClaims[${index}]" must be the name of the claim, a non-empty string; given: ${key === '' ? 'an empty string' : typeName(key)}.`, { section: 'handlers' })
     }
     for (const method of ['setup', 'verify']) {
-      const found: unknown = Reflect.get(claim, method)
-      if (typeof found !== 'function') {
-        throw new InvalidCustomClaim(`The custom claim "${key}" needs a function "${method}"; given: ${typeName(found)}.`, { section: 'handlers' })
+      const value: unknown = Reflect.get(claim, method)
+      if (typeof value !== 'function') {
+        throw new InvalidCustomClaim(`"${method}" of the custom claim "${key}" must be a function; given: ${typeName(value)}.`, { section: 'handlers' })
       }
     }
-    if (taken.has(key)) throw new InvalidCustomClaim(`The custom claim "${key}" has the name of a claim that the library writes itself, or of another custom claim. Choose another "key".`, { section: 'handlers' })
+    if (taken.has(key)) throw new InvalidCustomClaim(`The "key" of a custom claim must not be ${JSON.stringify(key)}, which is the name of a claim of this plugin or of another custom claim. Choose another name.`, { section: 'handlers' })
     taken.add(key)
     // Its three members were checked above.
     return claim as CustomClaim

@@ -44,12 +44,12 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
 
 function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings): void {
   if (settings.authMode && handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Give it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
   }
   const missing = (['storeRefreshToken', 'retrieveRefreshToken'] as const).filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && missing.length > 0) {
-    const names = missing.map((name) => `"${name}"`).join(' and no ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but there is no handler ${names}. Give both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
+    const names = missing.map((name) => `"${name}"`).join(' and ')
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
   }
 }
 

@@ -24,8 +24,8 @@ const serializerOf = (user: object) => serializers.find((name) => typeof Reflect
  */
 export function checkUser (user: unknown, from: string): object {
   if (typeof user === 'object' && user !== null && readHost('user object', () => isMapping(user) || serializerOf(user) !== undefined)) return user
-  const found = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an object of a class without toDict() or toJSON()' : typeName(user)
-  throw new InvalidUserObject(`${from} a plain object, or an object with toDict(); given: ${found}.`)
+  const description = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an instance of a class without these methods' : typeName(user)
+  throw new InvalidUserObject(`${from} a plain object, or an object with toDict() or toJSON(), not ${description}.`)
 }
 
 /**
@@ -38,7 +38,7 @@ export function userIdOf (user: unknown, key: string, from: string): UserId {
   // A mapping must have the id as its own property; an object of a class may compute it.
   const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key))
   if (isUserId(id)) return id
-  throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean; it is ${typeName(id)}. The setting "userId" names the property.`)
+  throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean, not ${id === '' ? 'an empty string' : typeName(id)}. The setting "userId" is the name of this property.`)
 }
 
 /** Serializes a user for a response: the result of `toDict()` or `toJSON()`, or the mapping itself. @throws {InvalidUserObject} */

@@ -36,7 +36,7 @@ export function tokenCookies (tokens: { accessToken: string, refreshToken?: stri
   return cookies.map(({ name, value, httpOnly }) => {
     const size = name.length + 1 + encodeURIComponent(value).length
     if (size > maximumCookieSize) {
-      throw new TokenTooLarge(`The cookie "${name}" would have ${size} bytes; browsers drop cookies of more than ${maximumCookieSize}. Put less into the payload, or use the header.`)
+      throw new TokenTooLarge(`The cookie "${name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`)
     }
     return server.serializeCookie(name, value, {
       domain: settings.cookieDomain,

@@ -1,25 +1,13 @@
 /** A serializer of requests for the host's logger, which writes the URL of every request: in query-string mode, with the token in it. */
 import type { FastifyRequest } from 'fastify'
+import { parameterName } from '../request/pairs.ts'
 
-/** Where a router may take a query string to begin, or one of its parameters to end. */
-const delimiters = /(?<=[?&;])/
-
-/** As URLSearchParams reads a name, so that no spelling of it slips past. */
-function decode (name: string): string {
-  const [[decoded = ''] = []] = new URLSearchParams(name)
-  return decoded
-}
-
-function redact (url: string, names: ReadonlySet<string>): string {
-  let isHidden = false
-  return url.split(delimiters).map((part) => {
-    const [name = ''] = part.split('=', 1)
-    const isToken = name.length < part.length && names.has(decode(name))
-    const isShown = !isToken && !isHidden
-    // A value goes on to the next "&", whatever else is in it.
-    isHidden = !isShown && !part.endsWith('&')
-    return isShown ? part : `${isToken ? `${name}=[redacted]` : ''}${part.endsWith('&') ? '&' : ''}`
-  }).join('')
+/**
+ * A pattern of the parameters with these names. A parameter begins after `?` or `&`, to some routers and parsers also after
+ * `#` or `;`, and its value ends at the next `&`.
+ */
+function patternOfParameters (names: readonly string[]): RegExp {
+  return new RegExp(`([?&#;](?:${names.map(parameterName).join('|')})=)[^&]*`, 'gu')
 }
 
 /** What is logged of a request. An interface would not do: Fastify wants a type that is open for more. */
@@ -32,13 +20,13 @@ type LoggedRequest = { method: string, url: string, version?: string, host: stri
  * default names are always redacted
  */
 export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest {
-  const redacted = new Set(['access_token', 'refresh_token', ...names])
+  const tokens = patternOfParameters(['access_token', 'refresh_token', ...names])
   return (request) => {
     const { 'accept-version': version } = request.headers
     const remotePort = request.socket?.remotePort
     return {
       method: request.method,
-      url: redact(request.url, redacted),
+      url: request.url.replace(tokens, '$1[redacted]'),
       ...(typeof version === 'string' && { version }),
       host: request.host,
       remoteAddress: request.ip,

@@ -1,33 +1,33 @@
-/** What endpoints and guards answer: the hooks that extend bodies, and how an error is rendered. */
+/** The responses of endpoints and guards: hooks that extend bodies, and how errors are rendered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import type { Answer } from '../refusal.ts'
 
-/** The fields that a hook adds to a response; nothing adds none. */
+/** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>
 
 /**
- * The base of a responses class. Each hook returns fields that are added to the response of its endpoint; it may be
- * synchronous or asynchronous.
+ * The base class for the option `responsesClass`. Each `extend...` hook returns properties that are added to the response of
+ * its endpoint. Hooks can be synchronous or asynchronous.
  */
 export class Responses<User extends object = object, Claims extends object = Record<string, unknown>> {
-  /** Extends the response of the endpoint that issues tokens. */
+  /** Extends the response of the authenticate endpoint. `refreshToken` is null without `refreshTokenEnabled`. */
   extendAuthenticate (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string | null }): Extension {}
 
   /** Extends the response of the current-user endpoint. */
   extendRetrieveUser (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
 
-  /** Extends the response of the verify endpoint. User and payload are null where the token was refused. */
+  /** Extends the response of the verify endpoint. `user` and `payload` are null if the token was refused. */
   extendVerify (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
 
-  /** Extends the response of the refresh endpoint. */
+  /** Extends the response of the refresh endpoint. `refreshToken` is the stored token, `purportedToken` the one that the client sent. */
   extendRefresh (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string, purportedToken: string, payload: Payload<Claims> }): Extension {}
 
   /**
-   * Renders a refusal and returns the body. Status and challenge are already set on the reply, where they may be changed.
-   * What this method throws goes to the error handler of the application.
+   * Renders a refusal and returns the body. The reply has the status and the challenge already; the method may change them.
+   * An error that it throws goes to the error handler of the application.
    */
   exceptionResponse (_request: FastifyRequest, exception: TokenAuthError, _reply: FastifyReply): unknown {
     const { message, name, detail } = exception
@@ -37,7 +37,7 @@ export class Responses<User extends object = object, Claims extends object = Rec
 
 type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
-/** The methods as they are written here, because an application may replace methods of the class itself. */
+/** Copies of the methods, because an application can also replace methods of the base class itself. */
 const { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse } = Responses.prototype
 const defaults = { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse }
 
@@ -46,15 +46,15 @@ export function isReplaced (responses: Responses, name: keyof Responses): boolea
   return responses[name] !== defaults[name]
 }
 
-/** Adds to a body what a hook returns, if the application has that hook. @throws {HandlerFailed} where the hook fails or returns anything but an object */
+/** Adds the result of a hook to a body, if the application has that hook. @throws {HandlerFailed} if the hook throws, or returns anything but an object */
 export async function extendBody (responses: Responses, body: Record<string, unknown>, hook: Hook, call: () => Extension): Promise<Record<string, unknown>> {
   if (!isReplaced(responses, hook)) return body
   const fields = await callHost(hook, call)
   if (fields === undefined || fields === null) return body
-  if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object whose fields are added to the response', fields)
+  if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object with properties to add to the response, or nothing', fields)
   return readHost(hook, () => {
     const extended = { ...body, ...fields }
-    // What has no JSON form must fail here: later, a token would be stored and cookies set that nobody receives.
+    // A value without a JSON form must fail here. Later, a token would have been stored that the client never receives.
     JSON.stringify(extended)
     return extended
   })
@@ -62,21 +62,21 @@ export async function extendBody (responses: Responses, body: Record<string, unk
 
 /** Sends the default answer to a refusal, without an error object. */
 export function sendAnswer (reply: FastifyReply, { statusCode, headers, name, message }: Answer): FastifyReply {
-  // The body is a new object each time: hooks of the application may change it.
+  // A new object each time, because hooks of the application may change it.
   return reply.code(statusCode).headers({ ...headers }).send({ reasons: message, exception: name })
 }
 
-/** Renders an error by `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
+/** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
 export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError): MaybePromise<unknown> {
-  // Refusals are an everyday matter; a mistake of the application leaves a trace.
+  // Refusals are not logged here, because every client can provoke them. Errors about the application are.
   if (error.statusCode >= 500) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers({ ...error.headers })
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
   const fail = (thrown: unknown) => {
-    // The refusal is not what is answered now: an error of the application has a status of its own.
+    // The error of the application replaces the refusal, and must not be sent with its status and challenge.
     if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')
-    // To Fastify, a falsy value is no error: a guard that passed it on would open its route.
-    throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown)
+    // Fastify does not treat a falsy value as an error: a guard that passed it on would open its route.
+    throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown, 'threw')
   }
   let body: unknown
   try {

@@ -5,7 +5,8 @@ import type { HostHandlers } from '../host/handlers.ts'
 import { userIdOf } from '../host/users.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkFinished, registeredClaims, secondsNow } from '../token/claims.ts'
-import { maximumTokenLength, type Signer } from '../token/codec.ts'
+import type { Signer } from '../token/codec.ts'
+import { maximumTokenLength } from '../token/form.ts'
 import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
@@ -59,7 +60,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   checkFinished(payload, userId, settings, required)
   const token = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
-    throw new TokenTooLarge(`The access token would have ${token.length} characters; more than ${maximumTokenLength} are refused when it comes back. Put less into the payload.`)
+    throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
   }
   return token
 }

@@ -2,12 +2,13 @@
 import type { FastifyRequest } from 'fastify'
 import { readCustomClaims } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
+import { signingNames } from '../keys/configured-keys.ts'
+import type { Key } from '../keys/material.ts'
 import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../settings/per-request.ts'
 import { signerOf, type Signer } from '../token/codec.ts'
-import { signingNames, type ComputedKeys } from '../token/keyring.ts'
-import type { Key } from '../token/keys.ts'
+import type { CodecCache } from '../token/codec-cache.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 import { issueAccessToken } from './access-token.ts'
 import { generateRefreshToken, randomRefreshToken, type GenerateRefreshToken } from './refresh-token.ts'
@@ -25,7 +26,7 @@ export interface Issuing {
   readonly withoutRequest: RequestSettings
 }
 
-function prepareSigner (resolved: Resolved, signing: Key | undefined, codecs: () => ComputedKeys): FromKey<Signer> {
+function prepareSigner (resolved: Resolved, signing: Key | undefined, codecs: () => CodecCache): FromKey<Signer> {
   const { settings, getters } = resolved
   if (signing === undefined || getters.has('claimIat')) return prepareFromKey(resolved, signingNames, (current, given) => codecs().signer(current, given))
   const signer = signerOf(settings.algorithm, signing, settings.claimIat)
@@ -37,12 +38,12 @@ function prepareSigner (resolved: Resolved, signing: Key | undefined, codecs: ()
  * @param signing the key, if it is known at registration
  * @param codecs gives the signers of keys that are computed per request
  */
-export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signing: Key | undefined, codecs: () => ComputedKeys): Issuing {
+export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signing: Key | undefined, codecs: () => CodecCache): Issuing {
   const signerFor = prepareSigner(resolved, signing, codecs)
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken
-  const noRequest = withoutRequest('. Give generateAccessToken the option "request".')
+  const noRequest = withoutRequest('. Pass the option "request" to generateAccessToken.')
   return {
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
     async accessToken (user, from, context, additions = {}) {

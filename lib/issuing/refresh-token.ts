@@ -19,13 +19,13 @@ export async function generateRefreshToken (generate: GenerateRefreshToken, requ
   const refreshToken: unknown = await callHost('generateRefreshToken', () => generate(request, user))
   // Half a surrogate pair has no form in UTF-8, so that no client could send it back.
   const isText = typeof refreshToken === 'string' && refreshToken !== '' && !/\p{Surrogate}/u.test(refreshToken)
-  if (!isText) throw wrongResult('generateRefreshToken', 'a non-empty string', refreshToken)
+  if (!isText) throw wrongResult('generateRefreshToken', 'a non-empty string of well-formed Unicode', refreshToken)
   return refreshToken
 }
 
 /** Stores a refresh token through the handler of the application. @throws {RefreshTokenNotImplemented} {HandlerFailed} */
 export async function storeRefreshToken ({ storeRefreshToken: store }: Partial<HostHandlers>, request: FastifyRequest, userId: UserId, refreshToken: string): Promise<void> {
-  if (store === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Give it as an option or as a method of the authentication class.', { section: 'handlers', duringRequest: true })
+  if (store === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class.', { section: 'handlers', duringRequest: true })
   await callHost('storeRefreshToken', () => store(userId, refreshToken, request))
 }
 

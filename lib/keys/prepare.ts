@@ -5,8 +5,9 @@ import { allowedValues, fits } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { RequestSettings } from '../settings/per-request.ts'
 import { accessorOf, type KeySetting, type Settings } from '../settings/schema.ts'
-import { signingKey, signingNames, verifyingKey, verifyingNames } from '../token/keyring.ts'
-import { checkPair, isHmac, type Key } from '../token/keys.ts'
+import { isHmac } from './algorithms.ts'
+import { signingKey, signingNames, verifyingKey, verifyingNames } from './configured-keys.ts'
+import { checkPair, type Key } from './material.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 
 /** The keys that are known at registration; undefined for a key that is computed per request or not needed. */

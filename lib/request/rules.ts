@@ -1,12 +1,13 @@
 /** The rules of validity of a registration, or of one guard with overrides, prepared at registration. */
 import type { Verdict } from '../refusal.ts'
+import { verifyingNames } from '../keys/configured-keys.ts'
+import type { Key } from '../keys/material.ts'
 import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, type SettingsOfRequest } from '../settings/per-request.ts'
 import type { SettingName, Settings } from '../settings/schema.ts'
 import { verifierOf, type Verifier } from '../token/codec.ts'
-import { verifyingNames, type ComputedKeys } from '../token/keyring.ts'
-import type { Key } from '../token/keys.ts'
+import type { CodecCache } from '../token/codec-cache.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Check } from './checks.ts'
 import { verifyToken, type Context, type Purpose, type ValidToken } from './verify.ts'
@@ -44,7 +45,7 @@ function prepareVerify (verifierFor: FromKey<Verifier>, checks: readonly Check[]
  * @param verifying the key, if it is known at registration
  * @param codecs gives the verifiers of keys that are computed per request
  */
-export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: readonly Check[], codecs: () => ComputedKeys): AccessRules {
+export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: readonly Check[], codecs: () => CodecCache): AccessRules {
   const { settings, getters } = resolved
   const isStatic = verifying !== undefined && !getters.has('tokenCacheSize')
   const verifier = isStatic ? verifierOf(settings.algorithm, verifying, settings.tokenCacheSize) : undefined

@@ -112,7 +112,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     if (outcome instanceof Promise) {
       // A rejection that nobody handles would end the process.
       outcome.catch(() => {})
-      throw new InitializationFailure('The key of this instance is computed asynchronously: guard the route, or await request.tokenAuth.ready() first.')
+      throw new InitializationFailure('The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.')
     }
     return outcome === null
   }
@@ -137,7 +137,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   /** As {@link toError}, for a refresh token that is missing or refused where it is expected. */
   toRefreshError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
-    if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings)})`
+    if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings, 'refresh')})`
     return error
   }
 

@@ -1,12 +1,12 @@
-/** The hooks of a context in which guards guard. */
+/** The hooks in which guards can protect a route. */
 import type { FastifyInstance } from 'fastify'
 
-/** The hooks that run before a route's handler and can keep it from running. */
+/** The hooks that run before the handler of a route and can prevent it from running. */
 export const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
 
 /**
- * Returns the guarding hooks that a context has for all its routes. Fastify has no public API for them. Should it rename
- * this symbol, guards of whole contexts are not found, and a test fails.
+ * Returns the guarding hooks that a context adds to all of its routes. Fastify has no public API for this. If Fastify renames
+ * the symbol, the guards of contexts are not found; a test fails in this case.
  */
 export function hooksOf (context: FastifyInstance): unknown[] {
   const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.hooks')

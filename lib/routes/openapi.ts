@@ -1,6 +1,6 @@
 /**
- * The OpenAPI document: with @fastify/swagger, a guarded route gets its `security` requirement and scopes, and the document
- * the schemes that it names. Without @fastify/swagger nothing happens.
+ * Documents guards for @fastify/swagger: adds a `security` requirement with scopes to each guarded route, and the security
+ * schemes to the document. Does nothing without @fastify/swagger.
  */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { descriptionOf, type GuardDescription } from '../guards/describe.ts'
@@ -8,11 +8,11 @@ import type { Registration } from '../registration.ts'
 import type { Settings } from '../settings/schema.ts'
 import { guardingHooks, hooksOf } from './hooks.ts'
 
-/** One way to be allowed (OpenAPI, Security Requirement Object): every scheme in it is needed. */
+/** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
 type Requirement = Record<string, readonly string[]>
 type Schemes = Record<string, object>
 
-/** Returns the schemes by which a token may come, in their order. A strict source is the last. */
+/** Returns the security schemes of the sources of tokens, in the order in which they are read. After a strict source, none is read. */
 function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   const schemes: Schemes = {}
   if (settings.cookieSet) {
@@ -29,19 +29,19 @@ function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   return schemes
 }
 
-/** Converts a scheme to Swagger 2, which has neither bearer tokens nor cookies: both become headers. */
+/** Converts a scheme to Swagger 2, which supports neither bearer tokens nor cookies: both become headers. */
 function inSwagger2 (scheme: object): object {
   if (!('in' in scheme)) return { type: 'apiKey', in: 'header', name: 'Authorization' }
   return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
 }
 
 function requirementsOf ({ scopeSets, isOptional, settings }: GuardDescription): Requirement[] {
-  const ways: Requirement[] = Object.keys(schemesOf(settings)).flatMap((name) => scopeSets.map((scopes) => ({ [name]: scopes })))
-  return isOptional === true ? [{}, ...ways] : ways
+  const alternatives: Requirement[] = Object.keys(schemesOf(settings)).flatMap((name) => scopeSets.map((scopes) => ({ [name]: scopes })))
+  return isOptional === true ? [{}, ...alternatives] : alternatives
 }
 
-/** Returns the ways to satisfy two guards: each way of the one combined with each of the other. */
-function both (one: readonly Requirement[], other: readonly Requirement[]): Requirement[] {
+/** Combines the requirements of two guards on one route: each alternative of one with each alternative of the other. */
+function combine (one: readonly Requirement[], other: readonly Requirement[]): Requirement[] {
   return one.flatMap((first) => other.map((second) => {
     const merged: Requirement = { ...first }
     for (const [name, scopes] of Object.entries(second)) merged[name] = [...new Set([...merged[name] ?? [], ...scopes])]
@@ -55,7 +55,7 @@ interface Documents {
   swaggerObject?: { securityDefinitions?: Schemes }
 }
 
-/** Declares schemes in a document. A scheme that the application declared under the same name stays. */
+/** Declares schemes in a document. A scheme with the same name that the application has declared is kept. */
 function declare (schemes: Schemes, { openapiObject, swaggerObject }: Documents): void {
   if (openapiObject !== undefined) {
     openapiObject.components = { ...openapiObject.components, securitySchemes: { ...schemes, ...openapiObject.components?.securitySchemes } }
@@ -66,7 +66,7 @@ function declare (schemes: Schemes, { openapiObject, swaggerObject }: Documents)
   }
 }
 
-/** Whether a schema is a JSON schema. Schemas of other libraries need the application's own transformation, which this one would replace. */
+/** Whether a schema is a JSON schema. Schemas of other libraries need a transformation of the application, which that of this module would replace. */
 function isJsonSchema (schema: object): boolean {
   return Object.values(schema).every((part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
 }
@@ -76,7 +76,7 @@ type AnnotatedRoute = RouteOptions & {
   config?: { swaggerTransform?: unknown }
 }
 
-/** What this module wrote on routes, so that several instances can write on one route, and what the application wrote stays. */
+/** What this module has added to routes. Guards of another instance add to it; what the application has documented itself is kept. */
 const written = new WeakMap<object, { requirements: Requirement[], schemes: Schemes }>()
 
 function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescription[]): void {
@@ -86,11 +86,11 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
   let requirements = before?.requirements ?? [{}]
   const schemes: Schemes = { ...before?.schemes }
   for (const description of descriptions) {
-    requirements = both(requirements, requirementsOf(description))
+    requirements = combine(requirements, requirementsOf(description))
     Object.assign(schemes, schemesOf(description.settings))
   }
   written.set(route, { requirements, schemes })
-  // The requirement is added with the document, not with the route, because only then the schemes are declared.
+  // Added while the document is generated, because the schemes can be declared only there.
   const swaggerTransform = (documents: Documents) => {
     declare(schemes, documents)
     return { schema: { ...documents.schema, security: requirements } }
@@ -98,7 +98,7 @@ function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescriptio
   Object.assign(route, { config: { ...config, swaggerTransform } })
 }
 
-/** Annotates the routes that guards of a registration guard, in its context and below. */
+/** Documents the routes with guards of a registration, in its context and in nested ones. */
 export function documentGuards (fastify: FastifyInstance, registration: Registration): void {
   let routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> | undefined
   const annotateAll = async () => {
@@ -115,7 +115,7 @@ export function documentGuards (fastify: FastifyInstance, registration: Registra
     if (!this.hasPlugin('@fastify/swagger')) return
     if (routes === undefined) {
       routes = []
-      // When everything is ready: a hook of a context also holds for routes that were declared before it.
+      // When the application is ready, because a hook of a context also applies to routes that were added before it.
       fastify.addHook('onReady', annotateAll)
     }
     routes.push({ route, context: this })

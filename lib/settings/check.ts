@@ -1,4 +1,4 @@
-/** What is asked of the value of a setting, and how a wrong one is described without ever printing key material. */
+/** Checks the values of settings, and describes invalid ones without printing key material. */
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
@@ -8,9 +8,13 @@ import { registeredClaimNames, settingsSchema, type SettingName, type Settings }
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
+/** Whether a value has one of the forms of key material. What it holds is checked where it is read. */
 function isKeyMaterial (value: unknown): boolean {
-  return typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL ||
-    (typeof value === 'object' && value !== null && 'path' in value && typeof value.path === 'string')
+  if (typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL) return true
+  if (typeof value !== 'object' || value === null) return false
+  if ('passphrase' in value && !['string', 'undefined'].includes(typeof value.passphrase)) return false
+  if ('pem' in value) return typeof value.pem === 'string' || Buffer.isBuffer(value.pem)
+  return ('path' in value && typeof value.path === 'string') || ('kty' in value && typeof value.kty === 'string')
 }
 
 /** Whether a value has the type and range of a setting. */
@@ -27,7 +31,7 @@ function alternatives (words: readonly string[]): string {
 }
 
 function allowed (schema: TSchema): string {
-  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a file: URL or { path }'
+  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }'
   if (schema.allowed !== undefined) return schema.allowed
   if (schema.anyOf !== undefined) return alternatives(schema.anyOf.map(allowed))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
@@ -36,36 +40,38 @@ function allowed (schema: TSchema): string {
   return schema.type
 }
 
-/** What a setting may be, in words; for error messages and the README's table. */
+/** Describes the allowed values of a setting, for error messages and for the README. */
 export function allowedValues (name: SettingName): string {
   return allowed(schemas[name]!)
 }
 
-/** Describes the value that a setting was given; never key material. */
-export function given (name: SettingName, value: unknown): string {
+/** Describes the value of a setting for an error message. Of key material, it names only the type. */
+export function describeValue (name: SettingName, value: unknown): string {
   if (schemas[name]!.holds !== undefined) return typeName(value)
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
 }
 
 /**
- * Checks an option that is a class of the host.
+ * Checks an option that must be a class.
  * @throws {InvalidConfiguration} for anything but the base class and its subclasses
  */
 export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, section: 'settings' | 'handlers' | 'responses'): Base {
   if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
-  const found = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
-  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${found}.`, { section })
+  const description = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
+  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.`, { section })
 }
 
 /**
- * Checks one value of one setting.
- * @param source where it was given, as the user would name it: `option "leeway"`
- * @throws {InvalidConfiguration} which names the source, what was given and what is allowed
+ * Checks the value of a setting.
+ * @param source where the value comes from, as the beginning of the error message: `Option "leeway"`
+ * @param isReturned whether the source is a function that returned the value
+ * @throws {InvalidConfiguration} with a message that names the source, the allowed values and the value
  */
-export function checkSetting (name: SettingName, value: unknown, source: string): void {
+export function checkSetting (name: SettingName, value: unknown, source: string, isReturned = false): void {
   if (fits(name, value)) return
-  throw new InvalidConfiguration(`${source} must be ${allowedValues(name)}; given: ${given(name, value)}.`, { section: 'settings' })
+  const [verb, participle] = isReturned ? ['return', 'returned'] : ['be', 'given']
+  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, { section: 'settings' })
 }
 
 type Names = { readonly [K in SettingName]?: string }
@@ -81,26 +87,26 @@ function checkDistinct (names: Names, what: string): void {
   }
 }
 
-/** With or without a trailing slash, two paths are one where slashes are not strict. */
+/** Unless `strictSlashes` is true, an endpoint answers with and without a trailing slash. */
 const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
-/** RFC 6265bis section 4.1.3: browsers drop a cookie whose name promises what its attributes do not keep. */
+/** Browsers reject a cookie if the prefix of its name requires attributes that it does not have (RFC 6265bis section 4.1.3). */
 function checkPrefixes (settings: Settings): void {
   for (const setting of ['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const) {
     const name = settings[setting].toLowerCase()
     const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
     if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}: a name with "__Secure-" needs "cookieSecure": true, and one with "__Host-" also "cookiePath": "/" and no "cookieDomain". Browsers drop such a cookie otherwise.`, { finding: 'E09', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09', section: 'settings' })
     }
   }
 }
 
 /**
- * Checks what only all settings together can show.
- * @throws {InvalidConfiguration} where they contradict each other
+ * Checks the rules that concern several settings.
+ * @throws {InvalidConfiguration} if settings contradict each other
  */
 export function checkTogether (settings: Settings): void {
-  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of one response need different names')
+  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of a response need different names')
   checkDistinct({
     cookieAccessTokenName: settings.cookieAccessTokenName,
     cookieRefreshTokenName: settings.cookieRefreshTokenName,
@@ -113,7 +119,7 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (registeredClaimNames.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is a registered claim with a meaning of its own (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
@@ -121,6 +127,6 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" "none" needs "cookieSecure": true, because browsers drop such a cookie otherwise.', { finding: 'E09', section: 'settings' })
+    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', section: 'settings' })
   }
 }

@@ -1,23 +1,27 @@
-/** Where the value of a setting comes from: default < application < configuration class < option; getters and overrides on top. */
+/**
+ * Resolves settings from their sources. Each source takes precedence over those before it: default, configuration of the
+ * application, configuration class, option, `get<Setting>`, override of a guard.
+ */
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkSubclass, checkTogether, given } from './check.ts'
+import { checkSetting, checkSubclass, checkTogether, describeValue } from './check.ts'
 import {
   accessorOf, keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
 import { suggest } from './suggest.ts'
 
-/** The properties of a configuration class are settings, under their names. */
+/** Settings as properties of a configuration class. */
 export interface Configuration extends Omit<SettingValues<object>, 'generateRefreshToken'> {
-  // A method, so that a subclass may have it as a method or as a property.
+  // Declared as a method, so that a subclass can have a method or a property of this name.
   generateRefreshToken? (...parameters: Parameters<GenerateRefreshToken<object>>): ReturnType<GenerateRefreshToken<object>>
 }
 
 /**
- * The base of a configuration class. In a subclass, a property is a setting (`leeway = 60`), `set<Setting>` is its value
- * or a function that computes it once, and `get<Setting>(request)` computes it for one request, at most once.
+ * The base class for the option `configurationClass`. In a subclass, a property is the value of a setting (`leeway = 60`).
+ * `set<Setting>` is the value, or a function that computes it once, at registration. `get<Setting>(request)` computes the
+ * value for each request, at most once and only if it is needed.
  */
 export class Configuration {}
 
@@ -26,10 +30,10 @@ export type Getter = (request: object) => unknown
 
 type Values = Partial<Record<SettingName, unknown>>
 
-/** All sources brought together. */
+/** The settings of a registration or of a guard, resolved from all sources. */
 export interface Resolved {
   readonly settings: Readonly<Settings>
-  /** Key material, behind a function: who logs or serializes an instance, or what a request knows of it, must not see it. */
+  /** Returns the key material. It is a function so that logging or serializing this record discloses no keys. */
   readonly keys: () => Readonly<Partial<Record<KeySetting, unknown>>>
   readonly generateRefreshToken: unknown
   readonly getters: ReadonlyMap<SettingName, Getter>
@@ -39,25 +43,28 @@ const known: ReadonlySet<string> = new Set(settingNames)
 const isSetting = (name: string): name is SettingName => known.has(name)
 const isRouteSetting = (name: string) => (routeSettings as readonly string[]).includes(name)
 
-/** The key that verifies; `publicKey` is an alias of `secret`. */
+/** The names of the key that verifies tokens: `publicKey` is an alias of `secret`. */
 const verifyingKeys: readonly SettingName[] = ['secret', 'publicKey']
 
 const environmentPrefix = 'SERVICE_JWT_'
 
-/** The key of a setting in the application's configuration: `SERVICE_JWT_EXPIRATION_DELTA`. */
+/** Returns the key of a setting in the application's configuration, such as `SERVICE_JWT_EXPIRATION_DELTA`. */
 export function environmentKey (name: SettingName): string {
   return environmentPrefix + name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()
 }
 
 const byEnvironmentKey = new Map(settingNames.map((name) => [environmentKey(name), name]))
 
-/** `setLeeway` -> `leeway`; undefined for what is not a setter or getter of a setting. */
-function accessed (name: string, prefix: 'set' | 'get'): SettingName | undefined {
+/** Returns the setting of an accessor: `leeway` for `setLeeway`. Undefined for any other name. */
+function settingOf (name: string, prefix: 'set' | 'get'): SettingName | undefined {
   if (!name.startsWith(prefix)) return undefined
   return settingNames.find((candidate) => accessorOf(prefix, candidate) === name)
 }
 
-/** Every name that speaks of a setting in a configuration class or among the options, getters that are refused included. */
+/**
+ * The names under which options and configuration classes refer to settings. They include getters of settings that cannot
+ * have one, because these getters get an error of their own.
+ */
 export const settingOptionNames: readonly string[] = settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
@@ -68,7 +75,7 @@ function coerce (name: SettingName, value: unknown, source: string): unknown {
     const text = typeof value === 'string' ? value.toLowerCase() : value
     if (text === true || text === 'true' || text === '1' || text === 1) return true
     if (text === false || text === 'false' || text === '0' || text === 0) return false
-    throw new InvalidConfiguration(`${source} must be one of true, false, 1, 0; given: ${given(name, value)}.`, { section: 'settings' })
+    throw new InvalidConfiguration(`${source} must be true, false, 1 or 0; given: ${describeValue(name, value)}.`, { section: 'settings' })
   }
   if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
   return value
@@ -81,7 +88,7 @@ function readApplication (application: unknown): Values {
     if (!key.startsWith(environmentPrefix) || value === undefined) continue
     const name = byEnvironmentKey.get(key)
     if (name === undefined) {
-      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are settings of this plugin: rename or remove it.`, { section: 'settings' })
+      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are reserved for settings of this plugin. Rename or remove the key.`, { section: 'settings' })
     }
     const source = `"${key}" of the application's configuration`
     const coerced = coerce(name, value, source)
@@ -96,34 +103,38 @@ interface Accessors {
   getters: Map<SettingName, Getter>
 }
 
-/** Reads `x`, `setX` and `getX` from one object; `label` says whose they are. */
+/**
+ * Reads values, setters and getters of settings.
+ * @param owner the options, or an instance of the configuration class
+ * @param label the beginning of error messages: `Option` or `Configuration class:`
+ */
 function readAccessors (owner: object, names: Iterable<string>, label: string): Accessors {
   const values: Values = {}
   const getters = new Map<SettingName, Getter>()
   const setBy = new Map<SettingName, string>()
-  const take = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
+  const setValue = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
     const other = setBy.get(setting)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Keep one of them.`, { section: 'settings' })
+      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Remove one of them.`, { section: 'settings' })
     }
     setBy.set(setting, name)
-    checkSetting(setting, value, isReturned ? `${label} "${name}": what the function returns` : `${label} "${name}"`)
-    // The generator of refresh tokens may be a method, which needs its object.
+    checkSetting(setting, value, `${label} "${name}"`, isReturned)
+    // `generateRefreshToken` can be a method of the class.
     values[setting] = typeof value === 'function' && !isReturned ? value.bind(owner) : value
   }
   for (const name of names) {
     const value: unknown = Reflect.get(owner, name)
     if (value === undefined) continue
-    const set = accessed(name, 'set')
-    const get = accessed(name, 'get')
+    const set = settingOf(name, 'set')
+    const get = settingOf(name, 'get')
     if (isSetting(name)) {
-      take(name, name, value)
+      setValue(name, name, value)
     } else if (set !== undefined) {
       const isFunction = typeof value === 'function'
-      take(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
+      setValue(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
-        throw new InvalidConfiguration(`${label} "${name}": "${get}" shapes the routes and is decided once, so it cannot be computed per request. Use "${get}" or "${accessorOf('set', get)}".`, { section: 'settings' })
+        throw new InvalidConfiguration(`${label} "${name}" is not allowed: "${get}" determines the routes at registration, so it cannot be computed from a request. Use "${get}" or "${accessorOf('set', get)}".`, { section: 'settings' })
       }
       if (typeof value !== 'function') {
         throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { section: 'settings' })
@@ -134,7 +145,7 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
   return { values, getters }
 }
 
-/** The names that a configuration class gives: its own fields and the methods of its prototypes up to ours. */
+/** Returns the names of the fields of a configuration and of the members of its classes, up to the base class. */
 function namesOf (configuration: Configuration): Set<string> {
   const names = new Set(Object.keys(configuration))
   for (let level = Object.getPrototypeOf(configuration); level !== Configuration.prototype; level = Object.getPrototypeOf(level)) {
@@ -145,14 +156,14 @@ function namesOf (configuration: Configuration): Set<string> {
 
 function readClass (configurationClass: unknown): Accessors {
   if (configurationClass === undefined) return { values: {}, getters: new Map() }
-  const Given = checkSubclass('configurationClass', configurationClass, Configuration, 'settings')
-  const configuration = new Given()
+  const ConfigurationClass = checkSubclass('configurationClass', configurationClass, Configuration, 'settings')
+  const configuration = new ConfigurationClass()
   const names = namesOf(configuration)
   for (const name of names) {
-    // A method of any other name is a helper of the class; a field, or a misspelt accessor, can only be a mistake.
-    const helper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
-    if (!helper && !settingOptionNames.includes(name)) {
-      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} Its properties are settings, "set<Setting>" and "get<Setting>"; keep other data in #private fields.`, { section: 'settings' })
+    // A method with another name is a helper of the class. A field or an accessor with another name is a mistake.
+    const isHelper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
+    if (!isHelper && !settingOptionNames.includes(name)) {
+      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`, { section: 'settings' })
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')
@@ -164,8 +175,8 @@ function defaults (): Values {
   return values
 }
 
-/** Splits what belongs together in a table of settings from what must never be shown. */
-function split (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateRefreshToken'> {
+/** Separates key material and the generator of refresh tokens from the settings that can be shown. */
+function separateKeys (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateRefreshToken'> {
   const settings: Values = { ...values }
   const keys: Partial<Record<KeySetting, unknown>> = {}
   for (const name of keySettings) {
@@ -174,39 +185,39 @@ function split (values: Values): Pick<Resolved, 'settings' | 'keys' | 'generateR
   }
   const generateRefreshToken = settings.generateRefreshToken
   delete settings.generateRefreshToken
-  // A copy in the order of the schema: every value was checked against it, so the type is what the schema says.
+  // Every value was checked against the schema, from which the type is derived.
   const complete = Object.freeze({ ...settings }) as Readonly<Settings>
   return { settings: complete, keys: () => keys, generateRefreshToken }
 }
 
 /**
- * Brings all sources together, each later one winning, and checks the outcome.
- * @param options the options of the registration, other names than settings ignored
- * @param application the application's own configuration (`fastify.config`), if it has one
- * @throws {InvalidConfiguration} which names what is wrong
+ * Resolves the settings of a registration.
+ * @param options the options of the registration; names that do not belong to settings are ignored
+ * @param application the configuration of the application (`fastify.config`), if there is one
+ * @throws {InvalidConfiguration} for an unknown name, an invalid value, or settings that contradict each other
  */
 export function resolveSettings (options: Readonly<Record<string, unknown>>, application: unknown): Resolved {
   const fromClass = readClass(options.configurationClass)
   const fromOptions = readAccessors(options, Object.keys(options), 'Option')
-  const resolved = split({ ...defaults(), ...readApplication(application), ...fromClass.values, ...fromOptions.values })
+  const resolved = separateKeys({ ...defaults(), ...readApplication(application), ...fromClass.values, ...fromOptions.values })
   checkTogether(resolved.settings)
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
-    throw new InvalidConfiguration('"tokensInBody" is false and "cookieSet" too, so that no client would ever receive a token. Set one of them to true.', { section: 'settings' })
+    throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { section: 'settings' })
   }
   return { ...resolved, getters }
 }
 
 /**
- * Applies the overrides of one guard.
- * @throws {InvalidConfiguration} for a name that is no setting, or one that cannot be overridden, or a wrong value
+ * Applies the overrides of a guard.
+ * @throws {InvalidConfiguration} for an unknown setting, a setting that cannot be overridden, or an invalid value
  */
 export function overrideSettings (base: Resolved, overrides: Readonly<Record<string, unknown>>): Resolved {
   const values: Values = { ...base.settings, ...base.keys(), generateRefreshToken: base.generateRefreshToken }
   const getters = new Map(base.getters)
   for (const [name, value] of checkOverrides(overrides)) {
     if (verifyingKeys.includes(name)) {
-      // One key under two names: what the instance has under the other name must not win over the override.
+      // Both names are for one key. The registration's key under the other name must not take precedence over the override.
       for (const alias of verifyingKeys) {
         if (overrides[alias] === undefined) delete values[alias]
         getters.delete(alias)
@@ -215,26 +226,26 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
     values[name] = value
     getters.delete(name)
   }
-  const resolved = split(values)
+  const resolved = separateKeys(values)
   checkTogether(resolved.settings)
   return { ...resolved, getters }
 }
 
-/** What guards take besides settings. */
+/** The options of guards that are not settings. */
 const guardOptions = ['redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions']
 
-/** Checks overrides on their own, without an instance. @throws {InvalidConfiguration} */
+/** Checks overrides without the settings that they override. @throws {InvalidConfiguration} as {@link overrideSettings} */
 export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
   const checked = new Map<SettingName, unknown>()
   for (const [name, value] of Object.entries(overrides)) {
     if (value === undefined) continue
     if (!isSetting(name)) {
-      // The last two are unknown to guards without scopes.
+      // `protect` and `injectUser` do not know the last two, and must not suggest the name that was given.
       const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard takes settings as overrides, "redirectOnFail" and "redirectUrl"; scoped() takes "requireAll" and "requireAllActions" too.`, { section: 'guards' })
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "redirectOnFail" and "redirectUrl"; scoped() also accepts "requireAll" and "requireAllActions".`, { section: 'guards' })
     }
     if (isRouteSetting(name)) {
-      throw new InvalidConfiguration(`"${name}" shapes the routes of an instance and cannot be overridden by a guard. Give it to register().`, { section: 'guards' })
+      throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { section: 'guards' })
     }
     checkSetting(name, value, `Override "${name}"`)
     checked.set(name, value)

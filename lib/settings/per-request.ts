@@ -1,4 +1,4 @@
-/** Settings that are computed from a request: at most once per request and instance, and only when something asks. */
+/** Settings that getters compute from a request: at most once for a request and registration, and only if they are needed. */
 import { HandlerFailed, InvalidConfiguration, RequiredKeysNotFound } from '../errors.ts'
 import { hostError, typeName } from '../host/call.ts'
 import { allowedValues, fits } from './check.ts'
@@ -7,16 +7,16 @@ import { accessorOf, keySettings, type KeySetting, type SettingName, type Settin
 
 const isKey = (name: SettingName): name is KeySetting => (keySettings as readonly string[]).includes(name)
 
-/** What the getters of one instance give. */
+/** The results of the getters of a registration. */
 export interface GetterResults {
-  /** @throws {RequiredKeysNotFound} where there is no request to compute the setting from */
+  /** @throws {RequiredKeysNotFound} if there is no request to compute the setting from */
   get (name: SettingName, getter: Getter): unknown
 }
 
 /**
- * For work without a request, such as verifying a token that came by another way: a setting that has a getter has no
- * value there, and no other value may stand in for it.
- * @param advice what to do instead, as the end of the message
+ * Creates the results for an operation without a request, such as `verifyToken`. Reading a setting with a getter throws:
+ * with any other value, such as the default, a token could be accepted that no request may use.
+ * @param advice the end of the error message, which says what to do instead
  */
 export function withoutRequest (advice: string): GetterResults {
   return {
@@ -26,17 +26,17 @@ export function withoutRequest (advice: string): GetterResults {
   }
 }
 
-/** What the getters of one instance gave for one request. All guards of that request share it. */
+/** The results of the getters of a registration for one request. All guards of the request share them. */
 export class RequestResults implements GetterResults {
   readonly #request: object
-  /** Made when the first getter runs: most requests have none. */
+  /** Created when the first getter runs, because most requests run none. */
   #results: Map<SettingName, { value: unknown } | { error: unknown }> | undefined
 
   constructor (request: object) {
     this.#request = request
   }
 
-  /** @throws what {@link hostError} makes of what the getter threw, the first time and every time */
+  /** @throws the error of the getter, converted by {@link hostError}; the same error on every call */
   get (name: SettingName, getter: Getter): unknown {
     this.#results ??= new Map()
     let result = this.#results.get(name)
@@ -60,28 +60,28 @@ export class RequestResults implements GetterResults {
     } catch (cause) {
       throw hostError(handler, cause)
     }
-    // Keys may be promised, and are checked where they are used.
+    // The getter of a key can be asynchronous. Keys are checked where they are used.
     if (isKey(name)) return value
     if (fits(name, value)) return value
-    // A promise that nobody awaits must not end the process when it rejects.
+    // Nothing awaits this promise. Its rejection must not end the process.
     if (value instanceof Promise) value.catch(() => {})
-    const cause = new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${handler} gave ${typeName(value)}.`, { section: 'settings' })
+    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${typeName(value)}.`, { section: 'settings' })
     throw new HandlerFailed(handler, { cause })
   }
 }
 
-/** The settings as one request sees them, and the results of getters that they come from. */
+/** The settings of one request, and the results of the getters that compute some of them. */
 export interface RequestSettings {
   readonly settings: Readonly<Settings>
   readonly results: GetterResults
 }
 
-/** Creates the settings object that one request sees. */
+/** Creates the settings object of one request. */
 export type SettingsOfRequest = (results: GetterResults) => Readonly<Settings>
 
 /**
- * Prepares, once, how a request sees these settings. Without getters every request sees the same frozen object;
- * with some, an object whose computed settings are accessors, so that only those asked for run.
+ * Prepares the creation of settings objects. Without getters, all requests share one frozen object. With getters, each
+ * request gets an object whose computed settings are accessors, so that a getter runs only if its setting is read.
  */
 export function prepareSettings (resolved: Resolved): SettingsOfRequest {
   const computed = [...resolved.getters].filter(([name]) => !isKey(name) && name !== 'generateRefreshToken')

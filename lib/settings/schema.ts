@@ -4,11 +4,8 @@
  * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import type { KeyMaterial } from '../../types/settings.ts'
-
-export const algorithms = [
-  'HS256', 'HS384', 'HS512', 'ES256', 'ES384', 'ES512', 'RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'
-] as const
+import { algorithms } from '../keys/algorithms.ts'
+import type { KeyMaterial } from '../../types/keys.ts'
 
 /** A century: far enough for any token, near enough that `exp` stays a date. */
 const maximumSeconds = 3_153_600_000
@@ -19,9 +16,14 @@ const seconds = (value: number, minimum: number) => Type.Integer({
 })
 
 /** RFC 9110 section 5.6.2: what the name of a header may be; RFC 6265 section 4.1.1 asks the same of a cookie's name. */
-const tokenCharacters = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
-const headerName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2)' })
-const cookieName = (value: string) => Type.String({ default: value, pattern: tokenCharacters, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
+const tokenCharacters = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+/** Node.js keeps headers as properties of an object, by their names in lower case: it loses one that is called `__proto__`. */
+const headerName = (value: string) => Type.String({
+  default: value,
+  pattern: `^(?!__[Pp][Rr][Oo][Tt][Oo]__$)${tokenCharacters}$`,
+  allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"'
+})
+const cookieName = (value: string) => Type.String({ default: value, pattern: `^${tokenCharacters}$`, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
 const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
 const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
 const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
@@ -42,7 +44,7 @@ const key = () => Type.Unsafe<KeyMaterial>(Type.Any({ holds: 'key' }))
 export const settingsSchema = Type.Object({
   /** Field of a response that holds the access token. */
   accessTokenName: fieldName('access_token'),
-  /** Signing algorithm (RFC 7518 section 3.1). A token signed with any other is refused. */
+  /** Signing algorithm (RFC 7518 section 3.1; `EdDSA` with Ed25519, RFC 8037). A token that is signed with another is refused. */
   algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
   /** Whether the endpoints exist. When false, the instance only verifies tokens that another service issued. */
   authMode: flag(true),
@@ -110,9 +112,9 @@ export const settingsSchema = Type.Object({
   pathToRetrieveUser: path('/me'),
   /** Path of the endpoint that says whether a token is valid, under `urlPrefix`. */
   pathToVerify: path('/verify'),
-  /** Private key for RS, PS and ES algorithms. */
+  /** Private key for RS, PS, ES and EdDSA algorithms. */
   privateKey: key(),
-  /** Public key for RS, PS and ES algorithms; an alias of `secret`. */
+  /** Public key for RS, PS, ES and EdDSA algorithms; an alias of `secret`. */
   publicKey: key(),
   /** Query parameter that holds the access token. */
   queryStringAccessTokenName: queryName('access_token'),
@@ -136,7 +138,7 @@ export const settingsSchema = Type.Object({
   strictSlashes: flag(false),
   /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again. 0: none. */
+  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Tokens of more than 2,048 characters are verified each time. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
@@ -168,12 +170,6 @@ export type SettingName = keyof typeof settingsSchema.properties
  * @interface
  */
 export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generateRefreshToken'>
-/**
- * The signing algorithms (RFC 7518 section 3.1).
- * @useDeclaredType
- */
-export type Algorithm = typeof algorithms[number]
-
 export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]
 
 /** `leeway` -> `getLeeway`, or `setLeeway`. */

@@ -1,4 +1,4 @@
-/** The number of single-character edits between two names (Levenshtein). */
+/** Returns the Levenshtein distance of two names: the number of characters to insert, remove or replace. */
 function distance (a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
   for (let row = 1; row <= a.length; row++) {
@@ -12,7 +12,10 @@ function distance (a: string, b: string): number {
   return previous[b.length]!
 }
 
-/** The valid name nearest to a wrong one as ` Did you mean "...?"`, or nothing where none is near. Only for errors at registration. */
+/**
+ * Returns ` Did you mean "...?"` with the valid name that is most similar to an unknown one, or an empty string if none is
+ * similar. It is slow, so it is only for errors in the code of the application, never for input of clients.
+ */
 export function suggest (name: string, valid: Iterable<string>): string {
   let best = ''
   const wanted = name.slice(0, 64).toLowerCase()

@@ -1,4 +1,4 @@
-/** Access tokens for an instance, in any state. */
+/** Access tokens for the tests of applications. */
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../../types/handlers.ts'
@@ -9,24 +9,24 @@ import type { Settings } from '../settings/schema.ts'
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
 
 /**
- * What is wrong with a token; `valid`: nothing.
+ * The state of a test token. `valid` is accepted. A token in any other state is refused, for the reason that the name says.
  * @useDeclaredType
  */
 export type TokenState = typeof states[number]
 
-/** What a test asks of its token. */
+/** Options of {@link createTestToken}. */
 export interface TestTokenOptions {
-  /** What is wrong with the token; default: `valid`, nothing. */
+  /** The state of the token. Default: `valid`. */
   state?: TokenState
-  /** The scopes of the token. Default: none; the handler `addScopesToPayload` is not called. */
+  /** The scopes of the token. Default: none. The handler `addScopesToPayload` is not called. */
   scopes?: string | readonly string[]
-  /** More claims; they win over those that the instance writes, the user id excepted. */
+  /** Additional claims. They replace claims that the instance writes, except the user id. */
   claims?: Record<string, unknown>
-  /** The request from which settings are computed, where `get<Setting>` functions concern tokens. */
+  /** The request from which `get<Setting>` functions compute settings of tokens. Required if the instance has such functions. */
   request?: FastifyRequest
 }
 
-/** Farther from now than any clock difference that an instance tolerates. */
+/** Seconds beyond the leeway by which a token is expired or not active yet. */
 const hour = 3600
 
 function claimsOf (state: TokenState, leeway: number): Payload {
@@ -37,31 +37,34 @@ function claimsOf (state: TokenState, leeway: number): Payload {
   return state === 'otherAudience' ? { aud: 'https://other-audience.invalid' } : {}
 }
 
-/** A token that is not what its test asked for would let the test pass for nothing. @throws {InvalidConfiguration} */
+/** Checks the options: with a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
 function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
   const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}"; it has state, scopes, claims and request.`, { section: 'testing-your-routes' })
+  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}". Its options are state, scopes, claims and request.`, { section: 'testing-your-routes' })
   const { state = 'valid' } = options
   if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { section: 'testing-your-routes' })
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
-    throw new InvalidConfiguration(`The state "${state}" would be accepted: the instance has no "${state === 'otherIssuer' ? 'claimIss' : 'claimAud'}". Give it to the instance, or choose another state.`, { section: 'testing-your-routes' })
+    const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
+    throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { section: 'testing-your-routes' })
   }
 }
 
 /**
- * Makes an access token for a user of an instance, for the header, cookie or query string of a test's request.
- * @param instance the instance: `app.tokenAuth`
- * @throws `InvalidConfiguration` for options that it does not know, or a state that the instance would accept
- * @throws what `generateAccessToken` throws
+ * Creates an access token for a test.
+ * @param instance the instance whose routes the test calls, such as `app.tokenAuth`
+ * @param user a user, as `authenticate` returns it; the user id is sufficient, unless handlers of the application need more
+ * @returns the token, for the header, cookie or query string of a request
+ * @throws `InvalidConfiguration` for unknown options, or for a state that the instance would accept
+ * @throws the errors of `generateAccessToken`
  */
 export async function createTestToken<User extends object, Claims extends object> (
   instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
-  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration('createTestToken needs an instance, such as app.tokenAuth, and then a user.', { section: 'testing-your-routes' })
+  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { section: 'testing-your-routes' })
   checkOptions(options, instance.settings)
   const { state = 'valid', scopes, claims, request } = options
   const token = await instance.generateAccessToken(user, {
-    // The user of a test is often a part of one: `addScopesToPayload` of the application must not be called with it.
+    // Tests often pass a part of a user, with which the handler `addScopesToPayload` may fail.
     scopes: scopes ?? null,
     request,
     extendPayload: (payload) => ({ ...payload, ...claimsOf(state, instance.settings.leeway), ...claims })

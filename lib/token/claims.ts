@@ -1,4 +1,4 @@
-/** What goes into a token, and what is asked of a payload after its signature was found right. */
+/** The claims of access tokens: which ones a new token gets, and how those of a verified token are checked. */
 import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -7,13 +7,13 @@ import type { Payload, UserId } from '../../types/handlers.ts'
 
 type Claims = Readonly<Record<string, unknown>>
 
-/** The time as tokens write it: seconds since 1970, with fractions. */
+/** Returns the current time in seconds since 1970, with fractions. */
 export const secondsNow = () => Date.now() / 1000
 
-/** Seconds: what a Date can hold (ECMA-262 section 21.4.1.1). Beyond it an expiry is no date, and formatting it throws. */
+/** The latest time in seconds that a `Date` can hold (ECMA-262 section 21.4.1.1). Formatting a later one throws. */
 const maximumDate = 8_640_000_000_000
 
-/** RFC 7519 section 2, NumericDate: seconds, fractions allowed. */
+/** Whether a value is a NumericDate: seconds since 1970, with or without fractions (RFC 7519 section 2). */
 function isDate (value: unknown): value is number {
   return typeof value === 'number' && value >= -maximumDate && value <= maximumDate
 }
@@ -21,19 +21,19 @@ function isDate (value: unknown): value is number {
 /**
  * Creates the refusal of a claim.
  * @param claim the name of the claim; null for the whole payload
- * @param why for developers; never a part of the token
+ * @param detail which check failed, for developers; never a part of the token
  */
-export const invalidClaim = (claim: string | null, why: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), why)
-const invalid = (claim: string, what: string) => invalidClaim(claim, `the claim "${claim}" ${what}`)
+export const invalidClaim = (claim: string | null, detail: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), detail)
+const invalid = (claim: string, problem: string) => invalidClaim(claim, `the claim "${claim}" ${problem}`)
 
 const expired = new Refusal((reason) => new TokenExpired(undefined, { reason }), '"exp" has passed')
-const notActive = new Refusal((reason) => new TokenNotActive(undefined, { reason }), '"nbf" is still to come')
+const notActive = new Refusal((reason) => new TokenNotActive(undefined, { reason }), '"nbf" is in the future')
 const withoutExp = invalid('exp', 'is missing')
 const withoutNbf = invalid('nbf', 'is missing')
-const wrongIssuer = invalid('iss', 'is missing or of another issuer')
-const wrongAudience = invalid('aud', 'is missing or of another audience')
+const wrongIssuer = invalid('iss', 'is missing or names another issuer')
+const wrongAudience = invalid('aud', 'is missing or names another audience')
 
-/** Own properties only: nothing that a payload does not carry itself may speak for it. */
+/** Reads a claim. Only own properties count: a value that a payload inherits from a polluted prototype is not a claim. */
 function own (payload: Claims, claim: string): unknown {
   return Object.hasOwn(payload, claim) ? payload[claim] : undefined
 }
@@ -41,23 +41,23 @@ function own (payload: Claims, claim: string): unknown {
 const isText = (value: unknown): value is string => typeof value === 'string'
 const isTextOrTexts = (value: unknown): value is string | string[] => isText(value) || (Array.isArray(value) && value.every(isText))
 
-/** The registered claims of a payload (RFC 7519 section 4.1); undefined where it does not have one of its type. */
+/** The registered claims of a payload (RFC 7519 section 4.1). A claim that is missing or has the wrong type is undefined. */
 export interface RegisteredClaims {
   readonly exp: number | undefined
   readonly nbf: number | undefined
   readonly iss: string | undefined
   readonly aud: readonly string[] | undefined
-  /** Refuses the first claim of a wrong type: that is wrong whatever the settings ask. */
+  /** The refusal of the first claim with a wrong type, which no settings allow; undefined if there is none. */
   readonly fault: Refusal | undefined
 }
 
 /** Reads the registered claims of a payload. */
 export function readRegistered (payload: Claims): RegisteredClaims {
   let fault: Refusal | undefined
-  const read = <Type>(claim: string, isOfType: (value: unknown) => value is Type, what: string): Type | undefined => {
+  const read = <Type>(claim: string, isOfType: (value: unknown) => value is Type, problem: string): Type | undefined => {
     const value = own(payload, claim)
     if (value === undefined || isOfType(value)) return value
-    fault ??= invalid(claim, what)
+    fault ??= invalid(claim, problem)
     return undefined
   }
   const exp = read('exp', isDate, 'is not a date')
@@ -71,7 +71,7 @@ export function readRegistered (payload: Claims): RegisteredClaims {
 function checkTimes ({ exp, nbf, fault }: RegisteredClaims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
   if (settings.verifyExp) {
     if (exp === undefined) return fault ?? withoutExp
-    // RFC 7519 section 4.1.4: accepted before the expiration time only. So written that a clock without a number refuses.
+    // RFC 7519 section 4.1.4: a token is accepted only before this time. Negated, so that a clock that returns NaN refuses it.
     if (checkExpiry && !(now < exp + settings.leeway)) return expired
   }
   if (nbf === undefined) return settings.claimNbf ? fault ?? withoutNbf : undefined
@@ -85,21 +85,21 @@ function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: S
 }
 
 /**
- * Asks of a payload what the rules of validity (specification, States and transitions) ask of it, but for the host's
- * own checks. Decided anew on every request: a remembered token expires like any other.
- * @param registered what {@link readRegistered} read of the payload
+ * Checks the claims of a payload under given settings (specification, States and transitions). The checks of the application
+ * follow in request/checks.ts. Called for every request, because remembered tokens expire as well.
+ * @param registered the result of {@link readRegistered} for the payload
  * @param now seconds since 1970
- * @param checkExpiry false for the refresh endpoint, where `exp` may have passed but must be there
+ * @param checkExpiry false for the refresh endpoint, where `exp` is required but may have passed
  */
 export function checkClaims (payload: Claims, registered: RegisteredClaims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
   return checkTimes(registered, settings, now, checkExpiry) ?? registered.fault ?? checkParties(registered, settings) ??
-    (isUserId(own(payload, settings.userId)) ? undefined : invalid(settings.userId, 'is missing or no user id'))
+    (isUserId(own(payload, settings.userId)) ? undefined : invalid(settings.userId, 'is missing or not a user id'))
 }
 
-/** A private copy of a JSON value, so that what one request changes no other sees. */
+/** Copies a payload, so that changes by one request do not affect others. */
 export function copyPayload (payload: Claims): Payload {
   const copy: Payload = { ...payload }
-  // A list that grows, instead of recursion: a payload may be 3,000 levels deep, more than the stack may bear.
+  // A growing list instead of recursion, which could overflow the stack: a payload can be 3,000 levels deep.
   const containers: Array<unknown[] | Payload> = [copy]
   const copyMember = (member: unknown) => {
     if (typeof member !== 'object' || member === null) return member
@@ -114,7 +114,7 @@ export function copyPayload (payload: Claims): Payload {
     }
     for (const key of Object.keys(container)) {
       const member = container[key]
-      // Defined, not assigned: JSON may have a key named __proto__.
+      // Defined instead of assigned, because JSON can contain the key `__proto__`.
       if (typeof member === 'object' && member !== null) {
         Object.defineProperty(container, key, { value: copyMember(member), enumerable: true, writable: true, configurable: true })
       }
@@ -123,7 +123,7 @@ export function copyPayload (payload: Claims): Payload {
   return copy
 }
 
-/** The user id and the registered claims of a new token. @param now seconds since 1970 */
+/** Returns the user id and the registered claims of a new token. @param now seconds since 1970 */
 export function registeredClaims (userId: UserId, settings: Settings, now: number): Payload {
   const issued = Math.floor(now)
   const payload: Payload = { [settings.userId]: userId }
@@ -135,26 +135,27 @@ export function registeredClaims (userId: UserId, settings: Settings, now: numbe
   return payload
 }
 
-/** fast-jwt signs whole seconds only, and leaves out a zero. */
+/** fast-jwt signs dates in whole seconds only, and omits a date of zero. */
 const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate(value) && value > 0
 
 /**
- * Checks a finished payload: whatever the host's handlers did to it, no token is made that lacks a claim, has one of the
- * wrong type, or names another user. Other values of registered claims are the host's choice.
+ * Checks the payload of a new token after the handlers of the application have changed it. It must still contain the same
+ * user id, and all required claims with the right types. Handlers may set registered claims to other values.
+ * @param required the names of the custom claims
  * @throws {MissingRegisteredClaim}
  */
 export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[]): void {
   const advice = 'Check extendPayload and the custom claims.'
-  const fail = (claim: string, what: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${what} "${claim}". ${advice}`) }
-  if (own(payload, settings.userId) !== userId) fail(settings.userId, 'lost or changed the user id')
+  const fail = (claim: string, problem: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${problem} "${claim}". ${advice}`) }
+  if (own(payload, settings.userId) !== userId) fail(settings.userId, 'does not have the id of the user as')
   const expected = [
     settings.verifyExp && 'exp', settings.claimNbf && 'nbf', settings.claimIat && 'iat',
     settings.claimIss !== null && 'iss', settings.claimAud !== null && 'aud', ...required
   ]
   for (const claim of expected) if (claim !== false && own(payload, claim) === undefined) fail(claim, 'lacks')
   for (const claim of ['exp', 'nbf', 'iat']) {
-    if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'has no whole number of seconds as')
+    if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'does not have a positive whole number of seconds as')
   }
   const { fault } = readRegistered(payload)
-  if (fault !== undefined) throw new MissingRegisteredClaim(`No verifier would accept the payload of a new access token: ${fault.reason}. ${advice}`)
+  if (fault !== undefined) throw new MissingRegisteredClaim(`The payload of a new access token is invalid: ${fault.reason}. ${advice}`)
 }

@@ -1,23 +1,21 @@
 /**
- * The fast-jwt signer and verifier of one key. fast-jwt decides whether a signature is right; everything that it lets
- * pass and RFC 7515, RFC 7519 or RFC 8725 do not is refused here. What a payload says is judged elsewhere: see claims.ts.
+ * The verifier and signer of one key, made with fast-jwt. fast-jwt decides whether a signature is right; what it accepts
+ * and RFC 7515, RFC 7519 or RFC 8725 do not is refused here and in form.ts. claims.ts checks what the payload says.
  */
 import { isUtf8 } from 'node:buffer'
-import { createHmac, createSecretKey, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
+import { algorithmTable, isHmac, type Algorithm } from '../keys/algorithms.ts'
+import type { Key } from '../keys/material.ts'
 import { Refusal } from '../refusal.ts'
-import type { Algorithm } from '../settings/schema.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { readRegistered, type RegisteredClaims } from './claims.ts'
-import { isHmac, type Key } from './keys.ts'
+import { findDots, isHeaderAcceptable } from './form.ts'
 import { TokenMemory } from './memory.ts'
 
-/** The longest token that is looked at. Longer ones cost time before they can be refused. */
-export const maximumTokenLength = 8192
-
-/** What a verified token holds. The payload is shared by every request with this token: never hand it out, copy it. */
+/** What a verified token holds. All requests with this token share the payload: copy it before you hand it out. */
 export interface VerifiedToken {
   readonly token: string
   readonly payload: Readonly<Record<string, unknown>>
@@ -26,53 +24,21 @@ export interface VerifiedToken {
   readonly registered: RegisteredClaims
 }
 
-/** Says whether a token is signed by the key: what it holds, or why it is refused. Never throws. */
+/** Verifies the form and signature of a token. Returns what it holds, or why it is refused. Never throws. */
 export type Verifier = (token: string) => VerifiedToken | Refusal
 
-/** Signs a payload, which is copied as JSON; a promise for RS and PS. @throws TypeError where the payload has no JSON form */
+/** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
-const refuse = (why: string) => new Refusal((reason) => new InvalidToken(undefined, { reason }), why)
-const badForm = refuse('it is not three segments of base64url, or too long')
-const badSignature = refuse('the signature, algorithm or form is wrong')
-const badHeader = refuse('the header is not acceptable')
-const badPayload = refuse('the payload is not UTF-8')
-
-const alphabet = /^[\w-]+$/
-/** RFC 4648 section 3.5: the last character of a segment, by its length modulo 4, when the bits to spare are zero. */
-const lastCharacters: Record<number, string | undefined> = { 2: 'AQgw', 3: 'AEIMQUYcgkosw048' }
-
-function isCanonical (token: string, start: number, end: number): boolean {
-  const rest = (end - start) % 4
-  return rest === 0 || (lastCharacters[rest]?.includes(token[end - 1]!) ?? false)
-}
-
-/** Where the two dots are, or undefined where a string is not three canonical, non-empty segments of base64url. */
-function findDots (token: string): [number, number] | undefined {
-  if (token.length > maximumTokenLength) return undefined
-  const first = token.indexOf('.')
-  const second = token.indexOf('.', first + 1)
-  if (first < 1 || second < first + 2 || second + 1 === token.length) return undefined
-  if (!isCanonical(token, 0, first) || !isCanonical(token, first + 1, second) || !isCanonical(token, second + 1, token.length)) return undefined
-  // A third dot fails here: it is not of the alphabet.
-  if (!alphabet.test(token.slice(0, first)) || !alphabet.test(token.slice(first + 1, second)) || !alphabet.test(token.slice(second + 1))) return undefined
-  return [first, second]
-}
+const invalid = (reason: string) => new Refusal((text) => new InvalidToken(undefined, { reason: text }), reason)
+const badForm = invalid('it is not three segments of base64url, or too long')
+const badSignature = invalid('the signature, algorithm or form is wrong')
+const badHeader = invalid('the header is not acceptable')
+const badPayload = invalid('the payload is not UTF-8')
 
 /**
- * RFC 7515 section 4.1, RFC 8725 section 3.11. Key hints (kid, jwk, jku, x5u, x5c) are never used, so they may be there;
- * `alg` was compared with the one algorithm before the signature was.
- */
-function isHeaderAcceptable (header: Readonly<Record<string, unknown>>): boolean {
-  if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'enc') || Object.hasOwn(header, 'b64')) return false
-  if (Object.hasOwn(header, 'typ') && !(typeof header.typ === 'string' && header.typ.toUpperCase() === 'JWT')) return false
-  // A nested token (RFC 7519 section 5.2) says nothing by itself.
-  return !Object.hasOwn(header, 'cty') || (typeof header.cty === 'string' && header.cty.toUpperCase() !== 'JWT')
-}
-
-/**
- * Runs `create` while V8 captures no stack traces, of which fast-jwt would capture two for every bad token. `Reflect.set`,
- * because the limit cannot be written where the process runs with frozen intrinsics: then traces are captured, no more.
+ * Calls a function while V8 captures no stack traces: fast-jwt would capture two for every bad token. `Reflect.set` does
+ * not throw where the process runs with frozen intrinsics; there the traces are captured.
  */
 function withoutStackTraces<T> (create: () => T): T {
   const limit = Error.stackTraceLimit
@@ -84,7 +50,7 @@ function withoutStackTraces<T> (create: () => T): T {
   }
 }
 
-/** Freezes a payload, lists and objects in it included: requests share it, so that none may change what another sees. */
+/** Freezes a payload with all lists and objects in it, so that no request changes what another one reads. */
 function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
   const containers: object[] = [payload]
   for (const container of containers) {
@@ -94,41 +60,40 @@ function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
   return payload
 }
 
-/** A copy of a token on its own: a part of a string keeps all of it in memory, here a whole Cookie header. */
+/** Copies a token. V8 keeps the whole string of which a text is a part in memory: here a Cookie header. */
 const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
 
-/** Says, for canonical tokens, whether the signature is the HMAC of what it signs, in a time that does not depend on where it differs. */
-function hmacCheck (algorithm: Algorithm, key: Key): (token: string, second: number) => boolean {
-  const secret = createSecretKey(key.material)
-  const hash = `sha${algorithm.slice(2)}`
+/** Makes a function that compares the HMAC of a canonical token in constant time. */
+function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, second: number) => boolean {
+  const { hash } = algorithmTable[algorithm]
   return (token, second) => {
-    const expected = createHmac(hash, secret).update(token.slice(0, second)).digest()
+    const expected = createHmac(hash, keyObject).update(token.slice(0, second)).digest()
     const signature = Buffer.from(token.slice(second + 1), 'base64url')
     return signature.length === expected.length && timingSafeEqual(signature, expected)
   }
 }
 
-/** After a bad token, so many others in a row must be good before a bad one is no longer expected. */
-const waryFor = 100
+/** So many good tokens in a row must follow a bad one before the next token is expected to be good. */
+const hmacFirstFor = 100
 
 function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Verifier {
   const verifySignature = createVerifier({
-    // Exactly one name in a list: anything else means "whatever this key allows" to fast-jwt.
+    // One name in a list. Without it fast-jwt would accept every algorithm that the key allows.
     algorithms: [algorithm],
     key: key.material,
     complete: true,
-    // Decided in claims.ts, on every request, also for remembered tokens.
+    // claims.ts checks them on every request, also for cached tokens.
     ignoreExpiration: true,
     ignoreNotBefore: true
   })
   const cache = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
   const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
   /**
-   * While it is not zero, bad tokens are expected: then the HMAC alone is looked at first, because what fast-jwt throws
-   * for a wrong one costs several times more. It can only refuse; what it lets pass, fast-jwt is asked all the same.
+   * While it is above zero, bad tokens are expected and the HMAC is compared first: the error that fast-jwt throws for a
+   * wrong one costs several times more. This comparison only refuses; fast-jwt verifies what passes it.
    */
-  let wary = 0
-  /** Headers of issuers hardly ever differ: the last one found acceptable is not looked at again. */
+  let hmacFirst = 0
+  /** The last acceptable header: the headers of one issuer hardly ever differ, and an equal one is not checked again. */
   let acceptableHeader = ''
 
   function decode (token: string, first: number, second: number): VerifiedToken | Refusal {
@@ -147,16 +112,16 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
   }
 
   return function verify (token) {
-    const remembered = cache?.get(token)
-    if (remembered !== undefined) return remembered
+    const cachedToken = cache?.get(token)
+    if (cachedToken !== undefined) return cachedToken
     const dots = findDots(token)
     if (dots === undefined) return badForm
-    if (wary > 0 && isSigned !== undefined) {
+    if (hmacFirst > 0 && isSigned !== undefined) {
       if (!isSigned(token, dots[1])) {
-        wary = waryFor
+        hmacFirst = hmacFirstFor
         return badSignature
       }
-      wary--
+      hmacFirst--
     }
     try {
       const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
@@ -165,8 +130,8 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
       cache.set(entry)
       return entry
     } catch {
-      // By exclusion: whatever fast-jwt throws, this token is not acceptable.
-      wary = waryFor
+      // Whatever fast-jwt throws, the token is not acceptable.
+      hmacFirst = hmacFirstFor
       return badSignature
     }
   }
@@ -176,8 +141,8 @@ const nextTurn = promisify(setImmediate)
 let lastTurn: Promise<void> = Promise.resolve()
 
 /**
- * Signs in a turn of the event loop of its own. A signature of RSA takes around a millisecond: several in a row would hold
- * up everyone else. Measured against Node.js's thread pool, whose threads take the time of the loop where cores are few.
+ * Signs in its own turn of the event loop, so that several slow signatures in a row do not hold up other requests. The
+ * thread pool of Node.js was slower in measurements: with few cores its threads compete with the event loop.
  */
 async function inTurn (sign: () => string): Promise<string> {
   lastTurn = lastTurn.then(() => nextTurn())
@@ -187,10 +152,10 @@ async function inTurn (sign: () => string): Promise<string> {
 
 function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
   const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt })
-  return isHmac(algorithm) || algorithm.startsWith('ES') ? (payload) => sign(payload) : (payload) => inTurn(() => sign(payload))
+  return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : (payload) => sign(payload)
 }
 
-/** What was built once is used by every instance that has the same key and the same rules, for as long as one does. */
+/** Builds what an algorithm, key and option need once, and shares it among all instances for as long as one uses it. */
 function shared<Args extends readonly [Algorithm, Key, unknown], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
   const made = new Map<string, WeakRef<Made>>()
   const collected = new FinalizationRegistry<string>((id) => { if (made.get(id)?.deref() === undefined) made.delete(id) })
@@ -205,8 +170,8 @@ function shared<Args extends readonly [Algorithm, Key, unknown], Made extends ob
   }
 }
 
-/** The verifier of a key. The last argument: how many verified tokens it remembers; 0 for none. */
+/** Gives the verifier of a key. `cacheSize` is the number of verified tokens that it remembers; 0: none. */
 export const verifierOf: (algorithm: Algorithm, key: Key, cacheSize: number) => Verifier = shared(buildVerifier)
 
-/** The signer of a key. The last argument: whether tokens carry `iat`, which fast-jwt would add unasked and otherwise removes. */
+/** Gives the signer of a key. `issuedAt`: whether tokens carry `iat`, which fast-jwt adds by default and otherwise removes. */
 export const signerOf: (algorithm: Algorithm, key: Key, issuedAt: boolean) => Signer = shared(buildSigner)

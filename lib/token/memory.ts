@@ -10,6 +10,9 @@ function markOf (token: string): number {
   return mark
 }
 
+/** The longest token that is remembered, in characters. The number of entries alone would not limit the bytes that they take. */
+const maximumLength = 2048
+
 /** A period of the filter, in multiples of the memory's size. */
 const patience = 8
 /** Slots of the filter, in multiples of the memory's size, so that few marks of a period fall on one; 16 MB at most. */
@@ -45,6 +48,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
 
   /** Whether a token that was just verified is worth remembering. */
   admits (token: string): boolean {
+    if (token.length > maximumLength) return false
     if (this.#room > 0) return true
     this.#seen ??= new Int32Array(Math.min(maximumSlots, 2 ** Math.ceil(Math.log2(this.#size * slotsPerEntry))))
     const period = Math.floor(this.#sights++ / (this.#size * patience)) & half

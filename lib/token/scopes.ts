@@ -1,12 +1,12 @@
-/** The grammar of scopes, and when the scopes of a token are enough (specification, Scope acceptance). */
+/** Parses scopes, and decides whether the scopes of a token are sufficient (specification, Scope acceptance). */
 
-/** `<namespace>:<action>:<action>...`; the namespace may be empty where there are actions. */
+/** A scope: `<namespace>:<action>:<action>...`. The namespace can be empty if there are actions. */
 export interface Scope {
   readonly namespace: string
   readonly actions: readonly string[]
 }
 
-/** A scope, or undefined for what is none: empty, with white space, with an empty action, or not a string. */
+/** Parses a scope. Returns undefined for a value that is not a string, is empty, or contains white space or an empty action. */
 export function parseScope (text: unknown): Scope | undefined {
   if (typeof text !== 'string' || text === '' || /\s/.test(text)) return undefined
   const [namespace = '', ...actions] = text.split(':')
@@ -14,17 +14,17 @@ export function parseScope (text: unknown): Scope | undefined {
 }
 
 /**
- * Whether a scope of a token could satisfy one of a namespace: it is of the same, or, where none is required, has any and
- * no actions (rule 3). Most do not, and are not worth parsing.
+ * Whether a scope of a token can satisfy a required scope with this namespace: it has the same namespace or, if the required
+ * one is empty, any namespace and no actions (rule 3). Asked first, because most scopes of a token need not be parsed.
  */
-function concerns (granted: string, namespace: string): boolean {
+function canSatisfy (granted: string, namespace: string): boolean {
   if (namespace === '') return granted.indexOf(':') <= 0
   return granted.startsWith(namespace) && (granted.length === namespace.length || granted[namespace.length] === ':')
 }
 
-/** Whether one scope of a token, as written, satisfies a required one. */
+/** Whether a scope of a token satisfies a required scope. @param text the scope of the token, as written */
 function satisfies (required: Scope, text: string, requireAllActions: boolean): boolean {
-  const granted = concerns(text, required.namespace) ? parseScope(text) : undefined
+  const granted = canSatisfy(text, required.namespace) ? parseScope(text) : undefined
   if (granted === undefined) return false
   if (granted.actions.length === 0) return true
   if (required.actions.length === 0) return false
@@ -32,21 +32,21 @@ function satisfies (required: Scope, text: string, requireAllActions: boolean): 
   return requireAllActions ? required.actions.every(has) : required.actions.some(has)
 }
 
-/** Reads the scopes claim: the strings in it as written. One string is one scope, or several words (RFC 6749 section 3.3). */
+/** Returns the strings in a scopes claim as written. A claim that is a string contains scopes separated by spaces (RFC 6749 section 3.3). */
 export function readScopes (claim: unknown): string[] {
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
   return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
 }
 
-/** What a route requires, parsed once. */
+/** A scope that a route requires, as written and parsed. */
 export interface Requirement {
   readonly text: string
   readonly scope: Scope
 }
 
 /**
- * Reads what a route requires: a scope or a list of scopes.
- * @returns undefined where it is missing, empty or malformed, which must never open a route
+ * Parses the scopes that a route requires: a scope or a list of scopes.
+ * @returns undefined if the requirement is missing, empty or malformed. Callers must treat it as an error: it must never open a route
  */
 export function parseRequirements (required: unknown): Requirement[] | undefined {
   const texts: readonly unknown[] = Array.isArray(required) ? required : [required]
@@ -60,15 +60,15 @@ export function parseRequirements (required: unknown): Requirement[] | undefined
 }
 
 export interface ScopeRules {
-  /** Whether all required scopes must be satisfied, or any one. */
+  /** Whether all required scopes must be satisfied. If false, one is sufficient. */
   readonly requireAll: boolean
-  /** Whether all actions of a required scope must be granted, or any one. */
+  /** Whether all actions of a required scope must be granted. If false, one is sufficient. */
   readonly requireAllActions: boolean
-  /** Replaces the decision about one required scope; only `true` passes. */
+  /** Replaces the decision about each required scope. Only `true` passes. */
   readonly override?: ((isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean) => unknown) | undefined
 }
 
-/** Whether the scopes of a token are enough for what a route requires. */
+/** Whether the scopes of a token satisfy the requirements of a route. @param claim the scopes claim of the token */
 export function areScopesEnough (requirements: readonly Requirement[], claim: unknown, rules: ScopeRules): boolean {
   const texts = readScopes(claim)
   const { override, requireAllActions } = rules
@@ -76,11 +76,11 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
     const isValid = texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
-    // A promise is no answer, and one that rejects must not end the process.
+    // A promise is not `true`. Its rejection must not end the process.
     if (decision instanceof Promise) decision.catch(() => {})
     return decision === true
   }
-  // Every decision is asked for, also where one is enough: the host may count on its validator being called.
+  // Every scope is decided, even if the result is clear earlier: the application may rely on all calls of its validator.
   const decisions = requirements.map(isMet)
   return rules.requireAll ? decisions.every(Boolean) : decisions.some(Boolean)
 }

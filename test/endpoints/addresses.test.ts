@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret, warnings } from '../helper.ts'
 
 const headers = bearer(forge(claims()))
 const options: TokenAuthOptions = { secret, authenticate, refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
@@ -97,6 +97,7 @@ t.test('in a nested context they stand below the prefix of that context', async 
 })
 
 t.test('an application that ignores trailing slashes starts, and both spellings answer', async (t) => {
+  warnings(t, 'FSTDEP022')
   const servers: FastifyServerOptions[] = [{ routerOptions: { ignoreTrailingSlash: true } }, { ignoreTrailingSlash: true }]
   for (const server of servers) {
     await checkPaths(t, await build(t, options, server), { ...both('/auth'), authenticate: [['/auth', '/auth/'], ['/authx']] })

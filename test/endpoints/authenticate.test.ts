@@ -1,6 +1,8 @@
 import t from 'tap'
 import tokenAuth, { AuthenticationFailed, InsufficientScope, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, headerOf, host, login, mistyped, now, payloadOf, refreshStore, secret, setClock, users } from '../helper.ts'
+import { authenticate, bearer, build, headerOf, host, login, mistyped, now, payloadOf, refreshStore, secret, setClock, users, warnings } from '../helper.ts'
+
+warnings(t, 'W04', 'W06', 'W12', 'W14')
 
 const issueTime = 1_700_000_000
 const credentials = { username: 'ada', password: 'lovelace' }
@@ -208,7 +210,7 @@ t.test('scopes are a list, also where the handler gives a string; without a hand
 })
 
 t.test('extendPayload may change claims, or return nothing to keep what it was given', async (t) => {
-  const exp = now() + 5
+  const exp = now() + 3600
   const cases: [TokenAuthOptions['extendPayload'], object][] = [
     [() => {}, { user_id: 1 }],
     [mistyped(() => null), { user_id: 1 }],

@@ -2,7 +2,9 @@ import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, Responses, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W05', 'W08', 'W09', 'W10')
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }
@@ -288,7 +290,7 @@ t.test('with tokensInBody false the tokens are in the cookies only, in every ans
 })
 
 t.test('tokensInBody false needs cookies, or no client would ever get a token', async (t) => {
-  t.match(await refusal(t, { tokensInBody: false }), { name: 'InvalidConfiguration', message: /^"tokensInBody" is false and "cookieSet" too/ })
+  t.match(await refusal(t, { tokensInBody: false }), { name: 'InvalidConfiguration', message: /^"tokensInBody" and "cookieSet" are both false/ })
   const app = await build(t, { tokensInBody: false, getCookieSet: ({ headers }) => headers['x-mode'] === 'cookie' })
   t.type(app.tokenAuth.protect({ cookieSet: false }), 'function', 'a guard may read tokens elsewhere')
   const ask = (mode: string) => app.inject({ method: 'POST', url: '/auth', headers: { 'x-mode': mode }, payload: { username: 'ada', password: 'lovelace' } })

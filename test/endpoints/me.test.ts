@@ -1,6 +1,8 @@
 import t from 'tap'
 import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, mistyped } from '../helper.ts'
+import { bearer, build, claims, forge, mistyped, warnings } from '../helper.ts'
+
+warnings(t, 'W03')
 
 const headers = bearer(forge(claims()))
 

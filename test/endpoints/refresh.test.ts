@@ -109,6 +109,23 @@ t.test('a refresh token that is missing or no string is 400 MissingRefreshToken'
   t.equal(empty.json().exception, 'MissingRefreshToken', 'no body')
 })
 
+t.test('with debug, a missing refresh cookie or query parameter has a detail that says where it is expected', async (t) => {
+  const cases: [options: TokenAuthOptions, detail: string][] = [
+    [{ cookieSet: true }, 'Authorization cookie not present. (expected: the cookie "refresh_token")'],
+    [{ queryStringSet: true }, 'Authorization query argument not present. (expected: the query parameter "refresh_token")']
+  ]
+  for (const [options, detail] of cases) {
+    const app = await build(t, { ...refreshing, ...options, debug: true })
+    const token = forge(claims())
+    const sent = { method: 'POST' as const, url: `/auth/refresh?access_token=${token}`, headers: { cookie: `access_token=${token}` } }
+    const answer = await app.inject(sent)
+    t.equal(answer.statusCode, 401)
+    t.equal(answer.json().detail, detail)
+    const quiet = await build(t, { ...refreshing, ...options })
+    t.notOk('detail' in (await quiet.inject(sent)).json())
+  }
+})
+
 t.test('a body that is no JSON object is 400, never a crash', async (t) => {
   const app = await build(t, refreshing)
   const headers = { ...bearer(forge(claims())), 'content-type': 'application/json' }

@@ -1,6 +1,8 @@
 import t from 'tap'
 import { AuthenticationFailed, Responses, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, login, now, otherSecret, setClock } from '../helper.ts'
+import { bearer, build, claims, forge, login, now, otherSecret, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W03', 'W05')
 
 const invalid = 'Token is invalid.'
 const claim = 'Token has an invalid claim.'
@@ -63,7 +65,7 @@ t.test('with debug the answer says which check failed and where the token was fo
   const token = forge(claims({ aud: 'them' }))
   const response = await app.inject({ url: '/auth/verify', headers: bearer(token) })
   t.equal(response.statusCode, 400)
-  t.same(response.json(), { valid: false, reason: claim, detail: 'the claim "aud" is missing or of another audience (token found in the header)' })
+  t.same(response.json(), { valid: false, reason: claim, detail: 'the claim "aud" is missing or names another audience (token found in the header)' })
   t.notMatch(response.body, token.slice(-20))
   t.match((await app.inject('/auth/verify')).json(), { detail: 'Authorization header not present.' })
 })

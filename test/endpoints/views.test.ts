@@ -238,6 +238,6 @@ t.test('guards of a view that would be dropped without a word are refused at reg
   }
   const views = [Accessor, Static, Inherited, ...[{ get: undefined }, { get: [] }, { get: [1] }, { get: true }, null, 1].map(withGuards)]
   for (const view of views) {
-    await t.rejects(build(t, { classViews: [['/v', view]] }), { name: 'InvalidClassViews', message: /guards of the view/ })
+    await t.rejects(build(t, { classViews: [['/v', view]] }), { name: 'InvalidClassViews', message: /^"guards" of the view/ })
   }
 })

@@ -1,6 +1,8 @@
 import t, { type Test } from 'tap'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, keysFor, login, refreshStore, setClock } from '../helper.ts'
+import { algorithms, bearer, build, claims, forge, keysFor, login, refreshStore, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W11')
 
 const start = 1_800_000_000
 const hour = 3600

@@ -1,8 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
+import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W15')
 
 /** What an error of the host says and no client may read. */
 const confession = 'connect ECONNREFUSED postgres://admin:hunter2@db.internal'
@@ -194,8 +197,23 @@ t.test('of custom claims, extra verifications and scope overrides only true pass
 
 interface Finish { resolve: (value: unknown) => void, reject: (error: Error) => void }
 
+/** The `handlerTimeout` of hosts here: so long that none expires by itself. */
+const handlerTimeout = 3_600_000
+
+/** A function of the host that ends when the test says so; when it is called, every `handlerTimeout` expires. */
+function hanging (expire: () => void) {
+  const finishing: Finish[] = []
+  const hang = async () => await new Promise<string>((resolve, reject) => {
+    finishing.push({ resolve: (value) => resolve(mistyped(value)), reject })
+    // In a later turn, as timers do.
+    setImmediate(expire)
+  })
+  return { hang, finishing }
+}
+
 t.test('a handler that hangs is ended by the handlerTimeout of the host; what comes late is neither stored nor sent', async (t) => {
   const reasons = unhandled(t)
+  const expire = holdTimers(t, handlerTimeout)
   const endings: Record<string, (finish: Finish, good: unknown) => void> = {
     'gives its answer late': ({ resolve }, good) => resolve(good),
     'fails late': ({ reject }) => reject(new Error(confession)),
@@ -204,9 +222,8 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
   for (const [ending, end] of Object.entries(endings)) {
     for (const [name, request, good, optionsOf] of handlers) {
       const label = `${name} ${ending}, ${request}`
-      const finishing: Finish[] = []
-      const hang = async () => await new Promise((resolve, reject) => { finishing.push({ resolve, reject }) })
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 100 })
+      const { hang, finishing } = hanging(expire)
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout })
       const [late, other] = await Promise.all([ask(app, request), app.inject('/open')])
       t.equal(late.status, 503, label)
       t.equal(late.headers['set-cookie'], undefined)
@@ -224,16 +241,14 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
 
 t.test('what comes late is neither stored nor set while a hook of the host delays the answer of handlerTimeout', async (t) => {
   const reasons = unhandled(t)
+  const expire = holdTimers(t, handlerTimeout)
   for (const [name, request, good, optionsOf] of handlers) {
     for (const isFailing of [false, true]) {
-      const finishing: Array<() => void> = []
-      const hang = async () => await new Promise((resolve, reject) => {
-        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(good))
-      })
-      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout: 100 })
+      const { hang, finishing } = hanging(expire)
+      const { app, stored, reached } = await service(t, { cookieSet: true, cookieStrict: false, ...optionsOf(hang) }, { handlerTimeout })
       app.addHook('onSend', async (_request, reply) => {
         if (reply.statusCode !== 503) return
-        for (const finish of finishing) finish()
+        for (const { resolve, reject } of finishing) isFailing ? reject(new Error(confession)) : resolve(good)
         for (let turns = 0; turns < 10; turns++) await turn()
       })
       const late = await ask(app, request)
@@ -250,21 +265,19 @@ t.test('what comes late is neither stored nor set while a hook of the host delay
 
 t.test('what ends after the timeout of the host changes nothing of an answer that a hook of the host delays', async (t) => {
   const reasons = unhandled(t)
+  const expire = holdTimers(t, handlerTimeout)
   const guard = (app: FastifyInstance) => app.tokenAuth.protect()
   for (const isFailing of [false, true]) {
     for (const path of ['/awaited', '/hook', '/injected', '/auth/verify', '/auth']) {
-      const finishing: Array<() => void> = []
-      const hang = async () => await new Promise<string>((resolve, reject) => {
-        finishing.push(() => isFailing ? reject(new Error(confession)) : resolve(secret))
-      })
+      const { hang, finishing } = hanging(expire)
       const refuse = async () => await hang().then(() => { throw new AuthenticationFailed() })
-      const app = host(t, { handlerTimeout: 100 })
+      const app = host(t, { handlerTimeout })
       const reached: string[] = []
       let sent = 0
       app.addHook('onSend', async (_request, reply) => {
         sent++
         if (reply.statusCode !== 503) return
-        for (const finish of finishing) finish()
+        for (const { resolve, reject } of finishing) isFailing ? reject(new Error(confession)) : resolve(secret)
         for (let turns = 0; turns < 10; turns++) await turn()
       })
       await app.register(tokenAuth, path === '/auth' ? { secret, authenticate: refuse } : { getSecret: hang, authenticate })
@@ -283,15 +296,15 @@ t.test('what ends after the timeout of the host changes nothing of an answer tha
 })
 
 t.test('a guard that is waited for rejects when the timeout of the host was faster, also with a good token', async (t) => {
-  const finishing: Array<(key: string) => void> = []
-  const app = host(t, { handlerTimeout: 100 })
+  const { hang, finishing } = hanging(holdTimers(t, handlerTimeout))
+  const app = host(t, { handlerTimeout })
   let reached = 0
   app.addHook('onSend', async (_request, reply) => {
     if (reply.statusCode !== 503) return
-    for (const finish of finishing) finish(secret)
+    for (const { resolve } of finishing) resolve(secret)
     for (let turns = 0; turns < 10; turns++) await turn()
   })
-  await app.register(tokenAuth, { getSecret: async () => await new Promise<string>((resolve) => { finishing.push(resolve) }), authenticate })
+  await app.register(tokenAuth, { getSecret: hang, authenticate })
   const guard = app.tokenAuth.protect()
   app.get('/', { preHandler: async (request, reply) => await guard(request, reply) }, async () => { reached++ })
   const late = await app.inject({ url: '/', headers: bearer(token) })
@@ -354,12 +367,13 @@ t.test('the store comes first, the answer last: nothing is sent before it has st
 })
 
 t.test('a store that is slow or stale delays or refuses its own requests only', async (t) => {
-  const waiting: (() => void)[] = []
-  const { app } = await service(t, { retrieveRefreshToken: async () => { await new Promise<void>((resolve) => { waiting.push(resolve) }); return 'stale' } })
+  const waiting = new EventEmitter()
+  const { app } = await service(t, { retrieveRefreshToken: async () => { waiting.emit('asked'); await once(waiting, 'over'); return 'stale' } })
+  const isAsked = once(waiting, 'asked')
   const slow = ask(app, 'refresh')
-  for (let turns = 0; turns < 5; turns++) await turn()
+  await isAsked
   t.equal((await ask(app, 'guarded')).status, 200, 'meanwhile others pass')
-  for (const resolve of waiting) resolve()
+  waiting.emit('over')
   t.match(await slow, { status: 401, body: /AuthenticationFailed/ }, 'a stale token is refused')
 })
 

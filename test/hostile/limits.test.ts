@@ -1,10 +1,10 @@
-/** Limits that the documents name: what this library does not prevent, and what helps. */
+/** Limitations in docs/security.md: what this library does not prevent, and what helps. */
 import t from 'tap'
 import Fastify from 'fastify'
 import tokenAuth from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, exchange, forge, keysFor, listen, login, mistyped, payloadOf, refreshStore, secret, setClock, signingKey, warnings } from '../helper.ts'
 
-t.test('one key may serve two algorithms: nothing is said of it, and each instance takes only the tokens of its own', async (t) => {
+t.test('registration accepts one key for two algorithms without a warning; each instance accepts only tokens of its own algorithm', async (t) => {
   for (const [one, other] of [['RS256', 'PS256'], ['HS256', 'HS512']] as const) {
     const codes = warnings(t)
     const app = await build(t, { ...keysFor(one) })
@@ -13,14 +13,14 @@ t.test('one key may serve two algorithms: nothing is said of it, and each instan
     app.get('/staff', { onRequest: app.staff.protect() }, async () => 'reached')
     for (const algorithm of [one, other]) {
       const headers = bearer(forge(claims(), { algorithm, key: signingKey(one) }))
-      t.equal((await app.inject({ url: '/', headers })).statusCode, algorithm === one ? 200 : 401, `${algorithm} where ${one} is set`)
-      t.equal((await app.inject({ url: '/staff', headers })).statusCode, algorithm === other ? 200 : 401, `${algorithm} where ${other} is set`)
+      t.equal((await app.inject({ url: '/', headers })).statusCode, algorithm === one ? 200 : 401, `${algorithm} token, ${one} instance`)
+      t.equal((await app.inject({ url: '/staff', headers })).statusCode, algorithm === other ? 200 : 401, `${algorithm} token, ${other} instance`)
     }
     t.same(codes, [])
   }
 })
 
-t.test('a getter of the redirect target may give another site, and nothing that is neither a path nor an http(s) URL', async (t) => {
+t.test('a redirect getter can return the URL of another site, but nothing other than a path or an http(s) URL', async (t) => {
   const app = await build(t, { getLoginRedirectUrl: ({ query }) => String((query as { next?: string }).next) })
   app.get('/', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'reached')
   const answerTo = (next: string) => app.inject({ url: '/', query: { next } })
@@ -35,17 +35,17 @@ t.test('a getter of the redirect target may give another site, and nothing that 
   }
 })
 
-t.test('Fastify logs what is no HTTP whole at the level trace, with its tokens; at debug, or with a clientErrorHandler, it does not', async (t) => {
+t.test('Fastify logs requests that are not valid HTTP at level trace, with their tokens, but not at level debug or with a clientErrorHandler', async (t) => {
   const token = forge(claims())
   const logOf = async (level: string, options: object = {}) => {
     const lines: string[] = []
-    // Not the host of the helper: its log is searched for tokens.
+    // Does not use the helper's host(), which fails for tokens in the log.
     const app = Fastify({ logger: { level, stream: { write: (line: string) => { lines.push(line) } } }, ...options })
     t.teardown(() => app.close())
     await app.register(tokenAuth, { secret, authenticate })
     const answer = await exchange(await listen(app), `GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nno header\r\n\r\n`)
     t.match(answer, /^HTTP\/1\.1 400 /)
-    // Pino writes a Buffer as a list of its bytes.
+    // Pino writes a Buffer as an array of bytes.
     return lines.join('').replaceAll(/\[\d+(?:,\d+)+\]/g, (bytes) => Buffer.from(JSON.parse(bytes)).toString())
   }
   t.match(await logOf('trace'), token)
@@ -54,7 +54,7 @@ t.test('Fastify logs what is no HTTP whole at the level trace, with its tokens; 
   t.notMatch(await logOf('trace', { clientErrorHandler }), token)
 })
 
-t.test('two logins in the same second have one payload, and one token where signatures are deterministic; a custom claim tells them apart', async (t) => {
+t.test('two logins in the same second have the same payload, and the same token if signatures are deterministic; a custom claim distinguishes them', async (t) => {
   setClock(t, 1_800_000_000)
   for (const algorithm of ['HS256', 'RS256', 'PS256', 'ES256'] as const) {
     for (const claimIat of [false, true]) {

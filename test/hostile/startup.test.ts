@@ -4,13 +4,14 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, build, ecPair, host, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, environment, host, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)
 const ec = ecPair('prime256v1')
 const koblitz = ecPair('secp256k1')
 
+const base64url = (text: string) => Buffer.from(text).toString('base64url')
 const base64 = (pem: string) => pem.replace(/-----[^-]+-----|\s/g, '')
 const der = (pem: string) => Buffer.from(base64(pem), 'base64')
 const jwk = (pem: string) => JSON.stringify(createPublicKey(pem).export({ format: 'jwk' }))
@@ -44,14 +45,28 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E02', 'a private key in DER as a secret', hs(der(ec.privateKey))],
   ['E02', 'a public key in base64 as a secret', hs(base64(rsa.publicKey))],
   ['E02', 'a public KeyObject as a secret', hs(createPublicKey(rsa.publicKey))],
+  ['E02', 'a public key in quotes as a secret', hs(`"${base64(rsa.publicKey)}"`)],
+  ['E02', 'a public key in hexadecimal digits as a secret', hs(der(rsa.publicKey).toString('hex'))],
+  ['E02', 'a percent-encoded public key as a secret', hs(encodeURIComponent(rsa.publicKey))],
+  ['E02', 'a public key in UTF-16 as a secret', hs(Buffer.from(rsa.publicKey, 'utf16le'))],
+  ['E02', 'a JWK inside another object as a secret', hs(`{"auth":[{"jwk":${jwk(rsa.publicKey)}}]}`)],
+  ['E02', 'the JWK of a pair as a secret', hs(JSON.parse(jwk(rsa.publicKey)))],
   ['E04', 'an RSA key of 1024 bits', verifying('RS256', small.publicKey)],
   ['E04', 'an RSA key of 1024 bits that signs', { algorithm: 'PS256', ...small }],
   ['E04', 'an RSA key with the exponent 1', verifying('RS256', everyoneSigns)],
+  ['E04', 'an RSA key with an even exponent', verifying('RS256', { kty: 'RSA', n, e: 'AQAA' })],
+  ['E04', 'an RSA key with an exponent of more than 64 bits', verifying('PS256', { kty: 'RSA', n, e: n })],
+  ['E04', 'an RSA key of more than 8,192 bits', verifying('RS256', { kty: 'RSA', n: `${n}${n}${n}${n}${n}`, e: 'AQAB' })],
+  ['E04', 'an Ed25519 key of small order', verifying('EdDSA', { kty: 'OKP', crv: 'Ed25519', x: Buffer.alloc(32).toString('base64url') })],
   ['E05', 'an elliptic key for RS256', verifying('RS256', ec.publicKey)],
   ['E05', 'an RSA key for ES256 (jsonwebtoken, CVE-2022-23539)', verifying('ES256', rsa.publicKey)],
   ['E05', 'a key on another curve for ES256', verifying('ES256', koblitz.publicKey)],
   ['E05', 'the curve of ES256 for ES384', verifying('ES384', ec.publicKey)],
   ['E05', 'an Ed25519 key for ES256', verifying('ES256', ed25519)],
+  ['E05', 'an elliptic key for EdDSA', verifying('EdDSA', ec.publicKey)],
+  ['E05', 'an Ed448 key for EdDSA', verifying('EdDSA', generateKeyPairSync('ed448').publicKey)],
+  ['E05', 'an X25519 key for EdDSA', verifying('EdDSA', generateKeyPairSync('x25519').publicKey)],
+  ['E06', 'a private key with the public numbers of another', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: { ...createPrivateKey(rsaPair(2048, 1).privateKey).export({ format: 'jwk' }), n: String(n) } }],
   ['E06', 'halves of two pairs', { algorithm: 'RS256', publicKey: rsaPair(2048, 1).publicKey, privateKey: rsa.privateKey }],
   ['E07', 'a private key where a public one belongs', verifying('RS256', rsa.privateKey)],
   ['E07', 'a secret where a public key belongs', verifying('RS256', secret)],
@@ -59,6 +74,9 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E07', 'a public key where a private one belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: rsa.publicKey }],
   ['E07', 'a public KeyObject where a private one belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: createPublicKey(rsa.publicKey) }],
   ['E07', 'an encrypted private key', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: encrypted }],
+  ['E07', 'an encrypted private key with a wrong passphrase', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: { pem: encrypted, passphrase: 'y' } }],
+  ['E07', 'a passphrase of a key that is not encrypted', verifying('RS256', { pem: rsa.publicKey, passphrase: 'y' })],
+  ['E07', 'a JWK that lacks a member', verifying('RS256', { kty: 'RSA', e: 'AQAB' })],
   ['E07', 'nonsense where a private key belongs', { algorithm: 'RS256', publicKey: rsa.publicKey, privateKey: 'nonsense' }],
   ['E08', 'a file that does not exist', hs({ path: '/nowhere/at/all' })],
   ['E08', 'a URL that would have to be fetched', hs(new URL('https://keys.example/secret'))],
@@ -66,11 +84,16 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E10', 'two cookies of one name', { cookieAccessTokenName: 'x', cookieRefreshTokenName: 'x' }],
   ['E10', 'two fields of one name', { accessTokenName: 'x', refreshTokenName: 'x' }],
   ['E10', 'a user id in a registered claim', { userId: 'exp' }],
-  ['E10', 'two endpoints on one path', { pathToVerify: '/me/' }]
+  ['E10', 'two endpoints on one path', { pathToVerify: '/me/' }],
+  ['E15', 'a JWK for encryption', verifying('RS256', { ...JSON.parse(jwk(rsa.publicKey)), use: 'enc' })],
+  ['E15', 'a JWK that must not verify', verifying('ES256', { ...JSON.parse(jwk(ec.publicKey)), key_ops: ['sign'] })],
+  ['E15', 'a JWK of another algorithm', verifying('RS256', { ...JSON.parse(jwk(rsa.publicKey)), alg: 'PS256' })]
 ]
 
 /** What a sentence says that tells somebody what to do. */
-const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Turn|Lower|Leave|Log|only "file:" URLs)\b/
+const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Reduce|Add|Log|only "file:" URLs)\b/
+
+const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
 /** Registers with no default of the helper, and says what that threw. */
 async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
@@ -99,6 +122,30 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
     t.match(error.message, instruction, `${what}: what to do`)
     for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
   }
+})
+
+t.test('a secret shorter than 32 bytes is an error in production (E23), wherever it is given, and a warning elsewhere', async (t) => {
+  const short = 'x'.repeat(31)
+  const codes = warnings(t)
+  t.equal(await failureOf(t, { secret: short }), undefined)
+  await settled()
+  t.same(codes.splice(0), ['TOKEN_AUTH_W02'])
+  const app = await build(t)
+  environment(t, 'production')
+  for (const algorithm of ['HS256', 'HS384', 'HS512'] as const) {
+    for (const key of [short, Buffer.from(short), createSecretKey(Buffer.from(short)), { kty: 'oct', k: base64url(short) }]) {
+      for (const name of ['secret', 'publicKey', 'setSecret']) {
+        const error = await failureOf(t, mistyped({ algorithm, secret: undefined, [name]: key }))
+        t.match(error, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23', message: instruction }, name)
+      }
+    }
+  }
+  t.throws(() => app.tokenAuth.protect({ secret: short }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
+  const computed = await build(t, { secret: undefined, getSecret: () => short })
+  t.match(await computed.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } }), { statusCode: 500 })
+  t.equal(await failureOf(t, { secret: `${short}y` }), undefined)
+  await settled()
+  t.same(codes, [])
 })
 
 t.test('a missing secret is an error in production (E03), and a missing half of a pair everywhere', async (t) => {
@@ -130,9 +177,8 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }]
 ]
 
-const settled = async () => await new Promise((resolve) => setImmediate(resolve))
-
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
+  warnings(t)
   const given: Error[] = []
   const listener = (warning: Error) => { if (warning.name === 'TokenAuthWarning') given.push(warning) }
   process.on('warning', listener)
@@ -166,7 +212,7 @@ t.test('settings that are safe warn of nothing, with every algorithm', async (t)
     { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.alloc(32, 7) }
   ]
   for (const options of safe) await build(t, options)
-  for (const algorithm of ['HS512', 'ES256', 'RS256'] as const) await build(t, keysFor(algorithm))
+  for (const algorithm of ['HS512', 'ES256', 'RS256', 'EdDSA'] as const) await build(t, keysFor(algorithm))
   await settled()
   t.same(codes, [])
 })

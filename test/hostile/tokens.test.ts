@@ -9,7 +9,9 @@ import type { FastifyInstance } from 'fastify'
 import { jwtVerify } from 'jose'
 import t from 'tap'
 import tokenAuth, { type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying } from '../helper.ts'
+import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
+
+warnings(t, 'W05')
 
 /** Printed, so that a failure can be repeated: FC_SEED=... */
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
@@ -342,6 +344,9 @@ const orders: Partial<Record<Algorithm, string>> = {
   ES512: '01fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409'
 }
 
+/** The order of the base point of Ed25519 (RFC 8032 section 5.1). */
+const ed25519Order = 2n ** 252n + 27742317777372353535851937790883648493n
+
 /** DigestInfo of RFC 8017 section 9.2 for SHA-256, and ways to get it wrong. */
 const digestInfo = '3031300d060960864801650304020105000420'
 function emsa (hash: Buffer, { prefix = digestInfo, filling = 0xff, first = '0001', separator = '00', tail = '', size = 256 } = {}): Buffer {
@@ -399,8 +404,38 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
       const pss = (saltLength: number) => signBytes(hash, Buffer.from(token.slice(0, end)), { key: rsa.privateKey, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength })
       for (const length of [0, 1, 20, Number(algorithm.slice(2)) / 8 - 1, Number(algorithm.slice(2)) / 8 + 1, constants.RSA_PSS_SALTLEN_MAX_SIGN]) broken[`a salt of ${length} bytes`] = withSignature(token, () => pss(length))
     }
+    if (algorithm === 'EdDSA') {
+      const littleEndian = (bytes: Buffer) => BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`)
+      const plus = (times: bigint) => withSignature(token, (bytes) => {
+        const s = littleEndian(bytes.subarray(32)) + times * ed25519Order
+        return Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, '0'), 'hex').reverse()])
+      })
+      t.equal(plus(0n), token, 'control')
+      // RFC 8032 section 5.1.7: S must be smaller than the order L, or one signature would have several texts.
+      for (const times of [1n, 2n, 8n, 14n]) broken[`S + ${times} L`] = plus(times)
+      const points = { zero: Buffer.alloc(32), 'the neutral point': Buffer.from(`01${'00'.repeat(31)}`, 'hex'), 'a point of order 2': Buffer.from(`ec${'ff'.repeat(30)}7f`, 'hex') }
+      for (const [what, point] of Object.entries(points)) {
+        broken[`R = ${what}`] = withSignature(token, (bytes) => Buffer.concat([point, bytes.subarray(32)]))
+        broken[`R = ${what}, S = 0`] = withSignature(token, () => Buffer.concat([point, Buffer.alloc(32)]))
+      }
+      broken['R and S swapped'] = withSignature(token, (bytes) => Buffer.concat([bytes.subarray(32), bytes.subarray(0, 32)]))
+      // As Ed25519ph does, another algorithm of RFC 8032 section 5.1.
+      broken['of the hash of what it signs'] = withSignature(token, () => signBytes(null, createHash('sha512').update(token.slice(0, end)).digest(), signingKey(algorithm)))
+    }
     for (const [what, changed] of Object.entries(broken)) t.equal(verify(changed), 'refused', `${algorithm}: ${what}`)
   }
+})
+
+t.test('a token of EdDSA is of Ed25519 and says EdDSA: neither Ed448 nor the name Ed25519 is accepted', async (t) => {
+  const verify = await verifying(t, 'EdDSA')
+  const key = signingKey('EdDSA')
+  t.equal(verify(valid('EdDSA')), 'accepted')
+  for (const alg of ['Ed25519', 'Ed448', 'eddsa', 'EDDSA', 'EdDSA ', 'ES256', 'none', ['EdDSA'], null]) {
+    t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { alg } })), 'refused', `${alg}`)
+  }
+  for (const crv of ['Ed448', 'Ed25519', 'X25519']) t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { crv } })), 'accepted', 'a curve in the header is not used')
+  const ed448 = generateKeyPairSync('ed448').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+  t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key: ed448 })), 'refused', 'a signature of Ed448')
 })
 
 t.test('what Wycheproof asks of RSASSA-PKCS1-v1_5: a padding that is nearly right is wrong', async (t) => {
@@ -450,7 +485,8 @@ t.test('a token signed by a fresh key of the same kind is refused, by every algo
       HS: () => otherSecret,
       ES: () => generateKeyPairSync('ec', { namedCurve: { ES256: 'prime256v1', ES384: 'secp384r1' }[algorithm as string] ?? 'secp521r1' }).privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
       RS: () => attacker.privateKey,
-      PS: () => attacker.privateKey
+      PS: () => attacker.privateKey,
+      Ed: () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     }
     const key = strangers[algorithm.slice(0, 2)]?.() ?? ''
     t.ok(key === otherSecret || createPrivateKey(key).asymmetricKeyType)

@@ -6,7 +6,9 @@ import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
-import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret } from '../helper.ts'
+import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W01', 'W03', 'W04', 'W05', 'W06', 'W13', 'W14')
 
 interface Row {
   default: unknown
@@ -24,8 +26,8 @@ const flag = (preset: boolean) => row(preset, 'true or false', [true, false], [n
 const century = 3_153_600_000
 const seconds = (preset: number, minimum: number) => row(preset, `a whole number of seconds from ${minimum} to ${century}`,
   [minimum, 60, century], [minimum - 1, -60, 1.5, NaN, Infinity, century + 1, '60', 60n, null, true, {}, [60]])
-const headerName = (preset: string) => row(preset, 'a header name without spaces and separators (RFC 9110 section 5.6.2)',
-  ['x-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
+const headerName = (preset: string) => row(preset, 'a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"',
+  ['x-token', "A!#$%&'*+.^_`|~0", 'constructor', 'toString', '__proto', 'x__proto__', '__proto__x'], ['', '__proto__', '__PROTO__', '__Proto__', 'two words', 'a:b', 'a,b', 'tökn', 'line\n', ...wrongTypes])
 const cookieName = (preset: string) => row(preset, 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)',
   ['__Host-token', "A!#$%&'*+.^_`|~0"], ['', 'two words', 'a=b', 'a;b', 'a,b', '"a"', 'tökn', 'line\n', ...wrongTypes])
 const queryName = (preset: string) => row(preset, 'a query parameter name of letters, digits and ". _ ~ -"',
@@ -38,12 +40,14 @@ const word = (preset: string) => row(preset, 'one word of visible ASCII characte
   ['', 'JWT', 'Token:'], ['two words', ' ', 'tökn', 'line\n', ...wrongTypes])
 const noneOrText = row(null, 'a non-empty string or null', [null, 'api', 'https://example.org', 'two words'],
   ['', ' ', '\n', true, 1, {}, ['api'], /api/, () => 'api'])
-const key = row(undefined, 'a string, a Buffer, a KeyObject, a file: URL or { path }', [], [null, true, 1, {}, [], { path: 1 }, () => secret])
+const key = row(undefined, 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }', [], [
+  null, true, 1, {}, [], { path: 1 }, { path: 'x', passphrase: 1 }, { pem: 1, passphrase: 'x' }, { pem: 'x', passphrase: null }, { kty: 1 }, { n: 'x' }, () => secret
+])
 const quoted = (values: readonly string[]) => values.map((value) => `"${value}"`).join(', ').replace(/, (?=[^,]*$)/, ' or ')
 
 const table: Readonly<Record<string, Row>> = {
   accessTokenName: fieldName('access_token'),
-  algorithm: row('HS256', quoted(algorithms), algorithms, ['', 'none', 'hs256', 'HS1', 'EdDSA', 'ES256K', ...wrongTypes]),
+  algorithm: row('HS256', quoted(algorithms), algorithms, ['', 'none', 'hs256', 'HS1', 'eddsa', 'Ed25519', 'Ed448', 'ES256K', ...wrongTypes]),
   authMode: flag(true),
   authorizationHeader: headerName('authorization'),
   authorizationHeaderPrefix: word('Bearer'),
@@ -209,7 +213,7 @@ t.test('an unknown option is refused, and the nearest name is suggested', async 
 })
 
 t.test('a setting that is given twice is refused, as an option and in a configuration class', async (t) => {
-  const message = 'Option "leeway" is given twice, as "leeway" and as "setLeeway". Keep one of them.'
+  const message = 'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them.'
   t.match(await refusal(t, { leeway: 1, setLeeway: 1 }), { message })
   t.match(await refusal(t, { setLeeway: () => 1, leeway: 1 }), { name: 'InvalidConfiguration', message: /as "setLeeway" and as "leeway"/ })
   class Twice extends Configuration { override leeway = 1; setLeeway = 2 }
@@ -221,9 +225,9 @@ t.test('a setting that is given twice is refused, as an option and in a configur
 t.test('the value of a set function is checked like a value', async (t) => {
   t.match(await refusal(t, { setLeeway: '1' }), { message: 'Option "setLeeway" must be a whole number of seconds from 0 to 3153600000; given: "1".' })
   t.match(await refusal(t, { setLeeway: () => '1' }),
-    { message: 'Option "setLeeway": what the function returns must be a whole number of seconds from 0 to 3153600000; given: "1".' })
-  t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /given: a promise\. See / })
-  t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /given: a number\. See / })
+    { message: 'Option "setLeeway" must return a whole number of seconds from 0 to 3153600000; returned: "1".' })
+  t.match(await refusal(t, { setLeeway: async () => 1 }), { name: 'InvalidConfiguration', message: /returned: a promise\. See / })
+  t.match(await refusal(t, { secret: undefined, setSecret: () => 42 }), { name: 'InvalidConfiguration', message: /returned: a number\. See / })
   t.match(await refusal(t, { setLeeway: () => { throw new RangeError('no') } }), { name: 'RangeError' }, 'its own error is the caller\'s')
 })
 
@@ -242,32 +246,32 @@ t.test('a getter must be a function, and settings that shape routes take none', 
         continue
       }
       t.ok(error instanceof InvalidConfiguration, getter)
-      t.match(error?.message, `"${getter}": "${name}" shapes the routes`)
+      t.match(error?.message, `"${getter}" is not allowed: "${name}" determines the routes`)
     }
     if (routeSettings.includes(name)) {
       const app = await build(t)
-      t.throws(() => app.tokenAuth.protect({ [name]: table[name]?.default }), { name: 'InvalidConfiguration', message: new RegExp(`^"${name}" shapes the routes`) })
+      t.throws(() => app.tokenAuth.protect({ [name]: table[name]?.default }), { name: 'InvalidConfiguration', message: new RegExp(`^"${name}" determines the routes`) })
     }
   }
 })
 
 t.test('settings that contradict each other are refused', async (t) => {
   const contradictions: [object, RegExp][] = [
-    [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of one response need different names\. See /],
+    [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of a response need different names\. See /],
     [{ cookieAccessTokenName: 'refresh_token' }, /^"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need/],
     [{ cookieSplitSignatureName: 'access_token' }, /^"cookieSplitSignatureName" and "cookieAccessTokenName" are both/],
     [{ cookieSplitSignatureName: 'refresh_token' }, /^"cookieSplitSignatureName" and "cookieRefreshTokenName" are both/],
     [{ queryStringRefreshTokenName: 'access_token' }, /: query parameters need different names\. See /],
     [{ userId: 'scopes' }, /: claims need different names\. See /],
     ...['exp', 'nbf', 'iat', 'iss', 'aud'].flatMap((claim): [object, RegExp][] => [
-      [{ userId: claim }, new RegExp(`^"userId" must not be "${claim}", which is a registered claim`)],
+      [{ userId: claim }, new RegExp(`^"userId" must not be "${claim}", which is the name of a registered claim`)],
       [{ scopesName: claim }, new RegExp(`^"scopesName" must not be "${claim}"`)]
     ]),
     [{ pathToRefresh: '/' }, /"pathToRefresh" and "pathToAuthenticate" are both "\/": the POST endpoints need different paths\. See /],
     [{ pathToAuthenticate: '/refresh/' }, /the POST endpoints need/],
     [{ pathToVerify: '/me' }, /"pathToRetrieveUser" and "pathToVerify" are both "\/me": the GET endpoints need/],
     [{ pathToVerify: '/me/' }, /the GET endpoints need/],
-    [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false }, /^"cookieSamesite" "none" needs "cookieSecure": true/]
+    [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false }, /^"cookieSamesite" is "none" and "cookieSecure" is false, so/]
   ]
   for (const [options, message] of contradictions) {
     const error = await refusal(t, options)

@@ -5,7 +5,9 @@ import fastifyEnv from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, login, otherSecret, refreshStore, refusal, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, keysFor, login, otherSecret, refreshStore, refusal, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W03', 'W06')
 
 const capitalized = (name: string) => name.charAt(0).toUpperCase() + name.slice(1)
 const environmentKey = (name: string) => `SERVICE_JWT_${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`

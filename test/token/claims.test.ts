@@ -8,7 +8,9 @@ import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { isUserId } from '../../lib/settings/user-id.ts'
 import { checkClaims, copyPayload, readRegistered } from '../../lib/token/claims.ts'
-import { bearer, build, forge, login, payloadOf, setClock } from '../helper.ts'
+import { bearer, build, forge, login, payloadOf, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W04', 'W06')
 
 const now = 2_000_000_000
 const settings = (given: TokenAuthOptions = {}): Settings => resolveSettings({ ...given }, undefined).settings

@@ -8,9 +8,10 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { InvalidToken } from '../../lib/errors.ts'
 import type { Algorithm } from '../../lib/index.ts'
+import { signingKey, verifyingKey } from '../../lib/keys/configured-keys.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { maximumTokenLength, signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
-import { signingKey, verifyingKey } from '../../lib/token/keyring.ts'
+import { signerOf, verifierOf, type VerifiedToken, type Verifier } from '../../lib/token/codec.ts'
+import { maximumTokenLength } from '../../lib/token/form.ts'
 import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, payloadOf, secret, setClock, signature } from '../helper.ts'
 
 type Keys = ReturnType<typeof keysFor>
@@ -390,6 +391,36 @@ t.test('the memory of tokens', async (t) => {
     for (let user = 0; user < size / 2; user++) for (let sight = 0; sight < 2; sight++) verify(issue({ user_id: `more ${user}` }))
     for (const token of tokens) t.ok(accepts(() => met(token), token))
     t.ok(used() - before < 2_000_000, 'the headers of all tokens would be four million characters')
+  })
+
+  await t.test('a token of more than 2,048 characters is verified each time and takes no memory', async (t) => {
+    setFlagsFromString('--expose-gc')
+    const collectGarbage: () => void = runInNewContext('gc')
+    const size = 2000
+    const { verify } = ownVerifier('bytes', size)
+    // Not `issue`, which keeps every token, to search logs for them.
+    const issue = (payload: object) => {
+      const input = `${encode(header)}.${encode(JSON.stringify(payload))}`
+      return `${input}.${signature(input, 'HS256', `${secret} bytes`)}`
+    }
+    const used = () => { collectGarbage(); return process.memoryUsage().heapUsed }
+    const long = (user: number) => issue({ user_id: user, text: 'x'.repeat(5_900) })
+    t.ok(long(0).length > 7_900 && long(0).length <= maximumTokenLength)
+    const before = used()
+    let remembered = 0
+    for (let user = 0; user < size; user++) if (verified(verify, long(user)).isRemembered) remembered++
+    const growth = used() - before
+    t.equal(remembered, 0)
+    t.ok(growth < 5_000_000, `${growth} bytes; with all of them remembered 28 million`)
+    t.equal(verified(verify, long(1)).payload.user_id, 1)
+    t.not(verified(verify, long(1)), verified(verify, long(1)))
+
+    const sized = (length: number) => issue({ user_id: 1, text: 'x'.repeat(Math.floor((length - 81) * 3 / 4) - '{"user_id":1,"text":""}'.length) })
+    for (const [length, isRemembered] of [[2047, true], [2048, true], [2049, false], [maximumTokenLength, false]] as const) {
+      const token = sized(length)
+      t.equal(token.length, length)
+      for (let sight = 0; sight < 2; sight++) t.equal(verified(verify, token).isRemembered, isRemembered, `${length} characters`)
+    }
   })
 
   await t.test('a remembered token expires to the second, and what one request changes no other sees', async (t) => {

@@ -206,9 +206,10 @@ t.test('an override may open and close, and passes with true only', async (t) =>
 
 t.test('a claim as long as a token can be is read in no time', async (t) => {
   const long = ['N', ...Array.from({ length: 3000 }, (_, index) => `a${index}`)].join(':')
-  const started = process.hrtime.bigint()
+  // Processor time: unlike the time on a clock, it does not grow with what else the machine does.
+  const start = process.cpuUsage()
   t.equal(opens(long, [long]), true)
   t.equal(opens('N:b', Array.from({ length: 2000 }, () => 'N:a')), false)
   t.equal(opens('N:b', ' '.repeat(200_000)), false)
-  t.ok(process.hrtime.bigint() - started < 1_000_000_000n)
+  t.ok(process.cpuUsage(start).user < 1_000_000)
 })

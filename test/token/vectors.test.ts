@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Settings } from '../../lib/index.ts'
 import { areScopesEnough, parseRequirements, type ScopeRules } from '../../lib/token/scopes.ts'
-import { bearer, build, setClock, signature } from '../helper.ts'
+import { bearer, build, setClock, signature, warnings } from '../helper.ts'
+
+warnings(t, 'W04')
 
 interface TokenVector {
   id: string

@@ -1,0 +1,55 @@
+/**
+ * The signature algorithms, one row each. Whatever depends on the algorithm reads this table: the kinds of keys, the
+ * length of secrets, how a signature is computed. No other file lists or takes apart the names of algorithms.
+ */
+
+/** The properties of one algorithm. */
+export interface AlgorithmRow {
+  /** The kind of signature, which decides the kind of key. */
+  readonly family: 'HMAC' | 'RSA' | 'RSA-PSS' | 'EC' | 'Ed25519'
+  /** The curve of the key, as node:crypto names it; null where keys have none. */
+  readonly curve: string | null
+  /** The hash function, as node:crypto names it. */
+  readonly hash: 'sha256' | 'sha384' | 'sha512'
+  /** Length of a hash in bytes. An HMAC secret must have at least as many (RFC 7518 section 3.2). */
+  readonly hashLength: number
+  /** Whether a signature takes around a millisecond, so that each is computed in its own turn of the event loop. */
+  readonly isSlowToSign: boolean
+}
+
+/** Infers the names of the rows. */
+const table = <Name extends string>(rows: Readonly<Record<Name, AlgorithmRow>>) => rows
+
+/** The row of each algorithm. */
+export const algorithmTable = table({
+  // RFC 7518 section 3.2
+  HS256: { family: 'HMAC', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: false },
+  HS384: { family: 'HMAC', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: false },
+  HS512: { family: 'HMAC', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: false },
+  // RFC 7518 section 3.4
+  ES256: { family: 'EC', curve: 'prime256v1', hash: 'sha256', hashLength: 32, isSlowToSign: false },
+  ES384: { family: 'EC', curve: 'secp384r1', hash: 'sha384', hashLength: 48, isSlowToSign: false },
+  ES512: { family: 'EC', curve: 'secp521r1', hash: 'sha512', hashLength: 64, isSlowToSign: false },
+  // RFC 7518 section 3.3
+  RS256: { family: 'RSA', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: true },
+  RS384: { family: 'RSA', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: true },
+  RS512: { family: 'RSA', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: true },
+  // RFC 7518 section 3.5
+  PS256: { family: 'RSA-PSS', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: true },
+  PS384: { family: 'RSA-PSS', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: true },
+  PS512: { family: 'RSA-PSS', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: true },
+  // RFC 8037 section 3.1, with Ed25519 only. Its hash is a part of the algorithm (RFC 8032 section 5.1).
+  EdDSA: { family: 'Ed25519', curve: 'ed25519', hash: 'sha512', hashLength: 64, isSlowToSign: false }
+})
+
+/**
+ * The signature algorithms (RFC 7518 section 3.1, RFC 8037 section 3.1). `EdDSA` takes Ed25519 keys only.
+ * @useDeclaredType
+ */
+export type Algorithm = keyof typeof algorithmTable
+
+/** The names of all algorithms, in the order of the table. */
+export const algorithms = Object.keys(algorithmTable) as Algorithm[]
+
+/** Whether an algorithm signs and verifies with one shared secret. */
+export const isHmac = (algorithm: Algorithm) => algorithmTable[algorithm].family === 'HMAC'

@@ -1,0 +1,86 @@
+/**
+ * Recognizes asymmetric keys that were given as the secret of an HS algorithm. Whoever knows a public key could sign with
+ * it if it were taken for a secret (RFC 8725 section 2.1). Deployments store keys in many encodings, one inside another.
+ *
+ * All text here is latin1, one character a byte, so that it can hold what any encoding was made of.
+ */
+import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
+
+function parses (parse: () => unknown): boolean {
+  try {
+    parse()
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether bytes are a key or certificate in DER, which PEM holds between its two lines. Bytes that follow it are ignored. */
+function isDer (text: string): boolean {
+  // Each of them is an ASN.1 SEQUENCE: for nearly every secret this is the only test.
+  if (!text.startsWith('\x30') || text.length < 32) return false
+  const key = Buffer.from(text, 'latin1')
+  return (['spki', 'pkcs1'] as const).some((type) => parses(() => createPublicKey({ key, format: 'der', type }))) ||
+    (['pkcs8', 'pkcs1', 'sec1'] as const).some((type) => parses(() => createPrivateKey({ key, format: 'der', type }))) ||
+    parses(() => new X509Certificate(key))
+}
+
+function formOf (text: string): string | undefined {
+  if (/-----BEGIN [A-Z0-9 ]+-----/.test(text)) return 'a PEM key or certificate'
+  if (/^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-|sk-ecdsa-)/.test(text) || text.includes('---- BEGIN SSH2')) return 'an ssh key'
+  // Every JWK has this member. Inside other JSON its quotes may be escaped.
+  if (/["']kty\\*["']\s*:/.test(text)) return 'a JWK'
+  return isDer(text) ? 'a DER key or certificate' : undefined
+}
+
+const character = (digits: string) => String.fromCharCode(Number.parseInt(digits, 16))
+
+/** Decodes text; undefined where it cannot be in that encoding. */
+type Decode = (text: string) => string | undefined
+
+const encodings: Readonly<Record<string, Decode>> = {
+  // Quotes, white space or a byte order mark in front, which may have been read as UTF-8. What follows a key is ignored.
+  'a quoted': (text) => text.replace(/^[\s"'`\xfe\xff\xef\xbb\xbf\xbd]+/, ''),
+  // Escapes of JSON and of many programming languages.
+  'an escaped': (text) => text.includes('\\')
+    ? text.replace(/\\(?:(?:u00|x)([\da-f]{2})|[nr]|([^]))/gi, (_match, digits?: string, other = '\n') => digits === undefined ? other : character(digits))
+    : undefined,
+  'a percent-encoded': (text) => /%[\da-f]{2}/i.test(text)
+    ? text.replaceAll('+', ' ').replace(/%([\da-f]{2})/gi, (_match, digits: string) => character(digits))
+    : undefined,
+  // Every second byte of ASCII text is zero.
+  'a UTF-16': (text) => text.includes('\0') ? text.replaceAll('\0', '') : undefined,
+  // Bytes that were written as text of one character each.
+  'a binary': (text) => {
+    const decoded = Buffer.from(text, 'latin1').toString('utf8')
+    return /^[\0-\xff]*$/.test(decoded) ? decoded : undefined
+  },
+  'a hexadecimal': (text) => /^[\da-fx\s:"'`]+$/i.test(text) ? Buffer.from(text.replace(/0x|[^\da-f]/gi, ''), 'hex').toString('latin1') : undefined,
+  // Node.js ignores the characters that are not of the alphabet.
+  'a base64': (text) => /^[\w+/=\s"'`-]+$/.test(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined
+}
+
+/** How many encodings, one inside another, are looked through. */
+const maximumDepth = 4
+
+/** The form of an asymmetric key, with its article; undefined where a secret is not recognized as one. */
+export function asymmetricForm (secret: Buffer): string | undefined {
+  const found = new Map<string, string | undefined>([[secret.toString('latin1'), undefined]])
+  let layer = [...found]
+  for (let depth = 0; depth <= maximumDepth; depth++) {
+    const inside: typeof layer = []
+    for (const [text, encoding] of layer) {
+      const form = formOf(text)
+      if (form !== undefined) return encoding === undefined ? form : `${encoding} key or certificate`
+      for (const [name, decode] of Object.entries(encodings)) {
+        const decoded = decode(text)
+        if (decoded !== undefined && !found.has(decoded)) {
+          found.set(decoded, encoding ?? name)
+          inside.push([decoded, encoding ?? name])
+        }
+      }
+    }
+    layer = inside
+  }
+  return undefined
+}

@@ -1,0 +1,81 @@
+/** Whether the key of a pair fits its algorithm and is strong enough. Nothing of a key is shown but its kind and size. */
+import type { KeyObject } from 'node:crypto'
+import { InvalidConfiguration } from '../errors.ts'
+import type { KeySetting } from '../settings/schema.ts'
+import { algorithmTable, type Algorithm } from './algorithms.ts'
+
+const minimumModulus = 2048
+/** The time that a signature takes grows with the square of the modulus and with the length of the exponent. */
+const maximumModulus = 8192
+const maximumExponent = 2n ** 64n - 1n
+
+function checkRsa (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+  const { modulusLength = 0, publicExponent = 0n } = { ...key.asymmetricKeyDetails }
+  if (key.asymmetricKeyType !== 'rsa') {
+    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05', section: 'settings' })
+  }
+  if (modulusLength < minimumModulus) {
+    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04', section: 'settings' })
+  }
+  if (modulusLength > maximumModulus) {
+    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; at most ${maximumModulus} are accepted, because every signature takes longer with each. Use a smaller key.`, { finding: 'E04', section: 'settings' })
+  }
+  if (publicExponent < 3n) {
+    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04', section: 'settings' })
+  }
+  if (publicExponent % 2n === 0n) {
+    throw new InvalidConfiguration(`"${name}" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair.`, { finding: 'E04', section: 'settings' })
+  }
+  if (publicExponent > maximumExponent) {
+    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537.`, { finding: 'E04', section: 'settings' })
+  }
+}
+
+function checkEc (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+  const { curve } = algorithmTable[algorithm]
+  const found = key.asymmetricKeyDetails?.namedCurve
+  if (key.asymmetricKeyType === 'ec' && found === curve) return
+  const what = key.asymmetricKeyType === 'ec' ? `on the curve ${found}` : `of the type ${key.asymmetricKeyType}`
+  throw new InvalidConfiguration(`"${name}" is a key ${what}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, { finding: 'E05', section: 'settings' })
+}
+
+/**
+ * The y coordinates of the points of small order on Curve25519 in its Edwards form, in the two forms that decode to the
+ * same number where there are two. With the sign of x these are 14 encodings.
+ */
+const smallOrders: ReadonlySet<string> = new Set([
+  '0000000000000000000000000000000000000000000000000000000000000000',
+  '0100000000000000000000000000000000000000000000000000000000000000',
+  '26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05',
+  'c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a',
+  'ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f',
+  'eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f'
+])
+
+function checkEd25519 (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+  if (key.asymmetricKeyType !== 'ed25519') {
+    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`, { finding: 'E05', section: 'settings' })
+  }
+  // A private number is a multiple of 8, so that its public key has a large order (RFC 8032 section 5.1.5).
+  if (key.type === 'private') return
+  const point = key.export({ type: 'spki', format: 'der' }).subarray(-32)
+  // The highest bit is the sign of x.
+  point[31]! &= 0x7f
+  // OpenSSL imports these. Signatures that nobody made are valid for them: one for every message, or for one in 2 to 8.
+  if (smallOrders.has(point.toString('hex'))) {
+    throw new InvalidConfiguration(`"${name}" is an Ed25519 key of small order, with which everyone can sign. Make a new pair.`, { finding: 'E04', section: 'settings' })
+  }
+}
+
+/**
+ * Checks a half of a pair: its type, curve, size and exponent.
+ * @param name the setting that it was given as, for messages
+ * @throws {InvalidConfiguration} for a key that the algorithm cannot use, or that is too weak or too slow
+ */
+export function checkPairHalf (algorithm: Algorithm, name: KeySetting, key: KeyObject): void {
+  const { family } = algorithmTable[algorithm]
+  if (family === 'EC') checkEc(algorithm, name, key)
+  else if (family === 'Ed25519') checkEd25519(algorithm, name, key)
+  else checkRsa(algorithm, name, key)
+}

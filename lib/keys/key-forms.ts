@@ -1,0 +1,119 @@
+/** The forms of key material: how each is read, and how two are told apart without reading them. */
+import { KeyObject } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { InvalidConfiguration } from '../errors.ts'
+import type { KeySetting } from '../settings/schema.ts'
+import type { Algorithm } from './algorithms.ts'
+
+/** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
+const jwkMembers = ['kty', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const
+
+/** The members of a JWK, of any type: node:crypto checks those that it reads. */
+export type Jwk = Readonly<Record<string, unknown>>
+
+/** Key material as it was read: bytes (PEM or a secret), a key object, or a JWK. */
+export type ReadMaterial =
+  { readonly bytes: Buffer, readonly passphrase: string | undefined } | { readonly object: KeyObject } | { readonly jwk: Jwk }
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+/** The file of key material that names one, by path or URL. */
+function fileOf (value: unknown): string | URL | undefined {
+  if (value instanceof URL) return value
+  return isObject(value) && 'path' in value && typeof value.path === 'string' ? value.path : undefined
+}
+
+function passphraseOf (value: unknown): string | undefined {
+  return isObject(value) && 'passphrase' in value && typeof value.passphrase === 'string' ? value.passphrase : undefined
+}
+
+/** The PEM of `{ pem, passphrase }`. */
+function pemOf (value: unknown): string | Buffer | undefined {
+  if (!isObject(value) || !('pem' in value)) return undefined
+  return typeof value.pem === 'string' || Buffer.isBuffer(value.pem) ? value.pem : undefined
+}
+
+/** Reads each member of a JWK once, so that what is checked is what is used, whatever kind of object it comes in. */
+function jwkOf (value: unknown): Jwk | undefined {
+  if (!isObject(value) || !('kty' in value)) return undefined
+  return Object.fromEntries(jwkMembers.map((name) => [name, Reflect.get(value, name)] as const).filter(([, member]) => member !== undefined))
+}
+
+function readFile (name: KeySetting, file: string | URL): Buffer {
+  if (file instanceof URL && file.protocol !== 'file:') {
+    throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08', section: 'settings' })
+  }
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    // The original error is not the cause: it quotes the path, which is the key itself where the two were mixed up.
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08', section: 'settings' })
+  }
+}
+
+/**
+ * Reads key material. Buffers are copied, because their owner may wipe them later.
+ * @param name the setting that it was given as, for messages
+ * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is no key material
+ */
+export function readMaterial (name: KeySetting, value: unknown): ReadMaterial {
+  if (value instanceof KeyObject) return { object: value }
+  const content = typeof value === 'string' || Buffer.isBuffer(value) ? value : pemOf(value)
+  if (content !== undefined) return { bytes: Buffer.from(content), passphrase: passphraseOf(value) }
+  const file = fileOf(value)
+  if (file !== undefined) return { bytes: readFile(name, file), passphrase: passphraseOf(value) }
+  const jwk = jwkOf(value)
+  if (jwk !== undefined) return { jwk }
+  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.`, { section: 'settings' })
+}
+
+/**
+ * Checks that a JWK permits what it is used for (RFC 7517 sections 4.2 to 4.4).
+ * @throws {InvalidConfiguration} where `use`, `key_ops` or `alg` says otherwise
+ */
+export function checkIntendedUse (algorithm: Algorithm, name: KeySetting, jwk: Jwk, operation: 'sign' | 'verify'): void {
+  const { use = 'sig', key_ops: operations = [operation], alg = algorithm } = jwk
+  if (use !== 'sig') {
+    throw new InvalidConfiguration(`"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`, { finding: 'E15', section: 'settings' })
+  }
+  if (!Array.isArray(operations) || !operations.includes(operation)) {
+    throw new InvalidConfiguration(`"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`, { finding: 'E15', section: 'settings' })
+  }
+  if (alg !== algorithm) {
+    throw new InvalidConfiguration(`"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`, { finding: 'E15', section: 'settings' })
+  }
+}
+
+/** Tells two versions of a file apart. It follows links, as those that a mounted secret is replaced by. */
+function versionOf (file: string | URL): string | undefined {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true })
+    return [file instanceof URL ? fileURLToPath(file) : file, dev, ino, size, mtimeNs, ctimeNs].join('\0')
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * What two keys have in common only where they are the same, to be compared before they are read and checked. A file that
+ * was replaced is another key.
+ * @returns undefined for what must be read each time, because it cannot be told apart, or is an error
+ */
+export function identityOf (value: unknown): string | KeyObject | undefined {
+  if (typeof value === 'string') return `text ${value}`
+  if (value instanceof KeyObject) return value
+  if (Buffer.isBuffer(value)) return `bytes ${value.toString('latin1')}`
+  const passphrase = JSON.stringify(passphraseOf(value) ?? null)
+  const pem = pemOf(value)
+  if (pem !== undefined) return `pem ${passphrase} ${Buffer.from(pem).toString('latin1')}`
+  const file = fileOf(value)
+  if (file !== undefined) {
+    const version = versionOf(file)
+    return version === undefined ? undefined : `file ${passphrase} ${version}`
+  }
+  const members = Object.entries(jwkOf(value) ?? {})
+  const isText = members.flatMap(([, member]) => member).every((part) => typeof part === 'string')
+  return members.length > 0 && isText ? `jwk ${JSON.stringify(members)}` : undefined
+}

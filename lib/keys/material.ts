@@ -1,0 +1,198 @@
+/** Key material: read in any of its forms, checked, and turned into what signs and verifies. */
+import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, verify, type KeyObject } from 'node:crypto'
+import { InvalidConfiguration } from '../errors.ts'
+import type { KeySetting } from '../settings/schema.ts'
+import { algorithmTable, type Algorithm } from './algorithms.ts'
+import { asymmetricForm } from './disguised-keys.ts'
+import { checkPairHalf } from './key-checks.ts'
+import { checkIntendedUse, readMaterial, type Jwk, type ReadMaterial } from './key-forms.ts'
+
+/** A checked key. */
+export interface Key {
+  readonly keyObject: KeyObject
+  /** What fast-jwt takes: PEM, or the bytes of a secret. */
+  readonly material: Buffer
+  /** Digest of the algorithm and of the secret or public key: the same for both halves of a pair. Never leaves the process. */
+  readonly fingerprint: string
+  /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2). */
+  readonly short: boolean
+}
+
+/** Below this length a secret can be guessed from one token, so that production refuses it. */
+const minimumSecretLength = 32
+
+function fingerprint (algorithm: Algorithm, material: Buffer): string {
+  return createHash('sha256').update(algorithm).update('\0').update(material).digest('base64url')
+}
+
+function refusePassphrase (name: KeySetting, material: ReadMaterial): void {
+  if (!('passphrase' in material) || material.passphrase === undefined) return
+  throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07', section: 'settings' })
+}
+
+/** The bytes of a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
+function octBytes (name: KeySetting, { k }: Jwk): Buffer {
+  // Node.js would skip other characters, and sign with less than was given.
+  if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
+  throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07', section: 'settings' })
+}
+
+/** What material is that cannot be a secret, with its article. */
+function pairForm (material: ReadMaterial): string | undefined {
+  if ('object' in material) return material.object.type === 'secret' ? undefined : `a ${material.object.type} key`
+  return 'jwk' in material && material.jwk.kty !== 'oct' ? 'a JWK of another type than "oct"' : undefined
+}
+
+function secretBytes (name: KeySetting, material: ReadMaterial): Buffer {
+  if ('object' in material) return material.object.export()
+  return 'jwk' in material ? octBytes(name, material.jwk) : material.bytes
+}
+
+/**
+ * Checks the secret of an HS algorithm.
+ * @param name the setting that it was given as, for messages
+ * @param operation what it is used for, which a JWK must permit
+ * @throws {InvalidConfiguration} for a secret that is empty, blank, or in production too short, and for anything that is really an asymmetric key
+ */
+export function hmacKey (algorithm: Algorithm, name: KeySetting, value: unknown, operation: 'sign' | 'verify'): Key {
+  const { hashLength } = algorithmTable[algorithm]
+  const source = readMaterial(name, value)
+  let form = pairForm(source)
+  const bytes = form === undefined ? secretBytes(name, source) : Buffer.alloc(0)
+  form ??= asymmetricForm(bytes)
+  if (form !== undefined) {
+    const hint = form === 'a JWK' ? ' A JWK with "kty": "oct" is given as an object, not as text.' : ''
+    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02', section: 'settings' })
+  }
+  refusePassphrase(name, source)
+  if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, operation)
+  if (bytes.toString().trim() === '') {
+    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E01', section: 'settings' })
+  }
+  if (bytes.length < minimumSecretLength && process.env.NODE_ENV === 'production') {
+    throw new InvalidConfiguration(`"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23', section: 'settings' })
+  }
+  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength }
+}
+
+/** What text that is no key was probably meant as. The text is not quoted. */
+function hint (text: string): string {
+  if (/^(?:(?:\.{0,2}|~|[a-z]:)[\\/]|file:)|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
+    return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
+  }
+  if (/^\s*\{/.test(text)) return ' A JWK is given as an object, not as text: parse it, as JSON.parse() does.'
+  return text.includes('\\n') ? ' Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.' : ''
+}
+
+type Half = 'public' | 'private'
+
+/** PEM that holds the other half than is asked for, and what it is. */
+const otherHalves = {
+  // A private key can sign. Where a public key is expected, it would be passed around.
+  public: { pattern: /-----BEGIN [A-Z ]*PRIVATE KEY-----/, kind: 'private key' },
+  private: { pattern: /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/, kind: 'public key or certificate' }
+}
+
+/** What material says that it is, before it is parsed. */
+function kindOf (half: Half, source: ReadMaterial): string {
+  if ('object' in source) return `${source.object.type} key`
+  if ('jwk' in source) return source.jwk.kty === 'oct' ? 'secret key' : 'd' in source.jwk ? 'private key' : 'public key'
+  const { pattern, kind } = otherHalves[half]
+  return pattern.test(source.bytes.toString('latin1')) ? kind : `${half} key`
+}
+
+function fromJwk (half: Half, name: KeySetting, jwk: Jwk): KeyObject {
+  try {
+    return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })
+  } catch {
+    // Here and below the original error is not the cause: it may quote the input.
+    throw new InvalidConfiguration(`"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`, { finding: 'E07', section: 'settings' })
+  }
+}
+
+function fromPublicPem (name: KeySetting, pem: Buffer): KeyObject {
+  try {
+    return createPublicKey(pem)
+  } catch {
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(pem.toString('latin1'))}`, { finding: 'E07', section: 'settings' })
+  }
+}
+
+function fromPrivatePem (name: KeySetting, key: Buffer, passphrase: string | undefined): KeyObject {
+  const text = key.toString('latin1')
+  // PKCS 8 says it in its first line, the older form in a header below (RFC 1421 section 4.6.1.1).
+  const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
+  if (isEncrypted && passphrase === undefined) {
+    throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07', section: 'settings' })
+  }
+  try {
+    return createPrivateKey({ key, ...(passphrase !== undefined && { passphrase }) })
+  } catch {
+    if (isEncrypted) throw new InvalidConfiguration(`"${name}" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete.`, { finding: 'E07', section: 'settings' })
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07', section: 'settings' })
+  }
+}
+
+function parseHalf (half: Half, name: KeySetting, source: ReadMaterial): KeyObject {
+  if ('object' in source) return source.object
+  if ('jwk' in source) return fromJwk(half, name, source.jwk)
+  return half === 'public' ? fromPublicPem(name, source.bytes) : fromPrivatePem(name, source.bytes, source.passphrase)
+}
+
+/** Reads and checks one half of a pair. */
+function readHalf (half: Half, algorithm: Algorithm, name: KeySetting, value: unknown): KeyObject {
+  const source = readMaterial(name, value)
+  const kind = kindOf(half, source)
+  if (kind !== `${half} key`) {
+    throw new InvalidConfiguration(`"${name}" is a ${kind}; give the ${half} key of the pair.`, { finding: 'E07', section: 'settings' })
+  }
+  if (half === 'public') refusePassphrase(name, source)
+  if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, half === 'public' ? 'verify' : 'sign')
+  const key = parseHalf(half, name, source)
+  checkPairHalf(algorithm, name, key)
+  return key
+}
+
+/** The fingerprint of a pair, whichever form its halves were given in. */
+const pairFingerprint = (algorithm: Algorithm, publicHalf: KeyObject) => fingerprint(algorithm, publicHalf.export({ type: 'spki', format: 'der' }))
+
+/** Checks the public key of an asymmetric algorithm. @throws {InvalidConfiguration} */
+export function publicKey (algorithm: Algorithm, name: KeySetting, value: unknown): Key {
+  const keyObject = readHalf('public', algorithm, name, value)
+  const material = Buffer.from(keyObject.export({ type: 'spki', format: 'pem' }))
+  return { keyObject, material, fingerprint: pairFingerprint(algorithm, keyObject), short: false }
+}
+
+function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean {
+  const data = Buffer.from('anything')
+  try {
+    return verify(null, data, publicHalf, sign(null, data, privateHalf))
+  } catch {
+    // OpenSSL cannot compute with these numbers.
+    return false
+  }
+}
+
+/**
+ * OpenSSL takes the public numbers in a private key as they are. A key that claims those of another would share its
+ * fingerprint, and so its signer: whoever can name such a key could sign as the other.
+ */
+function checkConsistency (name: KeySetting, privateHalf: KeyObject, publicHalf: KeyObject): void {
+  if (areConsistent(privateHalf, publicHalf)) return
+  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06', section: 'settings' })
+}
+
+/** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
+export function privateKey (algorithm: Algorithm, name: KeySetting, value: unknown): Key {
+  const keyObject = readHalf('private', algorithm, name, value)
+  const publicHalf = createPublicKey(keyObject)
+  checkConsistency(name, keyObject, publicHalf)
+  const material = Buffer.from(keyObject.export({ type: 'pkcs8', format: 'pem' }))
+  return { keyObject, material, fingerprint: pairFingerprint(algorithm, publicHalf), short: false }
+}
+
+/** Checks that two keys are the halves of one pair, so that what the one signs is accepted with the other. @throws {InvalidConfiguration} */
+export function checkPair (signing: Key, verifying: Key): void {
+  if (signing.fingerprint === verifying.fingerprint) return
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06', section: 'settings' })
+}

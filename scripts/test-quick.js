@@ -1,0 +1,32 @@
+/**
+ * `npm run test:quick`: the tests without coverage and without the files that take long. Further arguments go to tap. To
+ * leave a file out, add it to the list.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+
+const slow = [
+  'test/diagrams.test.ts',
+  'test/ecosystem.test.ts',
+  'test/hostile/failures.test.ts',
+  'test/hostile/isolation.test.ts',
+  'test/hostile/mutation.test.ts',
+  'test/hostile/tokens.test.ts',
+  'test/package.test.ts',
+  'test/release.test.ts',
+  'test/settings/configuration.test.ts',
+  'test/small-examples.test.ts',
+  'test/topology.test.ts',
+  'test/web.test.ts'
+]
+
+const missing = slow.filter((file) => !existsSync(file))
+if (missing.length > 0) {
+  console.error(`There is no ${missing.join(', ')}. Correct the list in scripts/test-quick.js.`)
+  process.exit(1)
+}
+
+const options = ['--disable-coverage', '--allow-empty-coverage', ...slow.map((file) => `--exclude=${file}`)]
+// On Windows, tap is a script of the command line.
+const { status } = spawnSync('tap', [...options, ...process.argv.slice(2)], { stdio: 'inherit', shell: process.platform === 'win32' })
+process.exitCode = status ?? 1

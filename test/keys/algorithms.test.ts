@@ -1,0 +1,35 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { algorithms, algorithmTable, isHmac } from '../../lib/keys/algorithms.ts'
+import { allowedValues } from '../../lib/settings/check.ts'
+import { algorithms as expected, keysFor } from '../helper.ts'
+
+const root = new URL('../../lib/', import.meta.url)
+const sources = readdirSync(root, { recursive: true, encoding: 'utf8' }).map((name) => name.replaceAll('\\', '/'))
+  .filter((name) => name.endsWith('.ts') && name !== 'keys/algorithms.ts')
+
+t.test('thirteen algorithms have a row, and the setting allows them and no others', async (t) => {
+  t.equal(expected.length, 13)
+  t.same(algorithms, expected)
+  t.same([...allowedValues('algorithm').matchAll(/"([^"]+)"/g)].map(([, name]) => name), expected)
+})
+
+t.test('a row says what its name says', async (t) => {
+  const families: Record<string, string> = { HS: 'HMAC', RS: 'RSA', PS: 'RSA-PSS', ES: 'EC', Ed: 'Ed25519' }
+  for (const name of algorithms) {
+    const { family, hash, hashLength, isSlowToSign } = algorithmTable[name]
+    t.equal(family, families[name.slice(0, 2)], name)
+    const bits = name === 'EdDSA' ? 512 : Number(name.slice(2))
+    t.same([hash, hashLength], [`sha${bits}`, bits / 8], name)
+    t.equal(isSlowToSign, /^[RP]S/.test(name), name)
+    t.equal(isHmac(name), 'secret' in keysFor(name), name)
+  }
+})
+
+t.test('no other file of lib/ lists the algorithms or takes their names apart', async (t) => {
+  t.ok(sources.length > 30)
+  for (const name of sources) {
+    const code = readFileSync(new URL(name, root), 'utf8').replace(/\/\*[^]*?\*\/|\/\/.*$/gm, '')
+    t.notMatch(code, /startsWith\('(?:HS|RS|PS|ES|Ed)|algorithm\.slice|'(?:HS|RS|PS|ES)(?:384|512)'|'EdDSA'/, name)
+  }
+})

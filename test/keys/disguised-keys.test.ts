@@ -1,0 +1,170 @@
+import fc from 'fast-check'
+import { createPublicKey, createSecretKey, generateKeyPairSync, X509Certificate } from 'node:crypto'
+import t from 'tap'
+import { asymmetricForm } from '../../lib/keys/disguised-keys.ts'
+import { hmacKey } from '../../lib/keys/material.ts'
+import { build, refusal, secret } from '../helper.ts'
+import { base64, certificate, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
+
+const edPublic = createPublicKey(ed.publicKey)
+
+const pems: Record<string, string> = {
+  'RSA public': rsa.publicKey,
+  'EC public': ec.publicKey,
+  'RSA private': rsa.privateKey,
+  'EC private': ec.privateKey,
+  'RSA public, older': rsaPublic.export({ type: 'pkcs1', format: 'pem' }).toString(),
+  'RSA private, older': rsaPrivate.export({ type: 'pkcs1', format: 'pem' }).toString(),
+  'EC private, older': ecPrivate.export({ type: 'sec1', format: 'pem' }).toString(),
+  encrypted: encrypted(rsa.privateKey),
+  Ed25519: ed.publicKey,
+  'RSA-PSS': generateKeyPairSync('rsa-pss', { modulusLength: 2048 }).publicKey.export({ type: 'spki', format: 'pem' }).toString(),
+  certificate,
+  'another certificate': certificate.replaceAll('CERTIFICATE', 'TRUSTED CERTIFICATE'),
+  'OpenSSH private': '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmU=\n-----END OPENSSH PRIVATE KEY-----\n'
+}
+const ders: Record<string, Buffer> = {
+  'RSA public': rsaPublic.export({ type: 'spki', format: 'der' }),
+  'RSA public, older': rsaPublic.export({ type: 'pkcs1', format: 'der' }),
+  'EC public': ecPublic.export({ type: 'spki', format: 'der' }),
+  'Ed25519 public': edPublic.export({ type: 'spki', format: 'der' }),
+  'RSA private': rsaPrivate.export({ type: 'pkcs8', format: 'der' }),
+  'RSA private, older': rsaPrivate.export({ type: 'pkcs1', format: 'der' }),
+  'EC private': ecPrivate.export({ type: 'pkcs8', format: 'der' }),
+  'EC private, older': ecPrivate.export({ type: 'sec1', format: 'der' }),
+  certificate: new X509Certificate(certificate).raw
+}
+const jwk = rsaPublic.export({ format: 'jwk' })
+const jwks: Record<string, string> = {
+  'a JWK': JSON.stringify(jwk),
+  'a JWK, indented': `\n${JSON.stringify(ecPublic.export({ format: 'jwk' }), null, 2)}`,
+  'an OKP JWK': JSON.stringify(edPublic.export({ format: 'jwk' })),
+  'a private JWK': JSON.stringify(ecPrivate.export({ format: 'jwk' })),
+  'a secret JWK as text': JSON.stringify({ kty: 'oct', k: base64(secret, 'base64url') }),
+  'a JWK set': JSON.stringify({ keys: [jwk] }),
+  'a list of JWKs': JSON.stringify([jwk]),
+  'a JWK behind others in a list': JSON.stringify([1, null, {}, jwk]),
+  'a JWK inside another object': JSON.stringify({ signing: { key: jwk } }),
+  'a JWK in a list in an object in a list': JSON.stringify([[{ keys: { rsa: [[jwk]] } }]]),
+  'a JWK as text inside another object': JSON.stringify({ key: JSON.stringify(jwk) }),
+  'a JWK as text in text inside another object': JSON.stringify([{ key: JSON.stringify({ key: JSON.stringify(jwk) }) }]),
+  'a JWK in JSON with a comma too many': `{"key":${JSON.stringify(jwk)},}`,
+  'a JWK with single quotes': JSON.stringify(jwk).replaceAll('"', "'"),
+  'a JWK with its letters escaped': JSON.stringify(jwk).replace('kty', '\\u006bty')
+}
+const ssh: Record<string, string> = {
+  'an ssh key': 'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQC7 someone@somewhere',
+  'an Ed25519 ssh key': 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI',
+  'an EC ssh key': ' ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTY=',
+  'an ssh key of a security token': 'sk-ssh-ed25519@openssh.com AAAAGnNrLXNzaC1lZDI1NTE5QG9wZW5zc2guY29t',
+  'an SSH2 key': '---- BEGIN SSH2 PUBLIC KEY ----\nAAAAB3NzaC1yc2E\n---- END SSH2 PUBLIC KEY ----'
+}
+
+/** Encodings of bytes in which deployments store keys. */
+const encodings: Record<string, (bytes: Buffer) => string | Buffer> = {
+  'as it is': (bytes) => bytes,
+  base64: (bytes) => base64(bytes),
+  base64url: (bytes) => base64(bytes, 'base64url'),
+  'base64 in lines': (bytes) => base64(bytes).replace(/.{64}/g, '$&\n'),
+  'base64 in lines with their ends spelled out': (bytes) => base64(bytes).replace(/.{64}/g, '$&\\n'),
+  'base64 after a byte order mark': (bytes) => `\uFEFF${base64(bytes)}`,
+  hexadecimal: (bytes) => bytes.toString('hex'),
+  'hexadecimal in capitals, with 0x': (bytes) => `0x${bytes.toString('hex').toUpperCase()}`,
+  'hexadecimal with colons, in lines': (bytes) => bytes.toString('hex').replace(/..(?!$)/g, '$&:').replace(/.{45}/g, '$&\n    '),
+  'hexadecimal escapes': (bytes) => bytes.toString('hex').replace(/../g, '\\x$&'),
+  'percent-encoded': (bytes) => bytes.toString('hex').replace(/../g, '%$&'),
+  'characters of one byte': (bytes) => bytes.toString('latin1'),
+  'base64 in base64': (bytes) => base64(base64(bytes)),
+  'base64 in hexadecimal in quotes': (bytes) => `"${Buffer.from(base64(bytes)).toString('hex')}"`
+}
+const textEncodings: Record<string, (text: string) => string | Buffer> = {
+  ...Object.fromEntries(Object.entries(encodings).map(([name, encode]) => [name, (text: string) => encode(Buffer.from(text))])),
+  'after white space': (text) => ` \r\n\t${text}`,
+  'as a component of a URL': encodeURIComponent,
+  'as a field of a form': (text) => new URLSearchParams({ key: text }).toString().replace('key=', ''),
+  'as JSON': (text) => JSON.stringify(text),
+  'as JSON in JSON': (text) => JSON.stringify(JSON.stringify(text)),
+  'UTF-16, little-endian': (text) => Buffer.from(text, 'utf16le'),
+  'UTF-16, little-endian, with a mark': (text) => Buffer.from(`\uFEFF${text}`, 'utf16le'),
+  'UTF-16, big-endian': (text) => Buffer.from(text, 'utf16le').swap16(),
+  'UTF-16, big-endian, with a mark': (text) => Buffer.from(`\uFEFF${text}`, 'utf16le').swap16(),
+  'UTF-16 that was read as UTF-8': (text) => Buffer.from(`\uFEFF${text}`, 'utf16le').toString('utf8'),
+  'UTF-16 in base64': (text) => base64(Buffer.from(text, 'utf16le'))
+}
+const quotes: Record<string, (content: string | Buffer) => string | Buffer> = Object.fromEntries(['"', "'", '`', '"\'', ' " '].map((quote) => [
+  quote, (content) => Buffer.concat([quote, content, quote].map((part) => Buffer.from(part)))
+]))
+
+t.test('nothing that is an asymmetric key is a secret, however it is spelled (RFC 8725 section 2.1)', async (t) => {
+  const attempt = (title: string, value: string | Buffer) => {
+    const shown = /^"publicKey" is an? .+, but HS\d+ signs with a secret \(RFC 8725 section 2\.1\)\./
+    refused(t, title, shown, () => hmacKey('HS256', 'publicKey', value, 'verify'), String(value))
+    for (const [quote, put] of Object.entries(quotes)) if (asymmetricForm(Buffer.from(put(value))) === undefined) t.fail(`${title} between ${quote}`)
+  }
+  for (const [name, text] of Object.entries({ ...pems, ...jwks, ...ssh })) {
+    for (const [encoding, encode] of Object.entries(textEncodings)) attempt(`${name}, ${encoding}`, encode(text))
+  }
+  for (const [name, text] of Object.entries(pems)) {
+    attempt(`${name} with its line ends spelled out`, text.replaceAll('\n', '\\n'))
+    attempt(`${name} inside JSON`, JSON.stringify({ keys: [{ pem: text }] }))
+  }
+  for (const [name, der] of Object.entries(ders)) {
+    for (const [encoding, encode] of Object.entries(encodings)) attempt(`${name} in DER, ${encoding}`, encode(der))
+    attempt(`${name} in DER, UTF-16 of base64`, Buffer.from(base64(der), 'utf16le'))
+    attempt(`${name} in DER, after a line end and before one`, Buffer.concat([Buffer.from('\n'), der, Buffer.from('\r\n')]))
+  }
+  for (const [name, object] of Object.entries({ rsaPublic, rsaPrivate, ecPublic, ecPrivate, edPublic })) {
+    refused(t, name, /^"secret" is a (?:public|private) key, but HS256/, () => hmacKey('HS256', 'secret', object, 'verify'))
+  }
+  refused(t, 'bytes of a PEM in a KeyObject', /PEM/, () => hmacKey('HS256', 'secret', createSecretKey(Buffer.from(rsa.publicKey)), 'verify'), rsa.publicKey)
+  refused(t, 'an encrypted PEM with its passphrase', /^"secret" is a PEM key/, () => hmacKey('HS256', 'secret', { pem: encrypted(rsa.privateKey), passphrase: 'x' }, 'sign'))
+})
+
+t.test('a disguised key is refused at registration, in a guard and by a getter alike', async (t) => {
+  const hexadecimal = rsaPublic.export({ type: 'spki', format: 'der' }).toString('hex')
+  t.match(await refusal(t, { secret: hexadecimal }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E02', message: /^"secret" is a hexadecimal key or certificate/ })
+  const app = await build(t)
+  t.throws(() => app.tokenAuth.protect({ secret: hexadecimal }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E02' })
+  const computed = await build(t, { secret: undefined, getSecret: () => hexadecimal })
+  t.match(await computed.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } }), { statusCode: 500 })
+})
+
+t.test('what only resembles a key is a secret like any other', async (t) => {
+  const good = [
+    secret, 'ssh', 'BEGIN PUBLIC KEY', '-----', '{"a":1}', '{not json', '[]', '[1]', '[null]', '{"keys":[]}', '0'.repeat(64), 'a'.repeat(64), '{"kty', 'kty: RSA', 'MIIB'.repeat(40),
+    base64(Buffer.alloc(64, 0x30)), Buffer.alloc(64, 0x30), Buffer.concat([Buffer.from([0x30, 0x82]), Buffer.alloc(62, 1)]), Buffer.alloc(64, 0xff), Buffer.from([0x30]),
+    '%41%ZZ100%', '\\x41\\u0041\\n', `0x${'30'.repeat(40)}`, '\0'.repeat(40), '"quoted, and nothing else"'
+  ]
+  for (const given of good) t.ok(hmacKey('HS256', 'secret', given, 'verify').material.equals(Buffer.from(given)), String(given).slice(0, 20))
+})
+
+t.test('no random secret is taken for a key, in any of the encodings in which secrets are made', async () => {
+  const bytes = fc.uint8Array({ minLength: 16, maxLength: 80 }).map((array) => Buffer.from(array))
+  // Every DER key begins with this byte: random bytes hardly ever do.
+  const sequence = bytes.map((array) => Buffer.concat([Buffer.from([0x30]), array]))
+  fc.assert(fc.property(fc.oneof(bytes, sequence), (array) => {
+    return [array, array.toString('hex'), base64(array), base64(array, 'base64url')].every((form) => asymmetricForm(Buffer.from(form)) === undefined)
+  }), { numRuns: 150 })
+  fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1 }), (text) => asymmetricForm(Buffer.from(text)) === undefined))
+})
+
+t.test('looking through encodings takes linear time', async (t) => {
+  const measure = (text: string) => {
+    const start = process.cpuUsage()
+    t.equal(asymmetricForm(Buffer.from(text)), undefined)
+    const { user, system } = process.cpuUsage(start)
+    return user + system
+  }
+  const [length, factor] = [4000, 32]
+  for (const unit of [' ', '"', '\\', '%', '0', 'x', ':', '=', '-----BEGIN ', '"kty', "'kty\\", '\0', '\\x3', '\\\\n', '+']) {
+    // The second half fails what the first half might match.
+    const make = (times: number) => `${unit.repeat(times)}!`
+    measure(make(length))
+    const [short, long] = [Math.min(measure(make(length)), measure(make(length)), measure(make(length))), measure(make(length * factor))]
+    t.ok(long < (short + 2000) * factor * 8, `${JSON.stringify(unit)}: ${short} us, ${long} us`)
+  }
+})
+
+t.test('the refusal of a JWK as text says that a secret JWK is given as an object', async (t) => {
+  refused(t, 'a JWK as text', /^"secret" is a JWK, but HS256 .* A JWK with "kty": "oct" is given as an object, not as text\./, () => hmacKey('HS256', 'secret', jwks['a secret JWK as text'], 'sign'), secret)
+})
