@@ -44,12 +44,6 @@ function cookieNames (cookieSecure) {
   return { cookieAccessTokenName: `${prefix}access_token`, cookieRefreshTokenName: `${prefix}refresh_token` }
 }
 
-/**
- * Whether a browser sent a request. Browsers get the tokens in httpOnly cookies only: not even a script that was injected
- * into a page can read them. Scripts cannot remove these headers from a request.
- */
-const isFromBrowser = ({ headers }) => headers['sec-fetch-site'] !== undefined || headers.origin !== undefined
-
 /** Answers with a page if the user lacks the scope for a page. */
 class PageResponses extends Responses {
   exceptionResponse (request, exception, reply) {
@@ -124,7 +118,6 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     cookieStrict: false,
     cookieSecure,
     ...names,
-    getTokensInBody: (request) => !isFromBrowser(request),
     // `data` is shown on the page "Your devices".
     sessions: { store, data: (request) => ({ device: describeDevice(request.headers['user-agent']) }) },
     scopesEnabled: true,
