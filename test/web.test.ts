@@ -261,7 +261,7 @@ t.test('who ends the session of another device logs it out, and the login page t
   await logInTo(page, '/devices.html', 'Your devices')
   const items = page.getByRole('listitem')
   await items.nth(1).waitFor()
-  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in on /, /^Firefox on WindowsEndLogged in on /])
+  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in: .+Last used: now$/, /^Firefox on WindowsEndLogged in: .+Last used: .+ \d\d:\d\d$/])
 
   // With the keyboard: the focus does not get lost with the button.
   await page.getByRole('button', { name: 'End Firefox on Windows' }).press('Enter')
@@ -410,6 +410,8 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   const genuine = (await cookie(context, names.access))?.value ?? ''
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = encode({ user_id: 1, exp: 4102444800, scopes: ['reports'] })
+  const cookies = await context.cookies()
+  await context.clearCookies({ name: names.refresh })
   for (const [title, forged] of Object.entries({
     'another payload': genuine.replace(/\.[^.]+\./, `.${payload}.`),
     'no signature': `${encode({ alg: 'none', typ: 'JWT' })}.${payload}.`,
@@ -427,6 +429,14 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   await replaceToken(context, genuine)
   await page.goto('/profile.html')
   await heading(page, 'Your profile')
+  // With a refresh token, a forged access token is renewed: to one with the rights that the user has.
+  await context.addCookies(cookies)
+  await replaceToken(context, genuine.replace(/\.[^.]+\./, `.${payload}.`))
+  await page.goto('/new-report.html')
+  await heading(page, 'Not allowed')
+  await context.addCookies(cookies.map((current) => ({ ...current, value: current.value.replace(/^./, 'X') })))
+  await page.goto('/new-report.html')
+  await page.getByLabel('Password').waitFor()
 })
 
 t.test('pages of other sites can make a browser send requests, which change nothing', { skip }, async (t) => {
