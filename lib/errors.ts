@@ -12,10 +12,11 @@ export interface TokenAuthErrorOptions {
   cause?: unknown
 }
 
-/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3). */
+/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3, RFC 9470 section 3). */
 interface Challenge {
-  error?: 'invalid_token' | 'insufficient_scope'
+  error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
   scope?: string
+  maxAge?: number
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
@@ -47,11 +48,12 @@ const readme = 'node_modules/fastify-token-auth/README.md'
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
-function writeChallenge ({ error, scope }: Challenge, message: string): string {
+function writeChallenge ({ error, scope, maxAge }: Challenge, message: string): string {
   let header = `Bearer realm="${realm}"`
   if (error !== undefined) header += `, error="${error}"`
   if (error !== undefined && quotable.test(message)) header += `, error_description="${message}"`
   if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
+  if (maxAge !== undefined) header += `, max_age="${maxAge}"`
   return header
 }
 
@@ -179,10 +181,24 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
-/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because its refresh token was stolen. */
+/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because a retired refresh token was used. */
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })
+  }
+}
+
+/** 401. The token is valid, and its user logged in too long ago for this route (RFC 9470 section 3, `insufficient_user_authentication`). */
+export class InsufficientUserAuthentication extends TokenAuthError {
+  /** What was wrong, in words for the developer. Never a part of the token. */
+  readonly reason: string | undefined
+  /** How many seconds ago the login may be; undefined where the error was not created by a guard. */
+  readonly maxAge: number | undefined
+  constructor (message = 'A more recent login is required.', options: TokenAuthErrorOptions & { maxAge?: number, reason?: string | undefined } = {}) {
+    const { maxAge, reason, cause } = options
+    super({ name: 'InsufficientUserAuthentication', statusCode: 401, message, cause, challenge: { error: 'insufficient_user_authentication', ...(maxAge !== undefined && { maxAge }) } })
+    this.reason = reason
+    this.maxAge = maxAge
   }
 }
 
@@ -192,6 +208,16 @@ export class InsufficientScope extends TokenAuthError {
     const { required, cause } = options
     const scope = required === undefined ? {} : { scope: required.join(' ') }
     super({ name: 'InsufficientScope', statusCode: 403, message, cause, challenge: { error: 'insufficient_scope', ...scope } })
+  }
+}
+
+/**
+ * 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its
+ * pages may use the cookies.
+ */
+export class CrossOriginRequest extends TokenAuthError {
+  constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
   }
 }
 
@@ -210,8 +236,8 @@ export class SessionNotFound extends TokenAuthError {
 }
 
 /**
- * 503. The store of sessions failed or did not answer; the original is the `cause`. No token was rotated: clients keep
- * theirs and try again.
+ * 503. The store of sessions failed or gave no answer; the original error is the `cause`. Clients keep their tokens and
+ * try again.
  */
 export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {

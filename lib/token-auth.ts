@@ -18,6 +18,7 @@ import type { Registration } from './registration.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
 import { ownPayload, type Context } from './request/verify.ts'
 import { InstanceSessions } from './sessions/sessions.ts'
+import { checkAuthTime } from './settings/auth-time.ts'
 import { withoutRequest } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
@@ -65,6 +66,7 @@ export class TokenAuth implements TokenAuthInstance<object, Record<string, unkno
     if (unknown !== undefined) {
       throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} Its options are ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })
     }
+    checkAuthTime(additions.authTime, 'generateAccessToken')
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)

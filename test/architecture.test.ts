@@ -28,7 +28,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['settings/*', 'keys/*', 'token/codec'],
-  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*'],
+  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
   'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
   'http/*': ['host/call', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
@@ -37,7 +37,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/rotation', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
-  'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/scopes', 'node:*'],
+  'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
   'routes/*': ['guards/describe'],
   'token-auth': ['settings/*', 'host/*', 'issuing/*', 'request/*', 'guards/*'],
   'endpoints/*': ['settings/*', 'host/*', 'host/call', 'issuing/*', 'http/*', 'request/*', 'guards/*', '@sinclair/typebox', 'fastify'],
@@ -46,7 +46,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
-  testing: ['node:*'],
+  testing: ['testing/*'],
+  'testing/*': ['node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 

@@ -44,12 +44,6 @@ function cookieNames (cookieSecure) {
   return { cookieAccessTokenName: `${prefix}access_token`, cookieRefreshTokenName: `${prefix}refresh_token` }
 }
 
-/**
- * Whether a browser sent a request. Browsers get the tokens in httpOnly cookies only: not even a script that was injected
- * into a page can read them. Scripts cannot remove these headers from a request.
- */
-const isFromBrowser = ({ headers }) => headers['sec-fetch-site'] !== undefined || headers.origin !== undefined
-
 /** Answers with a page if the user lacks the scope for a page. */
 class PageResponses extends Responses {
   exceptionResponse (request, exception, reply) {
@@ -123,7 +117,8 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     cookieStrict: false,
     cookieSecure,
     ...names,
-    getTokensInBody: (request) => !isFromBrowser(request),
+    // The bodies of login and refresh contain no tokens, which a script that is injected into a page could read.
+    tokensInBody: false,
     // `data` is shown on the page "Your devices".
     sessions: { store, data: (request) => ({ device: describeDevice(request.headers['user-agent']) }) },
     scopesEnabled: true,
@@ -139,7 +134,10 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   return app
 }
 
-/** The `curl` commands that the service prints. Some use variables that an earlier one sets. */
+/**
+ * The `curl` commands that the service prints. They keep the cookies in the file cookies.txt. Like most browsers, curl
+ * accepts Secure cookies from http://127.0.0.1.
+ */
 export async function instructions (app, address) {
   const [ada] = users
   const expired = await app.tokenAuth.generateAccessToken(shown(ada), {
@@ -147,23 +145,19 @@ export async function instructions (app, address) {
   })
   const json = "-H 'content-type: application/json'"
   const lines = [
-    ['Log in', `curl -s ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
-    ['Log in as another user, and store both tokens in variables', [
-      `RESPONSE=$(curl -s ${address}/auth ${json} -d '{"username":"grace","password":"hopper"}')`,
-      'TOKEN=$(echo "$RESPONSE" | sed \'s/.*"access_token":"\\([^"]*\\)".*/\\1/\')',
-      'REFRESH=$(echo "$RESPONSE" | sed \'s/.*"refresh_token":"\\([^"]*\\)".*/\\1/\')'
-    ].join('\n')],
+    ['Log in. The response sets the tokens as cookies', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
+    ['Log in as another user, and store the cookies in a file', `curl -s ${address}/auth -c cookies.txt ${json} -d '{"username":"grace","password":"hopper"}'`],
     ['A wrong password: 401', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"wrong"}'`],
-    ['Check whether the token is valid', `curl -s ${address}/auth/verify -H "authorization: Bearer $TOKEN"`],
-    ['Get the current user', `curl -s ${address}/auth/me -H "authorization: Bearer $TOKEN"`],
-    ['Call a protected route', `curl -s ${address}/private -H "authorization: Bearer $TOKEN"`],
+    ['Check whether the token is valid', `curl -s ${address}/auth/verify -b cookies.txt`],
+    ['Get the current user', `curl -s ${address}/auth/me -b cookies.txt`],
+    ['Call a protected route', `curl -s ${address}/private -b cookies.txt`],
     ['Call it without a token: 401', `curl -si ${address}/private`],
-    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -H "authorization: Bearer $TOKEN"`],
-    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports ${json} -H "authorization: Bearer $TOKEN" -d '{}'`],
-    ['Exchange the refresh token for a new access token and the next refresh token', `curl -s ${address}/auth/refresh ${json} -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
-    ['List the sessions of the user: one for each login', `curl -s ${address}/auth/sessions -H "authorization: Bearer $TOKEN"`],
-    ['Log out, which ends the session: 204', `curl -si ${address}/auth/logout ${json} -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
-    ['The access token of an ended session: 401', `curl -si ${address}/private -H "authorization: Bearer $TOKEN"`],
+    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -b cookies.txt`],
+    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports -b cookies.txt ${json} -d '{}'`],
+    ['Exchange the refresh token for new tokens, which the response sets as cookies', `curl -si ${address}/auth/refresh -b cookies.txt -c cookies.txt -X POST`],
+    ['List the sessions of the user: one for each login', `curl -s ${address}/auth/sessions -b cookies.txt`],
+    ['Log out, which ends the session and clears the cookies: 204', `curl -si ${address}/auth/logout -b cookies.txt -X POST`],
+    ['The access token of an ended session: 401', `curl -si ${address}/private -b cookies.txt`],
     ['Check an expired token: 400', `curl -si ${address}/auth/verify -H "authorization: Bearer ${expired}"`]
   ]
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')

@@ -28,6 +28,11 @@ function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: 
   return { choice, options }
 }
 
+/** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
+function hideFromClients (error: unknown): unknown {
+  return error instanceof InvalidConfiguration ? new InvalidConfiguration(error.message, { duringRequest: true, cause: error }) : error
+}
+
 /** Makes one guard for each registration, when a request meets it first. */
 function perRegistration<Made> (choice: InstanceChoice, make: (registration: Registration) => Made): (context: FastifyInstance) => Made {
   const made = new WeakMap<Registration, Made>()
@@ -35,7 +40,11 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
     const registration = findRegistration(context, choice)
     let own = made.get(registration)
     if (own === undefined) {
-      own = make(registration)
+      try {
+        own = make(registration)
+      } catch (error) {
+        throw hideFromClients(error)
+      }
       made.set(registration, own)
     }
     return own

@@ -15,9 +15,21 @@ import { sendRefusal } from './refuse.ts'
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
 
 /** A guard whose hook is to be made. */
+interface GuardParts extends PreparedGuard {
+  /** What is checked after the age of the login; undefined for nothing. */
+  readonly check?: GuardCheck | undefined
+}
+
+/** A guard as its hook knows it. */
 interface GuardHook extends PreparedGuard {
   /** Undefined where a valid token is enough. */
-  readonly check?: GuardCheck | undefined
+  readonly check: GuardCheck | undefined
+}
+
+/** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
+function joinChecks ({ checkLogin, check }: GuardParts): GuardCheck | undefined {
+  if (checkLogin === undefined || check === undefined) return checkLogin ?? check
+  return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
 function decide ({ check }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
@@ -91,7 +103,8 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
  * Makes the hook of a guard.
  * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
  */
-export function makeHook (guard: GuardHook, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+export function makeHook (parts: GuardParts, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+  const guard: GuardHook = { ...parts, check: joinChecks(parts) }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Host } from '../host/host.ts'
 import { retrieveUser } from '../host/users.ts'
-import { InitializationFailure, type TokenAuthError } from '../errors.ts'
+import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import { RequestResults, type GetterResults } from '../settings/per-request.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -11,8 +11,10 @@ import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
+import { checkOrigin, describeOrigin } from './origin.ts'
 import { RequestAuth } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
+import { createSignal, type WatchSession } from './signal.ts'
 import { ownPayload, type Context, type ValidToken } from './verify.ts'
 
 /** The registration that a state belongs to. */
@@ -20,6 +22,8 @@ export interface Owner {
   /** The rules of the registration itself; guards with overrides have their own. */
   readonly rules: AccessRules
   readonly host: Host
+  /** Undefined without sessions. */
+  readonly watchSession: WatchSession | undefined
 }
 
 /** The access token of a refresh request. */
@@ -45,6 +49,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
+  #signal: AbortSignal | undefined
   #face: RequestAuth | undefined
 
   constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
@@ -77,6 +82,9 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     const found = extractToken(this.request.raw, this.settings)
     if (found instanceof Refusal) return found
     this.#found = found
+    // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
+    const foreign = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
+    if (foreign !== null) return foreign
     const verdict = this.rules.verify(found.token, this, 'access')
     if (!(verdict instanceof Promise)) return this.#keep(verdict)
     return verdict.then((settled) => {
@@ -129,7 +137,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     const error = refusal.toError()
     if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      error.detail = `${refusal.reason ?? error.message} (${place})`
+      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.reason ?? error.message} (${place})`
     }
     return error
   }
@@ -176,6 +184,12 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
 
   get token (): string | null {
     return this.#isValid() ? this.#valid!.verified.token : null
+  }
+
+  get signal (): AbortSignal {
+    // Without a valid token, one that never aborts. Not shared, because listeners on it would stay.
+    this.#signal ??= this.#isValid() ? createSignal(this.#valid!.verified, this) : new AbortController().signal
+    return this.#signal
   }
 
   get source (): TokenSource | null {

@@ -4,6 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
+import { faultOfOrigins } from './origins.ts'
 import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
@@ -22,6 +23,7 @@ export function fits (name: SettingName, value: unknown): boolean {
   const schema = schemas[name]!
   if (schema.holds === 'key') return isKeyMaterial(value)
   if (schema.holds === 'callable') return typeof value === 'function'
+  if (schema.holds === 'origins') return value === '*' || (Array.isArray(value) && faultOfOrigins(value) === undefined)
   return Value.Check(schema, value)
 }
 
@@ -47,7 +49,9 @@ export function allowedValues (name: SettingName): string {
 
 /** Describes the value of a setting for an error message. Of key material, it names only the type. */
 export function describeValue (name: SettingName, value: unknown): string {
-  if (schemas[name]!.holds !== undefined) return typeName(value)
+  const { holds } = schemas[name]!
+  if (holds === 'key' || holds === 'callable') return typeName(value)
+  if (holds === 'origins' && Array.isArray(value)) return `a list whose ${faultOfOrigins(value)}`
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
 }
@@ -120,6 +124,11 @@ export function checkTogether (settings: Settings): void {
   for (const setting of ['userId', 'scopesName'] as const) {
     if (registeredClaimNames.includes(settings[setting])) {
       throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
+    }
+  }
+  for (const setting of ['userId', 'scopesName'] as const) {
+    if (settings.claimAuthTime && settings[setting] === 'auth_time') {
+      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash

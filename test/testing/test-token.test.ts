@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createTestToken, type TestTokenOptions } from '../lib/testing.ts'
-import { bearer, build, keysFor, mistyped, payloadOf } from './helper.ts'
+import { createTestToken, type TestTokenOptions } from '../../lib/testing.ts'
+import { bearer, build, keysFor, mistyped, payloadOf } from '../helper.ts'
 
 const user = { user_id: 1 }
 

@@ -1,0 +1,75 @@
+/** Access tokens for the tests of applications. */
+import { randomBytes } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import type { GivenUser, Payload } from '../../types/handlers.ts'
+import type { TokenAuthInstance } from '../../types/instance.ts'
+import { InvalidConfiguration } from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
+
+const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
+
+/**
+ * The state of a test token. `valid` is accepted. A token in any other state is refused, for the reason that the name says.
+ * @useDeclaredType
+ */
+export type TokenState = typeof states[number]
+
+/** Options of {@link createTestToken}. */
+export interface TestTokenOptions {
+  /** The state of the token. Default: `valid`. */
+  state?: TokenState
+  /** The scopes of the token. Default: none. The handler `addScopesToPayload` is not called. */
+  scopes?: string | readonly string[]
+  /** Additional claims. They replace claims that the instance writes, except the user id. */
+  claims?: Record<string, unknown>
+  /** The request from which `get<Setting>` functions compute settings of tokens. Required if the instance has such functions. */
+  request?: FastifyRequest
+}
+
+/** Seconds beyond the leeway by which a token is expired or not active yet. */
+const hour = 3600
+
+function claimsOf (state: TokenState, leeway: number): Payload {
+  const now = Math.floor(Date.now() / 1000)
+  if (state === 'expired') return { exp: now - leeway - hour }
+  if (state === 'notYetActive') return { nbf: now + leeway + hour }
+  if (state === 'otherIssuer') return { iss: 'https://other-issuer.invalid' }
+  return state === 'otherAudience' ? { aud: 'https://other-audience.invalid' } : {}
+}
+
+/** Checks the options: with a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
+function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
+  const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
+  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}". Its options are state, scopes, claims and request.`, { section: 'testing-your-routes' })
+  const { state = 'valid' } = options
+  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { section: 'testing-your-routes' })
+  if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
+    const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
+    throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { section: 'testing-your-routes' })
+  }
+}
+
+/**
+ * Creates an access token for a test.
+ * @param instance the instance whose routes the test calls, such as `app.tokenAuth`
+ * @param user a user, as `authenticate` returns it; the user id is sufficient, unless handlers of the application need more
+ * @returns the token, for the header, cookie or query string of a request
+ * @throws `InvalidConfiguration` for unknown options, or for a state that the instance would accept
+ * @throws the errors of `generateAccessToken`
+ */
+export async function createTestToken<User extends object, Claims extends object> (
+  instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
+): Promise<string> {
+  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { section: 'testing-your-routes' })
+  checkOptions(options, instance.settings)
+  const { state = 'valid', scopes, claims, request } = options
+  const token = await instance.generateAccessToken(user, {
+    // Tests often pass a part of a user, with which the handler `addScopesToPayload` may fail.
+    scopes: scopes ?? null,
+    request,
+    extendPayload: (payload) => ({ ...payload, ...claimsOf(state, instance.settings.leeway), ...claims })
+  })
+  if (state !== 'wrongSignature') return token
+  const start = token.lastIndexOf('.') + 1
+  return token.slice(0, start) + randomBytes(Buffer.from(token.slice(start), 'base64url').length).toString('base64url')
+}

@@ -1,0 +1,179 @@
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import t from 'tap'
+import { createRefreshTokenCodec, isSessionId, maximumCounter, newSessionId, type RefreshToken } from '../../lib/sessions/refresh-token.ts'
+import { mistyped } from '../helper.ts'
+
+const material = Buffer.from('key material for tests only, of more than thirty-two bytes')
+const otherMaterial = Buffer.from('other key material for tests, of more than thirty-two bytes')
+const binding = { claimIss: 'https://issuer.example', claimAud: null }
+const codec = createRefreshTokenCodec([material], binding)
+
+const sid = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex').toString('base64url')
+const content: RefreshToken = { sid, n: 258, authTime: 1_700_000_000, userId: 'ada' }
+
+/** The MAC of a body, by node:crypto alone. */
+function macOf (body: Buffer, { key = material, info = 'fastify-token-auth refresh v1', bound = '["https://issuer.example",null]' } = {}): Buffer {
+  const derived = Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), info, 32))
+  return createHmac('sha256', derived).update(Buffer.concat([body, Buffer.from(bound)])).digest().subarray(0, 16)
+}
+
+/** A token with a valid MAC over these bytes. */
+const seal = (body: Buffer) => Buffer.concat([body, macOf(body)]).toString('base64url')
+const bodyFor = (user: Buffer | string, version = 1) => Buffer.concat([
+  Buffer.from([version]), Buffer.from(sid, 'base64url'), Buffer.from('000000000102', 'hex'), Buffer.from('006553f100', 'hex'), Buffer.from(user)
+])
+
+const userIds = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }), fc.maxSafeInteger().filter((id) => !Object.is(id, -0)), fc.boolean(),
+  fc.constantFrom('\ud800', '\ufeff', '\ufffd', '\u0000', '"', '\\', 'null', '1', '{"a":1}', 'x'.repeat(510))
+)
+const contents = fc.record({
+  sid: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((bytes) => Buffer.from(bytes).toString('base64url')),
+  n: fc.nat({ max: maximumCounter }),
+  authTime: fc.nat({ max: 2 ** 40 - 1 }),
+  userId: userIds
+})
+
+t.test('the format of a refresh token is fixed: tokens of earlier versions stay good', async (t) => {
+  const body = bodyFor('"ada"')
+  const token = seal(body)
+  t.equal(codec.write(content), token)
+  t.equal(token, 'AQABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxACJhZGEi' + macOf(body).toString('base64url'))
+  t.same(codec.read(token), content)
+  // Computed by another program: hkdf and hmac of Python's standard library.
+  t.equal(token, 'AQABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxACJhZGEiBZityYm_3FstAc8nlLJ5iA')
+})
+
+t.test('what is written is read, whatever the user, the counter and the time', async (t) => {
+  fc.assert(fc.property(contents, (content) => {
+    const token = codec.write(content)
+    t.same(codec.read(token), content)
+    return /^[\w-]+$/.test(token)
+  }), { numRuns: 500 })
+})
+
+t.test('all refresh tokens of a session have the same length, so that what a cookie can hold does not change', async (t) => {
+  const lengths = [0, 1, 1000, maximumCounter].map((n) => codec.write({ ...content, n }).length)
+  t.equal(new Set(lengths).size, 1)
+  t.equal(codec.write({ ...content, userId: 1 }).length, 60)
+  t.equal(codec.write({ ...content, userId: '123e4567-e89b-12d3-a456-426614174000' }).length, 110)
+})
+
+t.test('a changed, lost or added bit, byte or character never passes', async (t) => {
+  const token = codec.write(content)
+  const bytes = Buffer.from(token, 'base64url')
+  for (let bit = 0; bit < bytes.length * 8; bit++) {
+    const changed = Buffer.from(bytes)
+    changed[bit >> 3]! ^= 1 << (bit & 7)
+    t.equal(codec.read(changed.toString('base64url')), undefined, `bit ${bit}`)
+  }
+  for (let at = 0; at < bytes.length; at++) {
+    t.equal(codec.read(bytes.subarray(0, at).toString('base64url')), undefined, `the first ${at} bytes`)
+    t.equal(codec.read(Buffer.concat([bytes.subarray(0, at), Buffer.from([at]), bytes.subarray(at)]).toString('base64url')), undefined, `a byte more at ${at}`)
+    t.equal(codec.read(Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + 1)]).toString('base64url')), undefined, `a byte less at ${at}`)
+  }
+  fc.assert(fc.property(fc.nat(token.length), fc.nat(1), fc.string({ unit: 'binary', maxLength: 2 }), (at, less, more) => {
+    const changed = token.slice(0, at) + more + token.slice(at + less)
+    return changed === token || codec.read(changed) === undefined
+  }), { numRuns: 3000 })
+})
+
+t.test('a refresh token has one spelling', async (t) => {
+  // 46 bytes are 61 characters and two spare bits, which a decoder ignores.
+  for (const userId of [1, 12, 123]) {
+    const token = codec.write({ ...content, userId })
+    const bytes = Buffer.from(token, 'base64url')
+    const spellings = [bytes.toString('base64'), `${token}=`, `${token}==`, `${token}\n`, ` ${token}`, `${token}.`, `${token.slice(0, 9)} ${token.slice(9)}`, `${token}\u0000`, `${token}A`]
+    const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+    for (const character of alphabet) spellings.push(token.slice(0, -1) + character)
+    const others = spellings.filter((text) => text !== token)
+    t.ok(others.some((text) => Buffer.from(text, 'base64url').equals(bytes)), 'some decode to the same bytes')
+    for (const text of others) t.equal(codec.read(text), undefined, JSON.stringify(text))
+  }
+  const bothAlphabets = Array.from({ length: 50 }, (_, n) => codec.write({ ...content, n })).filter((token) => /[-_]/.test(token))
+  t.ok(bothAlphabets.length > 10)
+  for (const token of bothAlphabets) t.equal(codec.read(token.replaceAll('-', '+').replaceAll('_', '/')), undefined)
+})
+
+t.test('no text is too strange to be refused', async (t) => {
+  for (const text of ['', 'A', '.', '=', '\ud800', '\u0000', 'null', '{}', 'A'.repeat(1024), 'A'.repeat(1025), 'x'.repeat(1_000_000), randomBytes(60).toString('base64url')]) {
+    t.equal(codec.read(text), undefined, text.slice(0, 20))
+  }
+  fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => codec.read(text) === undefined))
+  fc.assert(fc.property(fc.uint8Array({ minLength: 40, maxLength: 80 }), (bytes) => codec.read(Buffer.from([1, ...bytes]).toString('base64url')) === undefined))
+})
+
+t.test('the version, the lengths and the user are checked, also where the MAC is right', async (t) => {
+  t.ok(codec.read(seal(bodyFor('"ada"'))))
+  t.ok(codec.read(seal(bodyFor('1'))))
+  t.ok(codec.read(seal(bodyFor(`"${'x'.repeat(510)}"`))))
+  const wrong: Record<string, Buffer> = {
+    'version 0': bodyFor('1', 0),
+    'version 2': bodyFor('1', 2),
+    'no user': bodyFor(''),
+    'a user of 513 bytes': bodyFor(`"${'x'.repeat(511)}"`),
+    'no JSON': bodyFor('ada'),
+    'no UTF-8': bodyFor(Buffer.from([0x22, 0xf0, 0x9f, 0x98, 0x22])),
+    'an object': bodyFor('{}'),
+    'a list': bodyFor('[1]'),
+    null: bodyFor('null'),
+    'an empty string': bodyFor('""'),
+    'a fraction': bodyFor('1.5'),
+    'a number that is not exact': bodyFor('9007199254740993'),
+    'another spelling of a number': bodyFor('1.0'),
+    'another spelling of a string': bodyFor('"\\u0061da"'),
+    'a space': bodyFor(' 1')
+  }
+  for (const [name, body] of Object.entries(wrong)) t.equal(codec.read(seal(body)), undefined, name)
+})
+
+t.test('a refresh token of another issuer, audience or key is refused', async (t) => {
+  const bindings = [binding, { claimIss: null, claimAud: null }, { claimIss: null, claimAud: 'https://issuer.example' }, { claimIss: 'https://issuer.example', claimAud: 'a' }, { claimIss: 'https://issuer.example/', claimAud: null }]
+  const codecs = [...bindings.map((bound) => createRefreshTokenCodec([material], bound)), createRefreshTokenCodec([otherMaterial], binding)]
+  for (const [index, writer] of codecs.entries()) {
+    for (const [other, reader] of codecs.entries()) {
+      t.same(reader.read(writer.write(content)), index === other ? content : undefined, `written by ${index}, read by ${other}`)
+    }
+  }
+})
+
+t.test('the key is derived: the key material itself, and what it signs elsewhere, are of no use', async (t) => {
+  const body = bodyFor('1')
+  t.ok(codec.read(seal(body)))
+  t.equal(codec.read(Buffer.concat([body, macOf(body, { info: '' })]).toString('base64url')), undefined)
+  const raw = createHmac('sha256', material).update(body).update('["https://issuer.example",null]').digest().subarray(0, 16)
+  t.equal(codec.read(Buffer.concat([body, raw]).toString('base64url')), undefined)
+})
+
+t.test('of a list of keys the first signs and all verify; tokens of a dropped key are refused', async (t) => {
+  const rotated = createRefreshTokenCodec([otherMaterial, material], binding)
+  const announced = createRefreshTokenCodec([material, otherMaterial], binding)
+  const dropped = createRefreshTokenCodec([otherMaterial], binding)
+  const old = codec.write(content)
+  const renewed = rotated.write(content)
+  t.equal(announced.write(content), old)
+  t.equal(dropped.write(content), renewed)
+  for (const reader of [rotated, announced]) for (const token of [old, renewed]) t.same(reader.read(token), content)
+  t.equal(dropped.read(old), undefined)
+  t.equal(codec.read(renewed), undefined)
+})
+
+t.test('a user id of more than 512 bytes is InvalidUserObject, and no token is made', async (t) => {
+  for (const userId of ['x'.repeat(511), 'ü'.repeat(256), '"'.repeat(256), '\u0000'.repeat(86)]) {
+    t.throws(() => codec.write({ ...content, userId }), { name: 'InvalidUserObject' })
+  }
+  for (const userId of ['x'.repeat(510), 'ü'.repeat(255), '"'.repeat(255), '\u0000'.repeat(85)]) t.equal(codec.read(codec.write({ ...content, userId }))?.userId, userId)
+})
+
+t.test('a counter or time that does not fit is no token', async (t) => {
+  for (const wrong of [{ n: maximumCounter + 1 }, { n: -1 }, { authTime: 2 ** 40 }, { authTime: -1 }]) t.throws(() => codec.write({ ...content, ...wrong }), RangeError)
+})
+
+t.test('the id of a session has 128 random bits, and one spelling', async (t) => {
+  const ids = Array.from({ length: 1000 }, newSessionId)
+  t.equal(new Set(ids).size, 1000)
+  t.ok(ids.every((id) => isSessionId(id) && Buffer.from(id, 'base64url').length === 16 && Buffer.from(id, 'base64url').toString('base64url') === id))
+  for (const other of ['', sid.slice(1), `${sid}A`, `${sid}\n`, `${sid.slice(0, -1)}B`, sid.replace('A', '+'), sid.replace('A', '.'), 1, null, undefined, [sid], { sid }]) t.notOk(isSessionId(mistyped(other)), JSON.stringify(other))
+  t.ok(isSessionId(codec.read(codec.write({ ...content, sid: newSessionId() }))?.sid))
+})

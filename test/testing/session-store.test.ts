@@ -1,0 +1,35 @@
+import t from 'tap'
+import { sessionStoreTests, type SessionStoreTestOptions } from '../../lib/testing.ts'
+import { brokenStores, interrupt, RemoteStore, SlowStore, TableStore } from '../fixtures/broken-stores.ts'
+
+const options: SessionStoreTestOptions = { clock: 'server', interrupt }
+const names = sessionStoreTests(() => new TableStore()).map(({ name }) => name)
+
+t.test('there is a test for each of the 24 rules, and each of them notices a broken store', async (t) => {
+  t.equal(names.length, 24)
+  t.equal(new Set(names).size, 24)
+  t.same(new Set(Object.values(brokenStores).map(({ noticedBy }) => noticedBy)), new Set(names))
+})
+
+t.test('a store that keeps all rules passes', async (t) => {
+  for (const { name, run } of sessionStoreTests(() => new RemoteStore(), options)) await t.resolves(run(), name)
+})
+
+t.test('a store that keeps all rules passes, however slow it is at times', { timeout: 120_000 }, async (t) => {
+  await Promise.all(sessionStoreTests(async () => new SlowStore()).map(({ name, run }) => t.resolves(run(), name)))
+})
+
+t.test('a store that breaks a rule is noticed', async (t) => {
+  for (const [fault, { make: Store, noticedBy }] of Object.entries(brokenStores)) {
+    const test = sessionStoreTests(() => new Store(), { concurrency: 10, ...options }).find(({ name }) => name === noticedBy)
+    if (test === undefined) throw new Error(`there is no rule "${noticedBy}"`)
+    await t.rejects(test.run(), { code: 'ERR_ASSERTION' }, `a store that ${fault}`)
+  }
+})
+
+t.test('the clock of this process is right after the tests', async (t) => {
+  const { Date: before } = globalThis
+  const [test] = sessionStoreTests(() => new TableStore(), options)
+  await test?.run()
+  t.equal(globalThis.Date, before)
+})
