@@ -270,7 +270,7 @@ t.test('who ends the session of another device logs it out, and the login page t
   await logInTo(page, '/devices.html', 'Your devices')
   const items = page.getByRole('listitem')
   await items.nth(1).waitFor()
-  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in on /, /^Firefox on WindowsEndLogged in on /])
+  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in: .+Last used: now$/, /^Firefox on WindowsEndLogged in: .+Last used: .+ \d\d:\d\d$/])
 
   // With the keyboard: the focus does not get lost with the button.
   await page.getByRole('button', { name: 'End Firefox on Windows' }).press('Enter')
@@ -294,9 +294,10 @@ t.test('who ends the session of another device logs it out, and the login page t
 
 t.test('who ends all other sessions stays logged in alone', { skip }, async (t) => {
   const { app, address, page } = await visit(t)
-  const payload = { username: 'ada', password: people.ada }
-  const [login, grace] = await Promise.all([payload, { username: 'grace', password: people.grace }]
-    .map(async (credentials) => (await app.inject({ method: 'POST', url: '/auth', payload: credentials })).json()))
+  const [ada, grace] = await Promise.all(Object.entries(people).map(async ([username, password]) => {
+    const { cookies } = await app.inject({ method: 'POST', url: '/auth', payload: { username, password } })
+    return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+  }))
   const other = await openDevice(t, address, { userAgent: firefox })
   await logInTo(other.page, '/reports.html', 'Reports')
   await logInTo(page, '/devices.html', 'Your devices')
@@ -306,9 +307,8 @@ t.test('who ends all other sessions stays logged in alone', { skip }, async (t) 
   t.equal(await page.getByRole('listitem').count(), 1)
   await other.page.goto('/profile.html')
   await other.page.getByText(ended).waitFor()
-  const statusOf = async ({ access_token: token }: { access_token: string }) =>
-    (await app.inject({ url: '/private', headers: { authorization: `Bearer ${token}` } })).statusCode
-  t.equal(await statusOf(login), 401)
+  const statusOf = async (cookie = '') => (await app.inject({ url: '/private', headers: { cookie } })).statusCode
+  t.equal(await statusOf(ada), 401)
   t.equal(await statusOf(grace), 200, 'another user')
 })
 
@@ -419,6 +419,8 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   const genuine = (await cookie(context, names.access))?.value ?? ''
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = encode({ user_id: 1, exp: 4102444800, scopes: ['reports'] })
+  const cookies = await context.cookies()
+  await context.clearCookies({ name: names.refresh })
   for (const [title, forged] of Object.entries({
     'another payload': genuine.replace(/\.[^.]+\./, `.${payload}.`),
     'no signature': `${encode({ alg: 'none', typ: 'JWT' })}.${payload}.`,
@@ -436,6 +438,14 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   await replaceToken(context, genuine)
   await page.goto('/profile.html')
   await heading(page, 'Your profile')
+  // With a refresh token, a forged access token is renewed: to one with the rights that the user has.
+  await context.addCookies(cookies)
+  await replaceToken(context, genuine.replace(/\.[^.]+\./, `.${payload}.`))
+  await page.goto('/new-report.html')
+  await heading(page, 'Not allowed')
+  await context.addCookies(cookies.map((current) => ({ ...current, value: current.value.replace(/^./, 'X') })))
+  await page.goto('/new-report.html')
+  await page.getByLabel('Password').waitFor()
 })
 
 t.test('pages of other sites can make a browser send requests, which change nothing', { skip }, async (t) => {

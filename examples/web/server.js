@@ -114,10 +114,11 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   await app.register(tokenAuth, {
     secret,
     cookieSet: true,
-    tokensInBody: false,
     cookieStrict: false,
     cookieSecure,
     ...names,
+    // The bodies of login and refresh contain no tokens, which a script that is injected into a page could read.
+    tokensInBody: false,
     // `data` is shown on the page "Your devices".
     sessions: { store, data: (request) => ({ device: describeDevice(request.headers['user-agent']) }) },
     scopesEnabled: true,
@@ -133,7 +134,10 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   return app
 }
 
-/** The `curl` commands that the service prints. Some use variables that an earlier one sets. */
+/**
+ * The `curl` commands that the service prints. They keep the cookies in the file cookies.txt. Like most browsers, curl
+ * accepts Secure cookies from http://127.0.0.1.
+ */
 export async function instructions (app, address) {
   const [ada] = users
   const expired = await app.tokenAuth.generateAccessToken(shown(ada), {

@@ -4,7 +4,7 @@ const list = document.getElementById('devices')
 const endOthers = document.getElementById('end-others')
 const status = document.getElementById('status')
 
-const { format } = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short' })
+const { format } = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 const time = (dateTime) => element('time', { dateTime }, format(new Date(dateTime)))
 
 async function show () {
@@ -25,7 +25,8 @@ const end = (path, done) => withMessage(async () => {
 })
 
 function item ({ id, current, created_at: createdAt, used_at: usedAt, data: { device } }) {
-  const times = element('p', { id: `times-${id}` }, 'Logged in on ', time(createdAt), ', last used on ', time(usedAt))
+  const times = element('p', { id: `times-${id}` },
+    element('span', {}, 'Logged in: ', time(createdAt)), element('span', {}, 'Last used: ', current ? 'now' : time(usedAt)))
   const mark = current
     ? element('span', { className: 'mark' }, 'This device')
     : element('button', { type: 'button', ariaLabel: `End ${device}`, onclick: () => end(`/auth/sessions/${id}`, `Ended: ${device}.`) }, 'End')
