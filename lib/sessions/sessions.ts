@@ -35,7 +35,7 @@ export class InstanceSessions implements Sessions<object, object> {
     checkAuthTime(authTime, 'sessions.start')
     reply.header('cache-control', 'no-store')
     let tokens: NewTokens | undefined
-    const login = { sessions: service, issuing, state: stateOf(request), request, reply, user, from: 'sessions.start() must be given', authTime }
+    const login = { sessions: service, issuing, state: stateOf(request), request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })
     // Answered by a timeout in the meantime: nothing was stored.
     if (sessionId === undefined || tokens === undefined) throw new SessionStoreUnavailable()
