@@ -1,9 +1,9 @@
 /**
  * A small service with pages and an API. `npm start` builds the package and runs this service.
  *
- * Browsers store the tokens in httpOnly cookies, which scripts cannot read. Other clients send the access token in the
- * Authorization header. Environment variables: PORT (default 3000; 0 selects a free port), and COOKIE_SECURE=false for
- * browsers that reject Secure cookies on http://127.0.0.1, such as Safari.
+ * Clients get the tokens in httpOnly cookies only, so scripts of the pages never see them. Environment variables: PORT
+ * (default 3000; 0 selects a free port), and COOKIE_SECURE=false for browsers that reject Secure cookies on
+ * http://127.0.0.1, such as Safari.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -56,22 +56,16 @@ class RefreshTokens {
 
   constructor (cookieName) { this.#cookieName = cookieName }
 
-  /** The token in the cookie of a request, or in its body, where clients without cookies send it. */
-  #tokenOf ({ cookies, body }) {
-    const token = cookies[this.#cookieName] ?? body?.refresh_token
-    return typeof token === 'string' ? token : undefined
-  }
-
   store (userId, token) { this.#owners.set(digest(token), userId) }
 
-  /** A user has one token for each device. Returns the token that the request sent, if it is one of them. */
-  retrieve (userId, request) {
-    const token = this.#tokenOf(request)
+  /** A user has one token for each device. Returns the token in the cookie of a request, if it is one of them. */
+  retrieve (userId, { cookies }) {
+    const token = cookies[this.#cookieName]
     return token !== undefined && this.#owners.get(digest(token)) === userId ? token : undefined
   }
 
-  delete (request) {
-    const token = this.#tokenOf(request)
+  delete ({ cookies }) {
+    const token = cookies[this.#cookieName]
     if (token !== undefined) this.#owners.delete(digest(token))
   }
 }
@@ -158,6 +152,8 @@ export async function createService ({ fastify, secret = randomBytes(32), cookie
     cookieStrict: false,
     cookieSecure,
     ...names,
+    // The bodies of login and refresh contain no tokens, which a script that is injected into a page could read.
+    tokensInBody: false,
     refreshTokenEnabled: true,
     scopesEnabled: true,
     authenticate: async (request) => shown(await logIn(users, request.body)),
@@ -175,28 +171,28 @@ export async function createService ({ fastify, secret = randomBytes(32), cookie
   return app
 }
 
-/** The `curl` commands that the service prints. Some use variables that an earlier one sets. */
+/**
+ * The `curl` commands that the service prints. They keep the cookies in the file cookies.txt. Like most browsers, curl
+ * accepts Secure cookies from http://127.0.0.1. POST requests with cookies need an Origin header: see cross-site.js.
+ */
 export async function instructions (app, address) {
   const [ada] = users
   const expired = await app.tokenAuth.generateAccessToken(shown(ada), {
     extendPayload: (payload) => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 })
   })
   const json = "-H 'content-type: application/json'"
+  const origin = `-H 'origin: ${address}'`
   const lines = [
-    ['Log in', `curl -s ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
-    ['Log in as another user, and store both tokens in variables', [
-      `RESPONSE=$(curl -s ${address}/auth ${json} -d '{"username":"grace","password":"hopper"}')`,
-      'TOKEN=$(echo "$RESPONSE" | sed \'s/.*"access_token":"\\([^"]*\\)".*/\\1/\')',
-      'REFRESH=$(echo "$RESPONSE" | sed \'s/.*"refresh_token":"\\([^"]*\\)".*/\\1/\')'
-    ].join('\n')],
+    ['Log in. The response sets the tokens as cookies', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
+    ['Log in as another user, and store the cookies in a file', `curl -s ${address}/auth -c cookies.txt ${json} -d '{"username":"grace","password":"hopper"}'`],
     ['A wrong password: 401', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"wrong"}'`],
-    ['Check whether the token is valid', `curl -s ${address}/auth/verify -H "authorization: Bearer $TOKEN"`],
-    ['Get the current user', `curl -s ${address}/auth/me -H "authorization: Bearer $TOKEN"`],
-    ['Call a protected route', `curl -s ${address}/private -H "authorization: Bearer $TOKEN"`],
+    ['Check whether the token is valid', `curl -s ${address}/auth/verify -b cookies.txt`],
+    ['Get the current user', `curl -s ${address}/auth/me -b cookies.txt`],
+    ['Call a protected route', `curl -s ${address}/private -b cookies.txt`],
     ['Call it without a token: 401', `curl -si ${address}/private`],
-    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -H "authorization: Bearer $TOKEN"`],
-    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports ${json} -H "authorization: Bearer $TOKEN" -d '{}'`],
-    ['Exchange the refresh token for a new access token', `curl -s ${address}/auth/refresh ${json} -H "authorization: Bearer $TOKEN" -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
+    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -b cookies.txt`],
+    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports -b cookies.txt ${origin} ${json} -d '{}'`],
+    ['Exchange the refresh token for a new access token, which the response sets as a cookie', `curl -si ${address}/auth/refresh -b cookies.txt -c cookies.txt ${origin} -X POST`],
     ['Check an expired token: 400', `curl -si ${address}/auth/verify -H "authorization: Bearer ${expired}"`]
   ]
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')
