@@ -181,7 +181,7 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
-/** 401. The session of the access token has ended: by a logout, from the list of sessions, or because a retired refresh token was used. */
+/** 401. The session of the access token has ended, for example by a logout, or because a retired refresh token was used. */
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })
@@ -236,8 +236,8 @@ export class SessionNotFound extends TokenAuthError {
 }
 
 /**
- * 503. The store of sessions failed or gave no answer; the original error is the `cause`. Clients keep their tokens and
- * try again.
+ * 503. The session store failed or did not respond within 5 seconds. The original error is the `cause`. Clients keep their
+ * tokens and try again.
  */
 export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {

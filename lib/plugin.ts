@@ -52,7 +52,8 @@ type Options = Readonly<Record<string, unknown>>
 function readOptions (options: unknown): Options {
   if (!isPlainObject(options)) {
     const description = typeof options === 'object' && !(options instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(options)
-    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${description}. Copy your options into a plain object: { ...options }.`, { section: 'settings' })
+    const advice = options instanceof Promise ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${description}. ${advice}`, { section: 'settings' })
   }
   for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {

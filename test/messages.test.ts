@@ -491,7 +491,7 @@ t.test('production says that a secret is missing or short, and a name that it is
   t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(new Map([['secret', secret]])))),
     'The options of register() must be a plain object; given: an instance of a class, or an object that inherits from another. Copy your options into a plain object: { ...options }. See README.md#settings')
   t.equal(await said(async () => await host(t).register(tokenAuth, mistyped(Promise.resolve({ secret })))),
-    'The options of register() must be a plain object; given: a promise. Copy your options into a plain object: { ...options }. See README.md#settings')
+    'The options of register() must be a plain object; given: a promise. Await it, and pass its result. See README.md#settings')
   t.equal(await refused(t, { tokensInBody: false }),
     '"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true. See README.md#settings')
   const misguarded = await build(t)

@@ -104,6 +104,14 @@ t.test('no text is too strange to be refused', async (t) => {
   fc.assert(fc.property(fc.uint8Array({ minLength: 40, maxLength: 80 }), (bytes) => codec.read(Buffer.from([1, ...bytes]).toString('base64url')) === undefined))
 })
 
+t.test('a text of more than 1,024 characters is not even decoded', async (t) => {
+  const { from } = Buffer
+  t.teardown(() => { Buffer.from = from })
+  Buffer.from = () => { throw new Error('decoded') }
+  t.equal(codec.read('A'.repeat(1025)), undefined)
+  t.throws(() => codec.read('A'.repeat(1024)), { message: 'decoded' })
+})
+
 t.test('the version, the lengths and the user are checked, also where the MAC is right', async (t) => {
   t.ok(codec.read(seal(bodyFor('"ada"'))))
   t.ok(codec.read(seal(bodyFor('1'))))

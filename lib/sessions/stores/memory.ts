@@ -28,16 +28,16 @@ function createFeed () {
   let removed = 0
   /** The number of outdated entries at the beginning of `entries`. */
   let outdated = 0
-  /** The latest time of an entry. */
+  /** The latest time that the clock has shown. */
   let latest = 0
 
   return {
-    add (sids: readonly string[], now: number, keepMs: number): void {
-      // Never earlier than the last entry: if the clock was set back and is set forward again, entries must not become outdated early.
-      latest = Math.max(latest, now)
+    add (sids: readonly string[], keepMs: number): void {
+      // If the clock was set back, access tokens that were issued before are accepted for longer, so their sessions must stay here for longer.
       for (const sid of sids) entries.push({ sid, until: latest + keepMs })
     },
     trim (now: number): void {
+      latest = Math.max(latest, now)
       while (outdated < entries.length && entries[outdated]!.until <= now) outdated++
       if (outdated < maximumOutdated || outdated < entries.length / 2) return
       entries = entries.slice(outdated)
@@ -74,9 +74,9 @@ export function memorySessions (): SessionStore {
   }
 
   /** Moves sessions from the store to the feed, in one step. */
-  function endAll (ending: readonly Session[], now: number, { keepMs }: SessionRules): string[] {
+  function endAll (ending: readonly Session[], { keepMs }: SessionRules): string[] {
     const sids = ending.map(({ sid }) => sid)
-    feed.add(sids, now, keepMs)
+    feed.add(sids, keepMs)
     ending.forEach(remove)
     return sids
   }
@@ -115,7 +115,7 @@ export function memorySessions (): SessionStore {
   return {
     async create ({ sid, user, lifetimeMs, data }, rules) {
       const now = begin()
-      const ended = endAll(surplusOf(user, now, rules), now, rules)
+      const ended = endAll(surplusOf(user, now, rules), rules)
       const endsAt = now + lifetimeMs
       const session = { sid, user, n: 0, rotatedAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
       sessions.set(sid, session)
@@ -131,7 +131,7 @@ export function memorySessions (): SessionStore {
       if (session === undefined) return { outcome: 'unknown', n: 0 }
       const decision = decide(session, n, now, rules.graceMs)
       if (decision.outcome === 'reused') {
-        endAll([session], now, rules)
+        endAll([session], rules)
       } else if (decision.outcome !== 'repeated') {
         session.n = decision.n
         session.rotatedAt = session.usedAt = now
@@ -144,9 +144,9 @@ export function memorySessions (): SessionStore {
       const now = begin()
       if ('sid' in which) {
         const session = find(user, which.sid, now)
-        return session === undefined ? [] : endAll([session], now, rules)
+        return session === undefined ? [] : endAll([session], rules)
       }
-      return endAll(activeOf(user, now).filter(({ sid }) => sid !== which.except), now, rules)
+      return endAll(activeOf(user, now).filter(({ sid }) => sid !== which.except), rules)
     },
 
     async list (user) {

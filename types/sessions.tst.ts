@@ -1,0 +1,57 @@
+import { expect, test } from 'tstyche'
+import {
+  memorySessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
+} from '../lib/index.ts'
+import { sessionStoreTests } from '../lib/testing.ts'
+
+declare const store: SessionStore
+declare const event: SessionEvent
+
+test('a store is an object or a class with five methods', () => {
+  expect(memorySessions()).type.toBe<SessionStore>()
+  class OwnStore implements SessionStore {
+    async create () { return ['sid'] }
+    async advance (): Promise<Advance> { return { outcome: 'unknown', n: 0 } }
+    async end (user: string, which: { sid: string } | { except: string | null }) { return 'sid' in which ? [which.sid] : [] }
+    async list () { return [] }
+    async endedSince (cursor: string | null) { return { ended: [], cursor: cursor ?? '' } }
+  }
+  expect<SessionsOptions>().type.toBeAssignableFrom({ store: new OwnStore() })
+  expect(sessionStoreTests).type.toBeCallableWith(() => new OwnStore(), { concurrency: 10, clock: 'server' as const })
+  expect(sessionStoreTests).type.toBeCallableWith(async () => new OwnStore())
+  const { list, ...incomplete } = store
+  expect<SessionStore>().type.not.toBeAssignableFrom(incomplete)
+  expect<SessionStore>().type.not.toBeAssignableFrom({ ...store, create: async () => 'sid' })
+  expect<SessionStore>().type.not.toBeAssignableFrom({ ...store, advance: async () => ({ outcome: 'other', n: 0 }) })
+})
+
+test('a registration that only verifies needs the feed alone', () => {
+  const { endedSince } = store
+  expect<SessionFeed>().type.toBeAssignableFrom({ endedSince })
+  expect<SessionFeedOptions>().type.toBeAssignableFrom({ store: { endedSince }, poll: 5, refuseAfter: 10 })
+  expect<SessionsOptions>().type.not.toBeAssignableFrom({ store: { endedSince } })
+  expect<SessionFeedOptions>().type.not.toBeAssignableFrom({})
+})
+
+test('data and users have the types of the registration', () => {
+  interface Customer { id: number, isTrusted: boolean }
+  interface Device { device: string }
+  expect<SessionsOptions<Customer, Device>>().type.toBeAssignableFrom({
+    data: () => ({ device: 'phone' }), lifetime: (request: unknown, user: Customer) => user.isTrusted ? 60 : 30
+  })
+  expect<SessionsOptions<Customer, Device>>().type.not.toBeAssignableFrom({ data: () => ({ device: 1 }) })
+  expect<Awaited<ReturnType<Sessions<Customer, Device>['list']>>[number]['data']>().type.toBe<Device>()
+})
+
+test('the members of an event follow from its type', () => {
+  if (event.type === 'reused') expect(event.behind).type.toBe<number>()
+  if (event.type === 'repeated') expect(event.behind).type.toBe<0 | 1>()
+  if (event.type === 'refreshed') expect(event.recovered).type.toBe<boolean>()
+  if (event.type === 'ended') expect(event.reason).type.toBe<'logout' | 'host' | 'user' | 'limit' | 'replaced' | 'no-user'>()
+  if (event.type === 'started') expect(event.sessionId).type.toBe<string>()
+  if (event.type === 'stale' || event.type === 'fresh') expect(event).type.not.toHaveProperty('sessionId')
+})
+
+test('an ended session is an invalid token', () => {
+  expect(new SessionEnded()).type.toBeAssignableTo<InvalidToken>()
+})
