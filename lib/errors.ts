@@ -12,10 +12,11 @@ export interface TokenAuthErrorOptions {
   cause?: unknown
 }
 
-/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3). */
+/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3, RFC 9470 section 3). */
 interface Challenge {
-  error?: 'invalid_token' | 'insufficient_scope'
+  error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
   scope?: string
+  maxAge?: number
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
@@ -33,9 +34,9 @@ interface Definition extends ConfigurationErrorOptions {
   statusCode: number
   message: string
   challenge?: Challenge
-  /** Other headers of the answer. */
+  /** Other headers of the response. */
   headers?: Record<string, string>
-  /** What clients are told in production instead of the message, which then becomes the cause. Undefined: the message. */
+  /** The message in production, where the full message becomes the cause. Undefined if clients may see the full message. */
   neutral?: string | undefined
 }
 
@@ -47,11 +48,12 @@ const readme = 'node_modules/fastify-token-auth/README.md'
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
-function writeChallenge ({ error, scope }: Challenge, message: string): string {
+function writeChallenge ({ error, scope, maxAge }: Challenge, message: string): string {
   let header = `Bearer realm="${realm}"`
   if (error !== undefined) header += `, error="${error}"`
   if (error !== undefined && quotable.test(message)) header += `, error_description="${message}"`
   if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
+  if (maxAge !== undefined) header += `, max_age="${maxAge}"`
   return header
 }
 
@@ -79,14 +81,14 @@ export class TokenAuthError extends Error {
   readonly statusCode: number
   /** `TOKEN_AUTH_` and the name in upper snake case, such as `TOKEN_AUTH_INVALID_TOKEN`. */
   readonly code: string
-  /** Response headers that belong to the answer: the challenge of a 401 or 403, `retry-after` of a 503. */
+  /** Headers of the response: the challenge of a 401 or 403, `retry-after` of a 503. */
   readonly headers: Record<string, string>
   /** With the setting `debug`: which check failed, and where the token was found. */
   detail?: string
 
   constructor (definition: Definition) {
     const { name, statusCode, message, challenge, headers } = definition
-    // Before the limit is changed: a message that is not a string may throw.
+    // Before the limit is changed, because a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
     // `Reflect.set` instead of an assignment, which would throw in a process with frozen intrinsics.
@@ -186,7 +188,21 @@ export class SessionEnded extends InvalidToken {
   }
 }
 
-/** 403. The token is valid, its scopes are not enough (RFC 6750 section 3.1, `insufficient_scope`). */
+/** 401. The token is valid, and its user logged in too long ago for this route (RFC 9470 section 3, `insufficient_user_authentication`). */
+export class InsufficientUserAuthentication extends TokenAuthError {
+  /** What was wrong, in words for the developer. Never a part of the token. */
+  readonly reason: string | undefined
+  /** How many seconds ago the login may be; undefined where the error was not created by a guard. */
+  readonly maxAge: number | undefined
+  constructor (message = 'A more recent login is required.', options: TokenAuthErrorOptions & { maxAge?: number, reason?: string | undefined } = {}) {
+    const { maxAge, reason, cause } = options
+    super({ name: 'InsufficientUserAuthentication', statusCode: 401, message, cause, challenge: { error: 'insufficient_user_authentication', ...(maxAge !== undefined && { maxAge }) } })
+    this.reason = reason
+    this.maxAge = maxAge
+  }
+}
+
+/** 403. The token is valid, but its scopes are not sufficient (RFC 6750 section 3.1, `insufficient_scope`). */
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
     const { required, cause } = options
@@ -230,7 +246,7 @@ export class SessionStoreUnavailable extends TokenAuthError {
   }
 }
 
-/** 500. `authenticate` or `retrieveUser` gave something that is not a user. */
+/** 500. `authenticate` or `retrieveUser` returned something that is not a user. */
 export class InvalidUserObject extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The handler returned no valid user.'

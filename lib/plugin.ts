@@ -88,6 +88,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     rules: prepareRules(resolved, verifying, checks, codecs),
     issuing: prepareIssuing(resolved, host, signing, codecs, hasSessions),
     sessions: sessions?.service,
+    watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
       if (hasSessions) checkSessionOverrides(overridden.settings, settings)

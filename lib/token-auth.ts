@@ -6,6 +6,7 @@ import type {
 } from '../types/instance.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration, InvalidToken, RequiredKeysNotFound } from './errors.ts'
+import { publishIssued } from './events.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
@@ -18,6 +19,7 @@ import type { Registration } from './registration.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
 import { ownPayload, type Context } from './request/verify.ts'
 import { InstanceSessions } from './sessions/sessions.ts'
+import { checkAuthTime } from './settings/auth-time.ts'
 import { withoutRequest } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
 import { suggest } from './settings/suggest.ts'
@@ -65,10 +67,14 @@ export class TokenAuth implements TokenAuthInstance<object, Record<string, unkno
     if (unknown !== undefined) {
       throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} Its options are ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })
     }
+    checkAuthTime(additions.authTime, 'generateAccessToken')
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)
-    return await issuing.accessToken(user, 'generateAccessToken requires', context, additions)
+    const userId = userIdOf(user, context.settings.userId, 'generateAccessToken requires')
+    const token = await issuing.accessToken(user, 'generateAccessToken requires', context, additions)
+    publishIssued(this.settings.instanceName, userId, 'generate', request)
+    return token
   }
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {

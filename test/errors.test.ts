@@ -20,6 +20,7 @@ const errors: Row[] = [
   ['TokenNotActive', 401, 'Token is not active yet.', invalid('Token is not active yet.'), 'InvalidToken'],
   ['InvalidClaim', 401, 'Token has an invalid claim.', invalid('Token has an invalid claim.'), 'InvalidToken'],
   ['SessionEnded', 401, 'Session has ended.', invalid('Session has ended.'), 'InvalidToken'],
+  ['InsufficientUserAuthentication', 401, 'A more recent login is required.', `${realm}, error="insufficient_user_authentication", error_description="A more recent login is required."`],
   ['InsufficientScope', 403, 'Invalid scope.', `${realm}, error="insufficient_scope", error_description="Invalid scope."`],
   ['MissingRefreshToken', 400, 'Refresh token not present.'],
   ['SessionNotFound', 404, 'Session not found.'],
@@ -101,6 +102,13 @@ t.test('a challenge never quotes what a header must not carry (RFC 6750 section 
 t.test('the challenge of a scope failure names the required scopes', (t) => {
   const { headers } = new library.InsufficientScope(undefined, { required: ['user:read', ':admin'] })
   t.equal(headers['www-authenticate'], `${realm}, error="insufficient_scope", error_description="Invalid scope.", scope="user:read :admin"`)
+  t.end()
+})
+
+t.test('the challenge of a login that is too old names the age that is required (RFC 9470 section 3)', (t) => {
+  const { headers, maxAge, reason } = new library.InsufficientUserAuthentication(undefined, { maxAge: 300, reason: 'too old' })
+  t.equal(headers['www-authenticate'], `${realm}, error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="300"`)
+  t.same([maxAge, reason], [300, 'too old'])
   t.end()
 })
 

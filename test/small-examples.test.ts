@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { bearer, payloadOf, scannedLog, setClock } from './helper.ts'
+import { bearer, now, payloadOf, scannedLog, setClock } from './helper.ts'
 
 const folder = new URL('../examples/', import.meta.url)
 const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
@@ -28,6 +28,9 @@ async function logIn (app: FastifyInstance, payload: object = ada, request: Inje
   const response = await app.inject({ method: 'POST', url: '/auth', payload, ...request })
   return response.json().access_token
 }
+
+/** The last millisecond in which a token is valid. */
+const lastMomentOf = (app: FastifyInstance, token: string) => Number(payloadOf(token).exp) + app.tokenAuth.settings.leeway - 0.001
 
 const statusOf = async (app: FastifyInstance, request: InjectOptions) => (await app.inject(request)).statusCode
 
@@ -79,6 +82,7 @@ t.test('the verifier does not start without its issuer', async (t) => {
 })
 
 t.test('passwords: a few tries a minute, one answer for both mistakes', async (t) => {
+  setClock(t, now())
   const app = await create(t, 'password.js')
   const answers: string[] = []
   for (const payload of [{ ...ada, password: 'x' }, { ...ada, username: 'nobody' }, { ...ada, password: ['lovelace'] }, {}]) {
@@ -145,7 +149,7 @@ t.test('custom claims: a session that is ended takes its token along, and no oth
   t.equal(await statusOf(app, { url: '/private', headers: bearer(free) }), 401, 'the extra verification refuses other plans')
 })
 
-t.test('WebSockets: opened with a token only, from the header or the query string, and closed when it expires', async (t) => {
+t.test('WebSockets: opened with a token only, from the header or the query string, and closed when it expires or its session ends', async (t) => {
   const app = await create(t, 'websocket.js')
   const address = (await app.listen({ port: 0, host: '127.0.0.1' })).replace('http', 'ws')
   const token = await logIn(app)
@@ -162,10 +166,41 @@ t.test('WebSockets: opened with a token only, from the header or the query strin
     const [, response] = await once(new WebSocket(address + url), 'unexpected-response')
     t.equal(response.statusCode, 401, url)
   }
-  // The last millisecond in which the token is valid.
-  setClock(t, Number(payloadOf(token).exp) + app.tokenAuth.settings.leeway - 0.001)
-  const [code] = await once(new WebSocket(`${address}/echo?access_token=${token}`), 'close')
-  t.equal(code, 4401)
+  const socket = new WebSocket(`${address}/echo?access_token=${token}`)
+  await once(socket, 'open')
+  const closed = once(socket, 'close')
+  const other = await logIn(app)
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth/logout', headers: bearer(token) }), 204)
+  const [code, reason] = await closed
+  t.same([code, String(reason)], [4401, 'Session has ended.'])
+  setClock(t, lastMomentOf(app, other))
+  const [expired] = await once(new WebSocket(`${address}/echo?access_token=${other}`), 'close')
+  t.equal(expired, 4401)
+})
+
+t.test('server-sent events: given with a token only, and ended when it expires or its session ends', async (t) => {
+  const app = await create(t, 'server-sent-events.js')
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.equal((await fetch(`${address}/events`)).status, 401)
+  const [token, other] = [await logIn(app), await logIn(app)]
+  const decoder = new TextDecoder()
+  const read = async (stream: AsyncIterator<Uint8Array>) => {
+    const { value } = await stream.next()
+    return value === undefined ? 'the end' : decoder.decode(value)
+  }
+  const open = async (token: string) => (await fetch(`${address}/events`, { headers: bearer(token) })).body![Symbol.asyncIterator]()
+
+  const events = await open(token)
+  t.equal(await read(events), 'data: Hello, user 1.\n\n')
+  t.equal(await statusOf(app, { method: 'POST', url: '/news', headers: bearer(other), payload: { text: 'It\nworks.' } }), 204)
+  t.equal(await read(events), 'data: It works.\n\n')
+  t.equal(await statusOf(app, { method: 'POST', url: '/auth/logout', headers: bearer(token) }), 204)
+  t.equal(await read(events), 'event: end\ndata: Session has ended.\n\n')
+  t.equal(await read(events), 'the end')
+
+  setClock(t, lastMomentOf(app, other))
+  const text = await (await fetch(`${address}/events`, { headers: bearer(other) })).text()
+  t.match(text, /event: end\ndata: Signature has expired/)
 })
 
 t.test('TypeScript: the users that were declared are those that routes see', async (t) => {

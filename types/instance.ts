@@ -16,8 +16,14 @@ export interface Guard {
   (request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
-/** The options of a guard: overrides of settings, and redirects. */
+/** The options of a guard: overrides of settings, the age of the login, and redirects. */
 export interface GuardOptions extends SettingOverrides {
+  /**
+   * How many seconds ago the user may have logged in, without `leeway` (RFC 9470). The time of the login is the claim
+   * `auth_time` of the token; a token without it is refused. Requires the setting `claimAuthTime` if the instance issues
+   * tokens. Default: any time.
+   */
+  maxAge?: number | undefined
   /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Missing scopes remain a 403. Default: false. */
   redirectOnFail?: boolean | undefined
   /** The target of the redirect: a path that starts with one "/", or an absolute http(s) URL. Default: the setting `loginRedirectUrl`. */
@@ -131,7 +137,7 @@ export interface TokenAuthInstance<
 
 /**
  * The authentication of a request by an instance: `request.tokenAuth`. If no guard has run, reading a property first
- * verifies the token. If there is no valid token, all properties except `settings` are null.
+ * verifies the token. If there is no valid token, all properties except `settings` and `signal` are null.
  */
 export interface RequestTokenAuth<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
   /** The payload: a copy that belongs to the request. */
@@ -144,6 +150,12 @@ export interface RequestTokenAuth<User extends object = Record<string, unknown>,
   readonly token: string | null
   /** The session of the token: its claim `sid`. Null where the token has no session. */
   readonly sessionId: string | null
+  /**
+   * Aborts when the token is not valid any more: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as its
+   * reason, or when its session ends, with a {@link SessionEnded}. For connections that last longer than a request, such as
+   * WebSockets and server-sent events. Without a valid token, it never aborts. Created when it is first read.
+   */
+  readonly signal: AbortSignal
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
   /** The settings of the request: with the overrides of its guard, and the results of getters. */

@@ -5,6 +5,7 @@ import type {
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InitializationFailure, InvalidConfiguration } from '../errors.ts'
+import { publishRefused } from '../events.ts'
 import { typeName } from '../host/call.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
@@ -28,6 +29,11 @@ function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: 
   return { choice, options }
 }
 
+/** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
+function hideFromClients (error: unknown): unknown {
+  return error instanceof InvalidConfiguration ? new InvalidConfiguration(error.message, { duringRequest: true, cause: error }) : error
+}
+
 /** Makes one guard for each registration, when a request meets it first. */
 function perRegistration<Made> (choice: InstanceChoice, make: (registration: Registration) => Made): (context: FastifyInstance) => Made {
   const made = new WeakMap<Registration, Made>()
@@ -35,7 +41,11 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
     const registration = findRegistration(context, choice)
     let own = made.get(registration)
     if (own === undefined) {
-      own = make(registration)
+      try {
+        own = make(registration)
+      } catch (error) {
+        throw hideFromClients(error)
+      }
       made.set(registration, own)
     }
     return own
@@ -43,7 +53,8 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
 }
 
 /** Answers a request for which no instance was found, and which no `exceptionResponse` of an application can render. */
-function answerAbsence (request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
+function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
+  publishRefused(instanceName, request, error)
   if (!(error instanceof InitializationFailure)) throw error
   return sendError(new Responses(), request, reply, error)
 }
@@ -60,7 +71,7 @@ function describeLater<Made extends object> (guard: object, madeFor: (context: F
   })
 }
 
-function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
+function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) => Guard): Guard {
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -68,7 +79,7 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
     try {
       own = guardOf(request.server)
     } catch (error) {
-      answerAbsence(request, reply, error)
+      answerAbsence(choice, request, reply, error)
       return done === undefined ? Promise.reject(error) : undefined
     }
     return done === undefined ? own(request, reply) : own(request, reply, done)
@@ -81,14 +92,14 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
 export function protect (overrides: GuardOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
-  return freeGuard(perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
+  return freeGuard(choice, perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(readScoped(scopes, options).guardOptions)
-  return freeGuard(perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
+  return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
@@ -105,7 +116,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
     try {
       own = handlerOf(request.server)
     } catch (error) {
-      return answerAbsence(request, reply, error)
+      return answerAbsence(choice, request, reply, error)
     }
     return await Reflect.apply(own, this, [request, reply])
   }

@@ -35,6 +35,7 @@ export function makeInjection<Route extends object> (
     let refusal: Refusal | null
     try {
       refusal = await state.verify()
+      if (refusal === null && state.settings.doProtection) refusal = guard.checkLogin?.(state) ?? null
       if (refusal === null) {
         user = await state.user()
         preventCaching(state, reply)

@@ -2,20 +2,28 @@
 import type { GuardOptions } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../errors.ts'
 import { isPlainObject, typeName } from '../host/call.ts'
+import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
+import type { RequestState } from '../request/state.ts'
 import { describeValue } from '../settings/check.ts'
 import { checkOverrides } from '../settings/configuration.ts'
-import { redirectTarget, type Settings } from '../settings/schema.ts'
+import { maximumSeconds, redirectTarget, type Settings } from '../settings/schema.ts'
+import { prepareLoginAge } from '../token/login-age.ts'
 
 /** Where a guard redirects a request that is not authenticated; undefined for no redirect. */
 export type Redirect = ((settings: Settings) => string) | undefined
 
-/** What a guard is made of: its rules, and what follows from a refusal. */
+/** Checks the age of the login of a request whose token is valid. Returns the refusal, or null. */
+export type LoginCheck = (state: RequestState) => Refusal | null
+
+/** What a guard is made of: its rules, the age of a login, and what follows from a refusal. */
 export interface PreparedGuard {
   readonly registration: Registration
   readonly rules: AccessRules
   readonly redirect: Redirect
+  /** Undefined where a login of any age is enough. */
+  readonly checkLogin: LoginCheck | undefined
 }
 
 /**
@@ -53,21 +61,48 @@ function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptio
   return (settings) => redirectUrl ?? settings.loginRedirectUrl
 }
 
+/** @throws {InvalidConfiguration} */
+function checkMaxAge (maxAge: unknown): void {
+  if (maxAge === undefined || (Number.isInteger(maxAge) && Number(maxAge) >= 1 && Number(maxAge) <= maximumSeconds)) return
+  const found = typeof maxAge === 'number' ? String(maxAge) : typeName(maxAge)
+  throw new InvalidConfiguration(`"maxAge" must be a whole number of seconds from 1 to ${maximumSeconds}; given: ${found}.`, { section: 'guards' })
+}
+
+/**
+ * Prepares the check of the age of a login.
+ * @throws {InvalidConfiguration} for a wrong age, and where no token of the registration would pass
+ */
+function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): LoginCheck | undefined {
+  checkMaxAge(maxAge)
+  if (maxAge === undefined) return undefined
+  // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
+  if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
+    throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { section: 'guards' })
+  }
+  for (const setting of ['userId', 'scopesName'] as const) {
+    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`, { section: 'guards' })
+  }
+  const check = prepareLoginAge(maxAge)
+  // Called for a valid token only, so there are claims.
+  return (state) => check(state.claims!, state.settings.leeway)
+}
+
 const hasOverrides = (overrides: object) => Object.values(overrides).some((value) => value !== undefined)
 
 /**
  * Prepares a guard. Guards that override no setting share the rules of the registration, so that the checks of the
- * application run once for a request.
+ * application run once for a request. Neither a redirect nor the age of a login is an override.
  * @throws {InvalidConfiguration} for wrong options
  */
-export function prepareGuard (registration: Registration, { redirectOnFail, redirectUrl, ...overrides }: GuardOptions): PreparedGuard {
+export function prepareGuard (registration: Registration, { redirectOnFail, redirectUrl, maxAge, ...overrides }: GuardOptions): PreparedGuard {
   const redirect = prepareRedirect({ redirectOnFail, redirectUrl })
   const rules = hasOverrides(overrides) ? registration.overrideRules({ ...overrides }) : registration.rules
-  return { registration, rules, redirect }
+  return { registration, rules, redirect, checkLogin: prepareLogin(registration, rules, maxAge) }
 }
 
 /** Checks the options of a free-standing guard, whose registration is not known yet. @throws {InvalidConfiguration} */
-export function checkGuardOptions ({ redirectOnFail, redirectUrl, ...overrides }: GuardOptions): void {
+export function checkGuardOptions ({ redirectOnFail, redirectUrl, maxAge, ...overrides }: GuardOptions): void {
   prepareRedirect({ redirectOnFail, redirectUrl })
+  checkMaxAge(maxAge)
   checkOverrides({ ...overrides })
 }

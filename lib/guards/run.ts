@@ -3,21 +3,34 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../errors.ts'
+import { markRefused, publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
-import type { Refusal } from '../refusal.ts'
+import { Refusal } from '../refusal.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
-import { sendRefusal } from './refuse.ts'
+import { answerRefusal, sendRefusal } from './refuse.ts'
 
 /** Checks a request whose token is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
 
 /** A guard whose hook is to be made. */
+interface GuardParts extends PreparedGuard {
+  /** What is checked after the age of the login; undefined for nothing. */
+  readonly check?: GuardCheck | undefined
+}
+
+/** A guard as its hook knows it. */
 interface GuardHook extends PreparedGuard {
   /** Undefined where a valid token is enough. */
-  readonly check?: GuardCheck | undefined
+  readonly check: GuardCheck | undefined
+}
+
+/** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
+function joinChecks ({ checkLogin, check }: GuardParts): GuardCheck | undefined {
+  if (checkLogin === undefined || check === undefined) return checkLogin ?? check
+  return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
 function decide ({ check }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
@@ -71,19 +84,21 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
 async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const state = begin(guard.registration, request, guard.rules)
   let isAllowed = false
-  let error: unknown
+  let refused: unknown
   try {
-    const refusal = await decide(guard, state, request)
-    if (refusal === null) isAllowed = true
-    else error = state.toError(refusal)
+    refused = await decide(guard, state, request)
+    isAllowed = refused === null
   } catch (thrown) {
-    error = thrown
+    refused = thrown
   }
   // Code that waited for the guard must not begin any more. Throwing the error of the timeout again keeps its answer.
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
   if (isAllowed) return preventCaching(state, reply)
-  await sendRefusal(guard.registration, request, reply, error, state, guard.redirect)
+  publishRefused(guard.registration.settings.instanceName, request, refused)
+  const error = refused instanceof Refusal ? state.toError(refused) : refused
+  markRefused(request, error)
+  await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
 }
 
@@ -91,7 +106,8 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
  * Makes the hook of a guard.
  * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
  */
-export function makeHook (guard: GuardHook, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+export function makeHook (parts: GuardParts, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+  const guard: GuardHook = { ...parts, check: joinChecks(parts) }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {

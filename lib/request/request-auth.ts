@@ -18,6 +18,7 @@ export class RequestAuth implements State {
   get scopes (): string[] | null { return this.#state.scopes }
   get sessionId (): string | null { return this.#state.sessionId }
   get token (): string | null { return this.#state.token }
+  get signal (): AbortSignal { return this.#state.signal }
   get source (): State['source'] { return this.#state.source }
   get settings (): Readonly<Settings> { return this.#state.settings }
   user (): Promise<object | null> { return this.#state.user() }

@@ -14,6 +14,7 @@ import { describeSources, extractToken, type FoundToken, type TokenSource } from
 import { checkOrigin, describeOrigin } from './origin.ts'
 import { RequestAuth } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
+import { createSignal, type WatchSession } from './signal.ts'
 import { ownPayload, type Context, type ValidToken } from './verify.ts'
 
 /** The registration that a state belongs to. */
@@ -21,6 +22,8 @@ export interface Owner {
   /** The rules of the registration itself; guards with overrides have their own. */
   readonly rules: AccessRules
   readonly host: Host
+  /** Undefined without sessions. */
+  readonly watchSession: WatchSession | undefined
 }
 
 /** The access token of a refresh request. */
@@ -46,6 +49,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
+  #signal: AbortSignal | undefined
   #face: RequestAuth | undefined
 
   constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
@@ -180,6 +184,12 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
 
   get token (): string | null {
     return this.#isValid() ? this.#valid!.verified.token : null
+  }
+
+  get signal (): AbortSignal {
+    // Without a valid token, one that never aborts. Not shared, because listeners on it would stay.
+    this.#signal ??= this.#isValid() ? createSignal(this.#valid!.verified, this) : new AbortController().signal
+    return this.#signal
   }
 
   get source (): TokenSource | null {

@@ -74,8 +74,9 @@ export class EndedSessions {
     }
   }
 
-  /** Aborts a controller when a session ends. Keeps only a weak reference to it. */
+  /** Aborts a controller when a session ends, or at once where it has. Keeps only a weak reference to it. */
   watch (sid: string, controller: AbortController): void {
+    if (this.#ended.has(sid)) return controller.abort(new SessionEnded())
     const watching = this.#watching.get(sid) ?? new Set()
     const reference = new WeakRef(controller)
     this.#watching.set(sid, watching.add(reference))

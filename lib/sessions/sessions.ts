@@ -3,10 +3,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
 import type { ListedSession, Sessions, StartedSession } from '../../types/sessions.ts'
 import { InvalidConfiguration, SessionStoreUnavailable } from '../errors.ts'
-import { typeName } from '../host/call.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
+import { checkAuthTime } from '../settings/auth-time.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
 
@@ -33,16 +33,14 @@ export class InstanceSessions implements Sessions<object, object> {
   async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
     const { authTime } = options
-    if (authTime !== undefined && !(Number.isSafeInteger(authTime) && authTime > 0)) {
-      throw new InvalidConfiguration(`"authTime" of sessions.start() must be a whole number of seconds since 1970; given: ${typeName(authTime)}.`, { section: 'sessions', duringRequest: true })
-    }
+    checkAuthTime(authTime, 'sessions.start')
     reply.header('cache-control', 'no-store')
     const state = stateOf(request)
     // A login of another page would set its cookies: it could log the visitor in as somebody else.
     const foreign = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
     if (foreign !== null) throw state.toError(foreign)
     let tokens: NewTokens | undefined
-    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime }
+    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })
     // Answered by a timeout in the meantime: nothing was stored.
     if (sessionId === undefined || tokens === undefined) throw new SessionStoreUnavailable()

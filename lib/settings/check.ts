@@ -126,6 +126,11 @@ export function checkTogether (settings: Settings): void {
       throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }
+  for (const setting of ['userId', 'scopesName'] as const) {
+    if (settings.claimAuthTime && settings[setting] === 'auth_time') {
+      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', section: 'settings' })
+    }
+  }
   const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
   checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints need different paths')
   checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')

@@ -8,7 +8,7 @@ import { algorithms } from '../keys/algorithms.ts'
 import type { KeyMaterial } from '../../types/keys.ts'
 
 /** A century: far enough for any token, near enough that `exp` stays a date. */
-const maximumSeconds = 3_153_600_000
+export const maximumSeconds = 3_153_600_000
 
 const flag = (value: boolean) => Type.Boolean({ default: value })
 const seconds = (value: number, minimum: number) => Type.Integer({

@@ -1,0 +1,88 @@
+/**
+ * `request.tokenAuth.signal`: an AbortSignal that aborts when the access token of a request is not valid any more.
+ *
+ * Both of the following must hold. A signal that somebody listens to stays alive, even if nothing else refers to it:
+ * otherwise, a connection would stay open after its token expired. A signal that nobody listens to is collected, because
+ * most requests end long before their token expires.
+ */
+import { getEventListeners } from 'node:events'
+import type { FastifyRequest } from 'fastify'
+import { TokenExpired } from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { VerifiedToken } from '../token/codec.ts'
+
+/** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
+export type WatchSession = (sid: string, controller: AbortController) => void
+
+/** What the signal of a token depends on besides the token. */
+interface Circumstances {
+  readonly request: FastifyRequest
+  readonly settings: Readonly<Settings>
+  readonly sessionId: string | null
+  readonly owner: { readonly watchSession: WatchSession | undefined }
+}
+
+/** In milliseconds. Node.js replaces a longer timeout by one of 1 ms. */
+const longestTimeout = 2 ** 31 - 1
+
+/**
+ * Keeps the controller of a signal alive. Node.js keeps signals of `AbortSignal.any` alive while they have listeners, but
+ * not the signals that they depend on.
+ */
+const sources = new WeakMap<AbortSignal, AbortController>()
+
+/**
+ * Keeps signals alive while their connection is open, also without a listener: a signal that the application derives from
+ * one with `AbortSignal.any` depends on the controller, to which Node.js gives it a weak reference only.
+ */
+const connections = new WeakMap<object, AbortSignal[]>()
+
+interface Expiry { timer?: NodeJS.Timeout }
+
+/** Clears the timers of controllers that were collected. */
+const collected = new FinalizationRegistry<Expiry>(({ timer }) => { clearTimeout(timer) })
+
+/** @param end milliseconds since 1970 */
+function abortAt (end: number, controller: AbortController): void {
+  const reference = new WeakRef(controller)
+  const expiry: Expiry = {}
+  const abort = () => { reference.deref()?.abort(new TokenExpired()) }
+  const wait = () => {
+    const rest = Math.ceil(end - Date.now())
+    expiry.timer = rest > longestTimeout ? setTimeout(wait, longestTimeout) : setTimeout(abort, rest)
+    // A process with nothing else to do must end.
+    expiry.timer.unref()
+  }
+  if (Date.now() >= end) return abort()
+  wait()
+  collected.register(controller, expiry)
+}
+
+/** Node.js 20 and 22 keep an aborted signal forever if it has a listener, and with it what the listener refers to. */
+function removeListeners (signal: AbortSignal): void {
+  for (const listener of getEventListeners(signal, 'abort')) {
+    for (const capture of [false, true]) signal.removeEventListener('abort', listener as () => void, { capture })
+  }
+}
+
+/**
+ * Creates the signal of a valid token.
+ * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
+ */
+export function createSignal ({ registered }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+  const controller = new AbortController()
+  if (sessionId !== null) owner.watchSession?.(sessionId, controller)
+  // Where "exp" is not verified, guards accept the token after it, too.
+  if (settings.verifyExp && registered.exp !== undefined) abortAt((registered.exp + settings.leeway) * 1000, controller)
+  if (controller.signal.aborted) return controller.signal
+
+  // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.
+  const signal = AbortSignal.any([controller.signal])
+  sources.set(signal, controller)
+  const others = connections.get(raw)
+  if (others === undefined) connections.set(raw, [signal])
+  else others.push(signal)
+  // Later, because the listeners of the signal are called after those of the controller.
+  controller.signal.addEventListener('abort', () => { queueMicrotask(() => { removeListeners(signal) }) })
+  return signal
+}

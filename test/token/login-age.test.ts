@@ -1,0 +1,46 @@
+import t from 'tap'
+import { prepareLoginAge } from '../../lib/token/login-age.ts'
+import { setClock } from '../helper.ts'
+
+const leeway = 180
+const at = 1_800_000_000
+
+t.test('a login may be as old as the guard says, to the second and without tolerance; anything but a number in the past is refused', async (t) => {
+  const set = setClock(t, at)
+  const check = prepareLoginAge(300)
+  const rows: [authTime: unknown, reason: string | undefined][] = [
+    [at, undefined],
+    [at - 300, undefined],
+    [at - 300.001, 'the login was more than 300 seconds ago'],
+    [at - 301, 'the login was more than 300 seconds ago'],
+    [0, 'the login was more than 300 seconds ago'],
+    [-1e300, 'the login was more than 300 seconds ago'],
+    [at + leeway, undefined],
+    [at + leeway + 0.001, '"auth_time" is still to come'],
+    [at * 1000, '"auth_time" is still to come'],
+    [Infinity, '"auth_time" is still to come'],
+    [NaN, '"auth_time" is still to come'],
+    ...[undefined, null, true, '', String(at), [at], { valueOf: () => at }, new Date(at * 1000)].map((authTime): [unknown, string] => [authTime, 'the claim "auth_time" is missing or is not a number'])
+  ]
+  for (const [authTime, reason] of rows) t.equal(check({ auth_time: authTime }, leeway)?.reason, reason, String(authTime))
+  t.equal(check({}, leeway)?.reason, 'the claim "auth_time" is missing or is not a number')
+  t.ok(check(Object.create({ auth_time: at }), leeway), 'an inherited claim is none')
+  set(at + 300)
+  t.equal(check({ auth_time: at }, leeway), null)
+  set(at + 300.001)
+  t.ok(check({ auth_time: at }, leeway), 'decided anew each time')
+  set(NaN)
+  t.ok(check({ auth_time: at }, leeway), 'a clock without a number refuses')
+})
+
+t.test('the refusal names the age in its challenge, and nothing of the token', async (t) => {
+  const refusal = prepareLoginAge(60)({ auth_time: 1234567 }, leeway)
+  t.same(refusal?.answer, {
+    statusCode: 401,
+    headers: { 'www-authenticate': 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="60"' },
+    name: 'InsufficientUserAuthentication',
+    message: 'A more recent login is required.'
+  })
+  t.match(refusal?.toError(), { maxAge: 60, reason: 'the login was more than 60 seconds ago' })
+  t.notMatch(JSON.stringify(refusal?.toError()), '1234567')
+})
