@@ -2,6 +2,7 @@
 import cors from '@fastify/cors'
 import websocket from '@fastify/websocket'
 import Fastify, { type FastifyInstance, type InjectOptions, type LightMyRequestResponse, type RouteOptions } from 'fastify'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -184,6 +185,19 @@ t.test('the answer is rendered as any refusal, but never a redirect', async (t) 
   open.post('/inject', open.tokenAuth.injectUser(async (_request, _reply, user) => ({ user })))
   t.equal((await post(open, '/', headers)).body, 'in', 'with doProtection false everything passes')
   t.same((await post(open, '/inject', headers)).json(), { user: null })
+})
+
+t.test('each refusal is published once, with an error of its own', async (t) => {
+  const events: Array<{ request: unknown, error: unknown }> = []
+  const listener = (event: unknown) => { events.push(event as { request: unknown, error: unknown }) }
+  subscribe('fastify-token-auth:refused', listener)
+  t.teardown(() => unsubscribe('fastify-token-auth:refused', listener))
+  const { app } = await guarded(t)
+  for (const url of ['/protect', '/inject', '/awaited', '/auth']) {
+    await post(app, url, { ...cookie(), ...foreign })
+    t.match(events, [{ instanceName: 'tokenAuth', error: { name: 'CrossOriginRequest', statusCode: 403 } }], url)
+    t.notMatch(JSON.stringify({ ...events.pop(), request: null }), /eyJ/, `${url}: without the token`)
+  }
 })
 
 class Logout extends View {
