@@ -21,7 +21,7 @@ export async function createService ({ fastify } = {}) {
     sessions: {}
   })
   // Scripts in browsers cannot set headers for a WebSocket, so this route also reads the token from the query string.
-  // If you use cookies instead, check the Origin header: browsers send cookies with WebSocket handshakes of other sites, too.
+  // In cookie mode, the guard would also refuse handshakes of other origins: see the setting trustedOrigins.
   const onRequest = app.tokenAuth.protect({ queryStringSet: true, queryStringStrict: false })
   app.get('/echo', { websocket: true, onRequest }, (socket, request) => {
     const { userId, signal } = request.tokenAuth

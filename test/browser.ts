@@ -11,9 +11,12 @@ if (isMissing && process.env.CI === 'true') throw new Error('Chromium is missing
 /** For the options of a test. */
 export const skip = isMissing && 'Chromium is missing: install it, or name it in CHROMIUM_PATH, to run the tests that need a browser.'
 
-/** The browser of a test file: started when it is asked for first, closed when the tests end. */
-export function openBrowser (t: Pick<Test, 'teardown'>): () => Promise<Browser> {
-  const args = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
+/**
+ * The browser of a test file: started when it is asked for first, closed when the tests end.
+ * @param more further switches of its command line
+ */
+export function openBrowser (t: Pick<Test, 'teardown'>, ...more: string[]): () => Promise<Browser> {
+  const args = [...more, '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
   let browser: Promise<Browser> | undefined
   t.teardown(async () => (await browser)?.close())
   // Its profile is an empty folder, made anew and removed at the end.

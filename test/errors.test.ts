@@ -22,6 +22,7 @@ const errors: Row[] = [
   ['SessionEnded', 401, 'Session has ended.', invalid('Session has ended.'), 'InvalidToken'],
   ['InsufficientUserAuthentication', 401, 'A more recent login is required.', `${realm}, error="insufficient_user_authentication", error_description="A more recent login is required."`],
   ['InsufficientScope', 403, 'Invalid scope.', `${realm}, error="insufficient_scope", error_description="Invalid scope."`],
+  ['CrossOriginRequest', 403, 'The request comes from another origin.'],
   ['MissingRefreshToken', 400, 'Refresh token not present.'],
   ['SessionNotFound', 404, 'Session not found.'],
   ['SessionStoreUnavailable', 503, 'Sessions are not available at the moment.'],

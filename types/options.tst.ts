@@ -12,6 +12,7 @@ describe('settings', () => {
     expect<Settings['algorithm']>().type.toBe<Algorithm>()
     expect<Settings['cookieSamesite']>().type.toBe<'strict' | 'lax' | 'none'>()
     expect<Settings['onRefusal']>().type.toBe<'reply' | 'throw'>()
+    expect<Settings['trustedOrigins']>().type.toBe<readonly string[] | '*'>()
     expect<SettingName>().type.toBeAssignableFrom<'secret' | 'generateRefreshToken' | 'expirationDelta'>()
   })
 
@@ -19,6 +20,10 @@ describe('settings', () => {
     expect(initialize).type.toBeCallableWith(app, {})
     expect(initialize).type.toBeCallableWith(app, { expirationDelta: 60, claimIss: null, algorithm: 'ES256', onRefusal: 'throw' })
     expect(initialize).type.toBeCallableWith(app, { secret: undefined, leeway: undefined })
+    expect(initialize).type.toBeCallableWith(app, { trustedOrigins: ['https://app.example.org'] })
+    expect(initialize).type.toBeCallableWith(app, { trustedOrigins: '*' })
+    expect(initialize).type.toBeCallableWith(app, { getTrustedOrigins: ({ headers }: FastifyRequest) => headers.host === 'a' ? '*' : [] })
+    expect(protect).type.toBeCallableWith({ trustedOrigins: [] })
     expect(app.register).type.toBeCallableWith(tokenAuth, { prefix: '/v1', logLevel: 'warn', leeway: 0 })
   })
 
@@ -35,6 +40,7 @@ describe('settings', () => {
     expect(initialize).type.not.toBeCallableWith(app, { cookieSet: 'yes' })
     expect(initialize).type.not.toBeCallableWith(app, { cookieSamesite: 'Lax' })
     expect(initialize).type.not.toBeCallableWith(app, { userId: null })
+    expect(initialize).type.not.toBeCallableWith(app, { trustedOrigins: 'https://app.example.org' })
     expect(app.register).type.not.toBeCallableWith(tokenAuth, { expirationDelta: '60' })
   })
 

@@ -15,7 +15,6 @@ import Fastify from 'fastify'
 import tokenAuth, { InsufficientScope, memorySessions, Responses } from 'fastify-token-auth'
 import { hashPassword, limitLogins, logIn } from '../password.js'
 import { start } from '../shared.js'
-import { refuseForeignRequests } from './cross-site.js'
 import { describeDevice } from './device.js'
 
 const folder = (name) => fileURLToPath(new URL(name, import.meta.url))
@@ -106,7 +105,6 @@ async function addPages (app, { secret, names, store }) {
 export async function createService ({ fastify, secret = randomBytes(32), store = memorySessions(), cookieSecure = true } = {}) {
   const app = Fastify(fastify)
   const names = cookieNames(cookieSecure)
-  app.addHook('onRequest', refuseForeignRequests)
   app.addHook('onRequest', async (request, reply) => { reply.header('content-security-policy', contentPolicy) })
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })

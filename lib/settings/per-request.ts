@@ -1,7 +1,7 @@
 /** Settings that getters compute from a request: at most once for a request and registration, and only if they are needed. */
 import { HandlerFailed, InvalidConfiguration, RequiredKeysNotFound } from '../errors.ts'
 import { hostError, typeName } from '../host/call.ts'
-import { allowedValues, fits } from './check.ts'
+import { allowedValues, describeValue, fits } from './check.ts'
 import type { Getter, Resolved } from './configuration.ts'
 import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
 
@@ -65,7 +65,7 @@ export class RequestResults implements GetterResults {
     if (fits(name, value)) return value
     // Nothing awaits this promise. Its rejection must not end the process.
     if (value instanceof Promise) value.catch(() => {})
-    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${typeName(value)}.`, { section: 'settings' })
+    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`, { section: 'settings' })
     throw new HandlerFailed(handler, { cause })
   }
 }

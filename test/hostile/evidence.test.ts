@@ -51,7 +51,7 @@ t.test('every test that the document names exists under that title in that file'
 })
 
 t.test('every row of the tables of threats and standards names a test', async (t) => {
-  const chapters: Record<string, number> = { Threats: 20, 'RFC 8725': 12, 'OWASP ASVS 5': 7, Advisories: 15 }
+  const chapters: Record<string, number> = { Threats: 20, 'RFC 8725': 12, 'OWASP ASVS 5': 7, 'OWASP ASVS 5, V3.5': 4, Advisories: 15 }
   for (const [chapter, least] of Object.entries(chapters)) {
     const rows = rowsOf(chapter)
     t.ok(rows.length >= least, chapter)
@@ -59,6 +59,7 @@ t.test('every row of the tables of threats and standards names a test', async (t
   }
   const first = (chapter: string) => rowsOf(chapter).map((row) => /[\d.]+/.exec(row)?.[0])
   t.same(first('RFC 8725'), Array.from({ length: 12 }, (_, index) => `3.${index + 1}`))
+  t.same(first('OWASP ASVS 5, V3.5'), ['3.5.1', '3.5.2', '3.5.3', '4.4.2'])
   t.same(first('OWASP ASVS 5'), ['9.1.1', '9.1.2', '9.1.3', '9.2.1', '9.2.2', '9.2.3', '9.2.4'])
 })
 

@@ -174,7 +174,8 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W12', 'a handler of scopes while they are off', { addScopesToPayload: () => 'a' }],
   ['W13', 'a handler of refresh tokens while they are off', { retrieveRefreshToken: () => 'stored' }],
   ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }],
-  ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }]
+  ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }],
+  ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }]
 ]
 
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {

@@ -100,6 +100,9 @@ const table: Readonly<Record<string, Row>> = {
   strictSlashes: flag(false),
   tokensInBody: flag(true),
   tokenCacheSize: row(1000, 'a whole number from 0 to 1000000', [0, 1, 1_000_000], [-1, 1.5, NaN, 1_000_001, '10', null, true, {}, [1]]),
+  trustedOrigins: row([], 'a list of origins such as "https://app.example.org", or "*" for all',
+    ['*', [], ['https://app.example.org'], ['http://localhost:5173', 'https://[::1]:3000', 'https://xn--bcher-kva.example', 'capacitor://localhost', 'chrome-extension://abcdefghijklmnop']],
+    ['', '**', 'https://app.example.org', 'null', true, 1, null, {}, new Set(['https://app.example.org']), () => []]),
   urlPrefix: row('/auth', 'a path with a leading "/" and no trailing "/", or an empty string for none',
     ['', '/x', '/x/y.z'], ['/', '/x/', 'x', '//', '/:id', '/*', '/x?y', '/a b', '/ä', ...wrongTypes]),
   userId: fieldName('user_id'),
@@ -149,7 +152,7 @@ for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
       const app = host(t)
       t.equal(await refusal(t, { ...companions(name, value), [name]: value }, app), undefined, `accepts ${inspect(value)}`)
       const instance = app[name === 'instanceName' ? value as 'tokenAuth' : 'tokenAuth']
-      t.equal(Reflect.get(instance.settings, name), value)
+      t.strictSame(Reflect.get(instance.settings, name), value)
     }
     for (const value of refuses) {
       const error = await refusal(t, { [name]: value })

@@ -64,7 +64,8 @@ t.test('each source wins over those before it', async (t) => {
     cookieSet: [true, false, true, false, true, false],
     cookieMaxAge: [1, 2, 3, 4, 5, 6],
     userId: ['a', 'b', 'c', 'd', 'e', 'f'],
-    onRefusal: ['throw', 'reply', 'throw', 'reply', 'throw', 'reply']
+    onRefusal: ['throw', 'reply', 'throw', 'reply', 'throw', 'reply'],
+    trustedOrigins: [['https://a.example', 'https://b.example'], '*', ['https://c.example'], [], '*', ['https://d.example']]
   }
   for (const [name, given] of Object.entries(values)) {
     const parts = (): Parts => ({ application: {}, members: {}, options: {}, overrides: {} })
@@ -73,10 +74,10 @@ t.test('each source wins over those before it', async (t) => {
         const all = parts()
         for (const [weaker, [source]] of sources.slice(0, rank).entries()) source?.add(all, name, given[weaker])
         add(all, name, given[rank])
-        t.equal(await seenBy(t, name, all), given[rank], `${name}: ${title}`)
+        t.strictSame(await seenBy(t, name, all), given[rank], `${name}: ${title}`)
         const alone = parts()
         add(alone, name, given[rank])
-        t.equal(await seenBy(t, name, alone), given[rank], `${name}: ${title}, alone`)
+        t.strictSame(await seenBy(t, name, alone), given[rank], `${name}: ${title}, alone`)
       }
     }
   }
