@@ -1,6 +1,7 @@
 /** What is published on `node:diagnostics_channel` when tokens are issued and requests are refused. */
 import { execFile } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from 'fastify'
@@ -175,6 +176,19 @@ t.test('an instance that a free-standing guard does not find is published under 
   const events = eventsOf(t, 'refused')
   t.equal((await app.inject('/nobody')).statusCode, 500)
   t.match(events, [{ instanceName: 'staff', error: { name: 'InitializationFailure', statusCode: 500 } }])
+})
+
+t.test('a view that waits for a guard publishes once, also while a hook of the application delays the answer', async (t) => {
+  const app = host(t)
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    await turn()
+    return payload
+  })
+  await app.register(tokenAuth, { secret, authenticate, classViews: [['/view', Refusing]] })
+  const events = eventsOf(t, 'refused')
+  t.equal((await app.inject(post('/auth/view', {}, good()))).statusCode, 403)
+  t.match(events, [{ error: { name: 'InsufficientScope' } }])
+  t.equal(events.length, 1)
 })
 
 t.test('with sessions, their endpoints publish each refusal once', async (t) => {
