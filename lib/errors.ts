@@ -34,9 +34,9 @@ interface Definition extends ConfigurationErrorOptions {
   statusCode: number
   message: string
   challenge?: Challenge
-  /** Other headers of the answer. */
+  /** Other headers of the response. */
   headers?: Record<string, string>
-  /** What clients are told in production instead of the message, which then becomes the cause. Undefined: the message. */
+  /** The message in production, where the full message becomes the cause. Undefined if clients may see the full message. */
   neutral?: string | undefined
 }
 
@@ -81,14 +81,14 @@ export class TokenAuthError extends Error {
   readonly statusCode: number
   /** `TOKEN_AUTH_` and the name in upper snake case, such as `TOKEN_AUTH_INVALID_TOKEN`. */
   readonly code: string
-  /** Response headers that belong to the answer: the challenge of a 401 or 403, `retry-after` of a 503. */
+  /** Headers of the response: the challenge of a 401 or 403, `retry-after` of a 503. */
   readonly headers: Record<string, string>
   /** With the setting `debug`: which check failed, and where the token was found. */
   detail?: string
 
   constructor (definition: Definition) {
     const { name, statusCode, message, challenge, headers } = definition
-    // Before the limit is changed: a message that is not a string may throw.
+    // Before the limit is changed, because a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
     // `Reflect.set` instead of an assignment, which would throw in a process with frozen intrinsics.
@@ -202,12 +202,22 @@ export class InsufficientUserAuthentication extends TokenAuthError {
   }
 }
 
-/** 403. The token is valid, its scopes are not enough (RFC 6750 section 3.1, `insufficient_scope`). */
+/** 403. The token is valid, but its scopes are not sufficient (RFC 6750 section 3.1, `insufficient_scope`). */
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
     const { required, cause } = options
     const scope = required === undefined ? {} : { scope: required.join(' ') }
     super({ name: 'InsufficientScope', statusCode: 403, message, cause, challenge: { error: 'insufficient_scope', ...scope } })
+  }
+}
+
+/**
+ * 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its
+ * pages may use the cookies.
+ */
+export class CrossOriginRequest extends TokenAuthError {
+  constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
   }
 }
 
@@ -236,7 +246,7 @@ export class SessionStoreUnavailable extends TokenAuthError {
   }
 }
 
-/** 500. `authenticate` or `retrieveUser` gave something that is not a user. */
+/** 500. `authenticate` or `retrieveUser` returned something that is not a user. */
 export class InvalidUserObject extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The handler returned no valid user.'

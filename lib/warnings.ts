@@ -12,13 +12,14 @@ const texts = {
   W06: '"leeway" is not smaller than "expirationDelta", so tokens are accepted for at least twice their lifetime. Reduce "leeway".',
   W07: '"debug" is true in production, so refusals tell clients which check failed. Set it to false.',
   W08: '"cookieHttponly" and "cookieSplit" are both false, so scripts in a page can read the whole access token. Set one of them to true.',
-  W09: '"cookieSamesite" is "none", so browsers send the cookies with requests from other sites. Check the Origin header of every request that changes something.',
+  W09: '"cookieSamesite" is "none", so browsers send the cookies with requests from other sites. Guards and endpoints refuse requests from origins that "trustedOrigins" does not list. On routes that read no token, check the origin yourself, and change nothing on GET.',
   W10: '"cookieSecure" is false, so browsers also send the cookies, and the tokens in them, over plain HTTP. Set it to true. For development, most browsers accept Secure cookies on http://localhost.',
   W11: '"claimNbfDelta" is so much greater than "expirationDelta" that every token expires before it becomes active, so no token of this instance is ever accepted. Reduce "claimNbfDelta".',
   W12: 'There is a handler "addScopesToPayload", but "scopesEnabled" is false, so the handler is never called and tokens get no scopes. Set "scopesEnabled" to true, or remove the handler.',
   W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
-  W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.'
+  W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.',
+  W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -47,7 +48,8 @@ export function warnOfSettings ({ settings, getters }: Resolved, { handlers, cus
     // `storeRefreshToken` alone serves `generateRefreshToken`.
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
-    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check))
+    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),
+    W19: settings.cookieSet && settings.trustedOrigins === '*'
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }

@@ -18,7 +18,7 @@ export function openBrowser (t: Pick<Test, 'teardown'>): () => Promise<Browser> 
   t.teardown(async () => (await browser)?.close())
   // Its profile is an empty folder, made anew and removed at the end.
   return () => {
-    browser ??= chromium.launch({ ...(executablePath !== undefined && { executablePath }), args, chromiumSandbox: false })
+    browser ??= chromium.launch({ ...(executablePath !== undefined && { executablePath }), args, chromiumSandbox: false, timeout: 0 })
     return browser
   }
 }

@@ -11,28 +11,52 @@ interface Service {
 const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService, instructions }: Service = await import(example)
 
-interface Answer { status: number, body: string }
+interface Answer { status: number, body: string, setsCookies: boolean }
 
-/** Sends what a curl line would send. Shell variables in it are replaced first, as the shell would do. */
-async function curl (line: string, variables: Record<string, string>): Promise<Answer> {
-  const command = line.replaceAll(/\$([A-Z]+)/g, (_, name: string) => variables[name] ?? '').replaceAll('\\"', '\u0000')
-  const words = [...command.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map((match) => (match[1] ?? match[2] ?? match[3] ?? '').replaceAll('\u0000', '"'))
+/** Cookies by file and name. */
+type CookieFiles = Map<string, Map<string, string>>
+
+/** Sends what a curl line would send, and keeps cookies as curl does, which accepts Secure cookies from this address. */
+async function curl (line: string, files: CookieFiles): Promise<Answer> {
+  const words = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3] ?? '')
   const headers: Record<string, string> = {}
   let url = ''
+  let method = 'GET'
   let body: string | undefined
+  let file: string | undefined
   for (let index = 1; index < words.length; index++) {
     const word = words[index] ?? ''
+    const next = words[index + 1] ?? ''
     if (word === '-H') {
-      const [name = '', value = ''] = (words[++index] ?? '').split(/: (.*)/s)
+      const [name = '', value = ''] = next.split(/: (.*)/s)
       headers[name] = value
     } else if (word === '-d') {
-      body = words[++index]
+      body = next
+      method = 'POST'
+    } else if (word === '-X') {
+      method = next
+    } else if (word === '-b') {
+      headers.cookie = [...files.get(next) ?? []].map(([name, value]) => `${name}=${value}`).join('; ')
+    } else if (word === '-c') {
+      file = next
     } else if (word.startsWith('http')) {
       url = word
     }
   }
-  const response = await fetch(url, body === undefined ? { headers } : { method: 'POST', headers, body })
-  return { status: response.status, body: await response.text() }
+  const response = await fetch(url, { method, headers, ...(body !== undefined && { body }) })
+  const cookies = response.headers.getSetCookie()
+  if (file !== undefined) {
+    const kept = files.get(file) ?? new Map<string, string>()
+    for (const cookie of cookies) kept.set(...(cookie.split(';')[0]?.split('=') as [string, string]))
+    files.set(file, kept)
+  }
+  return { status: response.status, body: await response.text(), setsCookies: cookies.length > 0 }
+}
+
+/** The cookies that a login of the example sets, as a client sends them back. */
+async function logIn (app: FastifyInstance, headers: Record<string, string> = {}): Promise<string> {
+  const { cookies } = await app.inject({ method: 'POST', url: '/auth', headers, payload: { username: 'ada', password: 'lovelace' } })
+  return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
 }
 
 t.test('every curl line that the example service prints does what its title says', async (t) => {
@@ -40,31 +64,53 @@ t.test('every curl line that the example service prints does what its title says
   t.teardown(() => app.close())
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
   const steps = (await instructions(app, address)).split('\n\n').map((step) => step.trim().split('\n'))
-  const variables: Record<string, string> = {}
+  const files: CookieFiles = new Map()
   let count = 0
-  for (const [title = '', ...lines] of steps) {
-    const [first = ''] = lines
-    const command = first.replace(/^RESPONSE=\$\((.*)\)$/, '$1')
-    const { status, body } = await curl(command, variables)
-    if (command !== first) {
-      const tokens: Record<string, string> = JSON.parse(body)
-      Object.assign(variables, { TOKEN: tokens.access_token, REFRESH: tokens.refresh_token })
-    }
+  for (const [title = '', command = ''] of steps) {
+    const { status, body, setsCookies } = await curl(command, files)
     const expected = Number(/: (\d{3})/.exec(title)?.[1] ?? 200)
     t.equal(status, expected, title)
-    t.ok(body.startsWith('{') && body.endsWith('}'), `${title}: the answer is JSON`)
+    if (status === 204) t.equal(body, '', title)
+    else t.type(JSON.parse(body), 'object', `${title}: the answer is JSON`)
+    t.equal(setsCookies, /cookie/.test(title), title)
+    t.notMatch(body, /_token"/, `${title}: the body contains no token`)
+    if (title.includes('scope') && status === 403) t.match(body, 'InsufficientScope', `${title}: not the protection against other origins`)
     count++
   }
-  t.equal(count, 11)
+  t.same([...files].map(([file, kept]) => [file, ...kept.keys()]), [['cookies.txt', '__Host-access_token', '__Host-refresh_token']])
+  t.equal(count, 14)
 })
 
 t.test('the example greets whom it knows by name, and strangers too', async (t) => {
   const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
-  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
-  const headers = { authorization: `Bearer ${login.json().access_token}` }
-  t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada', isLoggedIn: true })
+  const token = await app.tokenAuth.generateAccessToken({ user_id: 1, scopes: [] })
+  for (const headers of [{ cookie: await logIn(app) }, { authorization: `Bearer ${token}` }]) {
+    t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada', isLoggedIn: true })
+  }
   t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger', isLoggedIn: false })
+})
+
+t.test('the example describes devices in words of its own, whatever User-Agent a client sends', async (t) => {
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  const webkit = 'AppleWebKit/537.36 (KHTML, like Gecko)'
+  const devices: Array<[userAgent: string, device: string]> = [
+    [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${webkit} Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0`, 'Edge on Windows'],
+    [`Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) ${webkit} Chrome/140.0.0.0 Safari/537.36 OPR/124.0.0.0`, 'Opera on macOS'],
+    ['Mozilla/5.0 (X11; Linux x86_64; rv:143.0) Gecko/20100101 Firefox/143.0', 'Firefox on Linux'],
+    [`Mozilla/5.0 (Linux; Android 10; K) ${webkit} Chrome/140.0.0.0 Mobile Safari/537.36`, 'Chrome on Android'],
+    [`Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) ${webkit} Chrome/140.0.0.0 Safari/537.36`, 'Chrome on ChromeOS'],
+    ['Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1', 'Safari on iOS'],
+    ['curl/8.14.1', 'curl'],
+    ['Linux', 'Linux'],
+    ['<b>Your bank</b>', 'Unknown device'],
+    ['', 'Unknown device']
+  ]
+  let cookie = ''
+  for (const [userAgent] of devices) cookie = await logIn(app, { 'user-agent': userAgent })
+  const { sessions } = (await app.inject({ url: '/auth/sessions', headers: { cookie } })).json()
+  t.same(sessions.map((session: { data: { device: string } }) => session.data.device).sort(), devices.map(([, device]) => device).sort())
 })
 
 t.test('the example answers an unknown name as it answers a wrong password', async (t) => {
@@ -117,10 +163,10 @@ t.test('no page of the example that has a guard is to be had around it', async (
     t.notMatch(response.payload, 'Your profile', url)
   }
   // The pages take the token from the cookie alone.
-  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
-  const { access_token: token } = login.json()
+  const cookie = await logIn(app)
+  const [, token] = /__Host-access_token=([^;]+)/.exec(cookie) ?? []
   t.equal((await app.inject({ url: '/profile.html', headers: { authorization: `Bearer ${token}` } })).statusCode, 302)
-  t.equal((await app.inject({ url: '/profile.html', headers: { cookie: `__Host-access_token=${token}` } })).statusCode, 200)
+  t.equal((await app.inject({ url: '/profile.html', headers: { cookie } })).statusCode, 200)
 })
 
 t.test('the example serves a few logins a minute to each address, with and without a slash at the end', async (t) => {

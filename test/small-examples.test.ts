@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { bearer, payloadOf, scannedLog, setClock } from './helper.ts'
+import { bearer, now, payloadOf, scannedLog, setClock } from './helper.ts'
 
 const folder = new URL('../examples/', import.meta.url)
 const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
@@ -82,6 +82,7 @@ t.test('the verifier does not start without its issuer', async (t) => {
 })
 
 t.test('passwords: a few tries a minute, one answer for both mistakes', async (t) => {
+  setClock(t, now())
   const app = await create(t, 'password.js')
   const answers: string[] = []
   for (const payload of [{ ...ada, password: 'x' }, { ...ada, username: 'nobody' }, { ...ada, password: ['lovelace'] }, {}]) {

@@ -2,10 +2,11 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type BrowserContext, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
+import { memorySessions, type SessionStore } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
 
 interface Service {
-  createService: (options?: { fastify?: object, secret?: string, cookieSecure?: boolean }) => Promise<FastifyInstance>
+  createService: (options?: { fastify?: object, secret?: string, store?: SessionStore, cookieSecure?: boolean }) => Promise<FastifyInstance>
 }
 const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService }: Service = await import(example)
@@ -14,6 +15,8 @@ const secret = 'a secret for tests only, of more than thirty-two bytes'
 const people = { ada: 'lovelace', grace: 'hopper' }
 const names = { access: '__Host-access_token', refresh: '__Host-refresh_token' }
 
+// Every test has an application and a browser context of its own.
+t.jobs = 4
 const browser = openBrowser(t)
 
 interface Visit {
@@ -29,18 +32,24 @@ function stop (app: FastifyInstance): Promise<undefined> {
   return app.close()
 }
 
-/** A service of its own and a browser that was never there. */
-async function visit (t: Test, options: { cookieSecure?: boolean } = {}): Promise<Visit> {
-  const app = await createService({ secret, ...options })
-  t.teardown(() => stop(app))
-  const address = await app.listen({ port: 0, host: '127.0.0.1' })
-  const context = await (await browser()).newContext({ baseURL: address })
+/** A browser that was never at an address. */
+async function openDevice (t: Test, address: string, options: { userAgent?: string } = {}): Promise<{ context: BrowserContext, page: Page }> {
+  const context = await (await browser()).newContext({ baseURL: address, ...options })
   t.teardown(() => context.close())
-  context.setDefaultTimeout(15_000)
+  // A page that never shows what a test waits for ends with the limit of the test file, which a busy machine does not reach.
+  context.setDefaultTimeout(0)
   const page = await context.newPage()
   page.on('pageerror', (error) => t.fail('no script of a page fails', { error }))
   page.on('console', (message) => { if (message.text().includes('Content Security Policy')) t.fail(message.text()) })
-  return { app, address, context, page }
+  return { context, page }
+}
+
+/** A service of its own and a browser that was never there. */
+async function visit (t: Test, options: { cookieSecure?: boolean, store?: SessionStore } = {}): Promise<Visit> {
+  const app = await createService({ secret, ...options })
+  t.teardown(() => stop(app))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  return { app, address, ...await openDevice(t, address) }
 }
 
 /** Fills in the form of the login page. */
@@ -95,6 +104,12 @@ t.test('a visitor who logs in is known on every page, by cookies that no script 
   t.match(await cookie(context, names.refresh), flags)
   t.equal((await context.cookies()).length, 2)
   t.equal(await page.evaluate('document.cookie'), '')
+  const answers = await page.evaluate(`Promise.all(['/auth', '/auth/refresh'].map(async (path) => {
+    const body = JSON.stringify({ username: 'ada', password: 'lovelace' })
+    const response = await fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return [response.status, await response.text()]
+  }))`)
+  t.same(answers, [[200, '{}'], [200, '{}']], 'nor is it in the body of a login or a refresh')
   t.equal(await page.evaluate('localStorage.length + sessionStorage.length'), 0, 'no token is stored elsewhere')
 })
 
@@ -133,8 +148,8 @@ t.test('a wrong password is refused with a message, and the visitor can try agai
 
 t.test('who tries too many passwords is told to wait', { skip }, async (t) => {
   const { app, page } = await visit(t)
-  await Promise.all(Array.from({ length: 20 }, () => app.inject({ method: 'POST', url: '/auth', payload: {} })))
   await page.goto('/login.html')
+  await Promise.all(Array.from({ length: 20 }, () => app.inject({ method: 'POST', url: '/auth', payload: {} })))
   await logIn(page)
   await page.getByRole('alert').getByText('Too many attempts. Please wait a minute.').waitFor()
 })
@@ -238,9 +253,126 @@ t.test('a session that cannot be renewed ends on the login page, and goes on whe
   await context.clearCookies({ name: names.refresh })
   await page.getByRole('button', { name: 'Load again' }).click()
   await heading(page, 'Log in')
+  await page.getByText('You are no longer logged in.').waitFor()
   await logIn(page)
   await heading(page, 'Reports')
   t.equal(page.url(), `${address}/reports.html?month=2`)
+})
+
+const firefox = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0'
+const ended = 'Your session was ended from another device.'
+
+t.test('who ends the session of another device logs it out, and the login page there says so', { skip }, async (t) => {
+  const { address, context, page } = await visit(t)
+  const other = await openDevice(t, address, { userAgent: firefox })
+  await logInTo(other.page, '/reports.html', 'Reports')
+  await other.page.getByText('January').waitFor()
+  await logInTo(page, '/devices.html', 'Your devices')
+  const items = page.getByRole('listitem')
+  await items.nth(1).waitFor()
+  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in: .+Last used: now$/, /^Firefox on WindowsEndLogged in: .+Last used: .+ \d\d:\d\d$/])
+
+  // With the keyboard: the focus does not get lost with the button.
+  await page.getByRole('button', { name: 'End Firefox on Windows' }).press('Enter')
+  await page.getByRole('status').getByText('Ended: Firefox on Windows.').waitFor()
+  t.equal(await items.count(), 1)
+  t.equal(await page.locator(':focus').getAttribute('id'), 'devices')
+  t.equal(await page.getByRole('button', { name: 'End all others' }).count(), 0)
+
+  await other.page.getByRole('button', { name: 'Load again' }).click()
+  await other.page.getByRole('status').getByText(ended).waitFor()
+  t.equal(new URL(other.page.url()).searchParams.get('next'), '/reports.html')
+  // A page that is opened anew says it too.
+  await other.page.goto('/profile.html')
+  await other.page.getByRole('status').getByText(ended).waitFor()
+  await logIn(other.page)
+  await heading(other.page, 'Your profile')
+  await page.reload()
+  await items.nth(1).waitFor()
+  t.equal((await context.cookies()).length, 2, 'the first device is still logged in')
+})
+
+t.test('who ends all other sessions stays logged in alone', { skip }, async (t) => {
+  const { app, address, page } = await visit(t)
+  const [ada, grace] = await Promise.all(Object.entries(people).map(async ([username, password]) => {
+    const { cookies } = await app.inject({ method: 'POST', url: '/auth', payload: { username, password } })
+    return cookies.map(({ name, value }) => `${name}=${value}`).join('; ')
+  }))
+  const other = await openDevice(t, address, { userAgent: firefox })
+  await logInTo(other.page, '/reports.html', 'Reports')
+  await logInTo(page, '/devices.html', 'Your devices')
+  await page.getByRole('listitem').nth(2).waitFor()
+  await page.getByRole('button', { name: 'End all others' }).click()
+  await page.getByText('All other devices are logged out.').waitFor()
+  t.equal(await page.getByRole('listitem').count(), 1)
+  await other.page.goto('/profile.html')
+  await other.page.getByText(ended).waitFor()
+  const statusOf = async (cookie = '') => (await app.inject({ url: '/private', headers: { cookie } })).statusCode
+  t.equal(await statusOf(ada), 401)
+  t.equal(await statusOf(grace), 200, 'another user')
+})
+
+t.test('the login page says that a visitor has logged out, and in which other way a session is over', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { app, context, page } = visited
+  const notice = page.locator('#notice')
+  await logInTo(page, '/profile.html', 'Your profile')
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await notice.getByText('You are logged out.').waitFor()
+
+  // Ended so long ago that the access token has expired: what the refresh token says is all that is left.
+  await logIn(page)
+  await heading(page, 'fastify-token-auth')
+  t.equal(await app.tokenAuth.sessions.endAll(1), 1)
+  await expire(visited)
+  await page.goto('/profile.html')
+  await notice.getByText('Your session has expired, or it was ended from another device some time ago.').waitFor()
+
+  await context.clearCookies()
+  for (const address of ['/login.html', '/login.html?reason=constructor', '/login.html?reason=%3Cb%3Ehello', '/profile.html']) {
+    await page.goto(address)
+    await page.locator('#username:focus').waitFor()
+    t.equal(await notice.textContent(), '', `${address}: nothing has happened`)
+  }
+})
+
+t.test('an outage of the store logs nobody out: the page waits and tries again, and says so if that is in vain', { skip }, async (t) => {
+  const store = memorySessions()
+  let isDown = false
+  const failing = new Proxy(store, {
+    get: (target, name: keyof SessionStore) => isDown && name !== 'endedSince' ? async () => { throw new Error('down') } : target[name]
+  })
+  const visited = await visit(t, { store: failing })
+  const { context, page } = visited
+  await page.clock.install()
+  await logInTo(page, '/reports.html', 'Reports')
+  await page.getByText('January').waitFor()
+  const cookies = await context.cookies()
+  await expire(visited)
+
+  isDown = true
+  const refused = () => page.waitForResponse((response) => response.url().endsWith('/auth/refresh') && response.status() === 503)
+  await Promise.all([refused(), page.getByRole('button', { name: 'Load again' }).click()])
+  isDown = false
+  await Promise.all([
+    page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok()),
+    page.clock.runFor(5000)
+  ])
+  t.equal(await page.getByRole('alert').textContent(), '')
+
+  await expire(visited)
+  isDown = true
+  await Promise.all([refused(), page.getByRole('button', { name: 'Load again' }).click()])
+  await Promise.all([refused(), page.clock.runFor(5000)])
+  await Promise.all([refused(), page.clock.runFor(5000)])
+  await page.getByRole('alert').getByText('You are still logged in.').waitFor()
+  t.ok((await context.cookies()).some(({ name }) => name === names.refresh))
+  t.equal((await context.cookies()).length, cookies.length)
+
+  // A logout clears the cookies all the same, and says what it could not do.
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await page.getByText('the server could not end the session').waitFor()
+  t.same(await context.cookies(), [])
 })
 
 t.test('a user who lacks the scope of a page is told so, and can go elsewhere', { skip }, async (t) => {
@@ -272,12 +404,12 @@ t.test('who logs out leaves no cookies, no page in the history, and no refresh t
 
 t.test('a logout ends one session, not those of other devices', { skip }, async (t) => {
   const { app, page } = await visit(t)
-  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada } })
+  const { cookies } = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada } })
   await logInTo(page, '/profile.html', 'Your profile')
   await page.getByRole('button', { name: 'Log out' }).click()
   await heading(page, 'Log in')
-  const headers = { authorization: `Bearer ${login.json().access_token}` }
-  const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: login.json().refresh_token } })
+  const headers = { cookie: cookies.map(({ name, value }) => `${name}=${value}`).join('; '), 'sec-fetch-site': 'same-origin' }
+  const refresh = await app.inject({ method: 'POST', url: '/auth/refresh', headers })
   t.equal(refresh.statusCode, 200)
 })
 
@@ -287,6 +419,8 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   const genuine = (await cookie(context, names.access))?.value ?? ''
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const payload = encode({ user_id: 1, exp: 4102444800, scopes: ['reports'] })
+  const cookies = await context.cookies()
+  await context.clearCookies({ name: names.refresh })
   for (const [title, forged] of Object.entries({
     'another payload': genuine.replace(/\.[^.]+\./, `.${payload}.`),
     'no signature': `${encode({ alg: 'none', typ: 'JWT' })}.${payload}.`,
@@ -304,6 +438,14 @@ t.test('a forged cookie opens nothing: the visitor gets to the login page', { sk
   await replaceToken(context, genuine)
   await page.goto('/profile.html')
   await heading(page, 'Your profile')
+  // With a refresh token, a forged access token is renewed: to one with the rights that the user has.
+  await context.addCookies(cookies)
+  await replaceToken(context, genuine.replace(/\.[^.]+\./, `.${payload}.`))
+  await page.goto('/new-report.html')
+  await heading(page, 'Not allowed')
+  await context.addCookies(cookies.map((current) => ({ ...current, value: current.value.replace(/^./, 'X') })))
+  await page.goto('/new-report.html')
+  await page.getByLabel('Password').waitFor()
 })
 
 t.test('pages of other sites can make a browser send requests, which change nothing', { skip }, async (t) => {
@@ -334,7 +476,7 @@ t.test('the documentation of the API lists the endpoints and calls them', { skip
   const { page } = await visit(t)
   await logInTo(page, '/profile.html', 'Your profile')
   await page.goto('/docs')
-  for (const path of ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout', '/reports']) {
+  for (const path of ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout', '/auth/sessions', '/reports']) {
     await page.locator(`[data-path="${path}"]`).first().waitFor()
   }
   await page.locator('[data-path="/auth/me"]').click()

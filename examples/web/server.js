@@ -2,21 +2,21 @@
  * A small service with pages and an API. `npm start` builds the package and runs this service.
  *
  * Browsers store the tokens in httpOnly cookies, which scripts cannot read. Other clients send the access token in the
- * Authorization header. Environment variables: PORT (default 3000; 0 selects a free port), and COOKIE_SECURE=false for
- * browsers that reject Secure cookies on http://127.0.0.1, such as Safari.
+ * Authorization header. Sessions are kept in memory and end with the process. Environment variables: PORT (default 3000; 0
+ * selects a free port), and COOKIE_SECURE=false for browsers that reject Secure cookies on http://127.0.0.1, such as Safari.
  */
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import fastifyCookie from '@fastify/cookie'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import Fastify from 'fastify'
-import tokenAuth, { InsufficientScope, Responses, View } from 'fastify-token-auth'
+import tokenAuth, { InsufficientScope, memorySessions, Responses } from 'fastify-token-auth'
 import { hashPassword, limitLogins, logIn } from '../password.js'
 import { start } from '../shared.js'
 import { refuseForeignRequests } from './cross-site.js'
+import { describeDevice } from './device.js'
 
 const folder = (name) => fileURLToPath(new URL(name, import.meta.url))
 /** Public files. Each page in the other folder has a guard. */
@@ -44,48 +44,6 @@ function cookieNames (cookieSecure) {
   return { cookieAccessTokenName: `${prefix}access_token`, cookieRefreshTokenName: `${prefix}refresh_token` }
 }
 
-const digest = (token) => createHash('sha256').update(token).digest('base64')
-
-/**
- * Stores the refresh token of each login until logout. A real store also deletes tokens that have not been used for a long
- * time. It stores digests, so that reading the store reveals no token.
- */
-class RefreshTokens {
-  #owners = new Map()
-  #cookieName
-
-  constructor (cookieName) { this.#cookieName = cookieName }
-
-  /** The token in the cookie of a request, or in its body, where clients without cookies send it. */
-  #tokenOf ({ cookies, body }) {
-    const token = cookies[this.#cookieName] ?? body?.refresh_token
-    return typeof token === 'string' ? token : undefined
-  }
-
-  store (userId, token) { this.#owners.set(digest(token), userId) }
-
-  /** A user has one token for each device. Returns the token that the request sent, if it is one of them. */
-  retrieve (userId, request) {
-    const token = this.#tokenOf(request)
-    return token !== undefined && this.#owners.get(digest(token)) === userId ? token : undefined
-  }
-
-  delete (request) {
-    const token = this.#tokenOf(request)
-    if (token !== undefined) this.#owners.delete(digest(token))
-  }
-}
-
-/** Logs out. Only the server can clear httpOnly cookies. The endpoint requires no valid token. */
-const logoutOf = (refreshTokens) => class Logout extends View {
-  post (request, reply) {
-    refreshTokens.delete(request)
-    const { cookieAccessTokenName, cookieRefreshTokenName, cookiePath: path, cookieDomain: domain, cookieSecure: secure } = this.config
-    // A browser clears only a cookie with the same name, path and domain. It ignores a `__Host-` cookie that is not Secure.
-    for (const name of [cookieAccessTokenName, cookieRefreshTokenName]) reply.clearCookie(name, { path, domain, secure })
-  }
-}
-
 /** Answers with a page if the user lacks the scope for a page. */
 class PageResponses extends Responses {
   exceptionResponse (request, exception, reply) {
@@ -110,13 +68,15 @@ async function addApi (app) {
 }
 
 /** The pages. The guarded ones read the token from the cookie only, and redirect to the login page. */
-async function addPages (app, secret, names) {
+async function addPages (app, { secret, names, store }) {
   await app.register(fastifyStatic, { root: publicFolder })
-  // A second instance with the same secret and other settings. It has no endpoints and only verifies tokens.
+  // A second instance with the same secret and other settings. It has no endpoints and only verifies tokens. With the same
+  // store, it refuses the tokens of ended sessions, too.
   await app.register(tokenAuth, {
     instanceName: 'pageAuth',
     authMode: false,
     secret,
+    sessions: { store },
     cookieSet: true,
     ...names,
     // Passes on the requested page. The login page must not trust this parameter: see returnTarget in public/session.js.
@@ -125,6 +85,7 @@ async function addPages (app, secret, names) {
   })
   const guards = {
     'profile.html': app.pageAuth.protect({ redirectOnFail: true }),
+    'devices.html': app.pageAuth.protect({ redirectOnFail: true }),
     'reports.html': app.pageAuth.protect({ redirectOnFail: true }),
     'new-report.html': app.pageAuth.scoped('reports:write', { redirectOnFail: true })
   }
@@ -139,16 +100,14 @@ async function addPages (app, secret, names) {
  * Creates the application.
  * @param options.fastify options of Fastify
  * @param options.secret signing secret; default: random
+ * @param options.store where sessions are kept; default: in memory
  * @param options.cookieSecure false: the cookies have no Secure attribute, and no `__Host-` prefix in their names
  */
-export async function createService ({ fastify, secret = randomBytes(32), cookieSecure = true } = {}) {
+export async function createService ({ fastify, secret = randomBytes(32), store = memorySessions(), cookieSecure = true } = {}) {
   const app = Fastify(fastify)
   const names = cookieNames(cookieSecure)
-  const refreshTokens = new RefreshTokens(names.cookieRefreshTokenName)
   app.addHook('onRequest', refuseForeignRequests)
   app.addHook('onRequest', async (request, reply) => { reply.header('content-security-policy', contentPolicy) })
-  // Registered here, before the plugin, because the logout clears cookies itself.
-  await app.register(fastifyCookie)
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
   await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })
   await limitLogins(app, 20)
@@ -158,24 +117,27 @@ export async function createService ({ fastify, secret = randomBytes(32), cookie
     cookieStrict: false,
     cookieSecure,
     ...names,
-    refreshTokenEnabled: true,
+    // The bodies of login and refresh contain no tokens, which a script that is injected into a page could read.
+    tokensInBody: false,
+    // `data` is shown on the page "Your devices".
+    sessions: { store, data: (request) => ({ device: describeDevice(request.headers['user-agent']) }) },
     scopesEnabled: true,
     authenticate: async (request) => shown(await logIn(users, request.body)),
     retrieveUser (request, payload) {
       const user = users.find((candidate) => candidate.user_id === payload.user_id)
       return user && shown(user)
     },
-    addScopesToPayload: (user) => user.scopes,
-    storeRefreshToken: (userId, token) => refreshTokens.store(userId, token),
-    retrieveRefreshToken: (userId, request) => refreshTokens.retrieve(userId, request),
-    classViews: [['/logout', logoutOf(refreshTokens)]]
+    addScopesToPayload: (user) => user.scopes
   })
   await addApi(app)
-  await addPages(app, secret, names)
+  await addPages(app, { secret, names, store })
   return app
 }
 
-/** The `curl` commands that the service prints. Some use variables that an earlier one sets. */
+/**
+ * The `curl` commands that the service prints. They keep the cookies in the file cookies.txt. Like most browsers, curl
+ * accepts Secure cookies from http://127.0.0.1.
+ */
 export async function instructions (app, address) {
   const [ada] = users
   const expired = await app.tokenAuth.generateAccessToken(shown(ada), {
@@ -183,20 +145,19 @@ export async function instructions (app, address) {
   })
   const json = "-H 'content-type: application/json'"
   const lines = [
-    ['Log in', `curl -s ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
-    ['Log in as another user, and store both tokens in variables', [
-      `RESPONSE=$(curl -s ${address}/auth ${json} -d '{"username":"grace","password":"hopper"}')`,
-      'TOKEN=$(echo "$RESPONSE" | sed \'s/.*"access_token":"\\([^"]*\\)".*/\\1/\')',
-      'REFRESH=$(echo "$RESPONSE" | sed \'s/.*"refresh_token":"\\([^"]*\\)".*/\\1/\')'
-    ].join('\n')],
+    ['Log in. The response sets the tokens as cookies', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],
+    ['Log in as another user, and store the cookies in a file', `curl -s ${address}/auth -c cookies.txt ${json} -d '{"username":"grace","password":"hopper"}'`],
     ['A wrong password: 401', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"wrong"}'`],
-    ['Check whether the token is valid', `curl -s ${address}/auth/verify -H "authorization: Bearer $TOKEN"`],
-    ['Get the current user', `curl -s ${address}/auth/me -H "authorization: Bearer $TOKEN"`],
-    ['Call a protected route', `curl -s ${address}/private -H "authorization: Bearer $TOKEN"`],
+    ['Check whether the token is valid', `curl -s ${address}/auth/verify -b cookies.txt`],
+    ['Get the current user', `curl -s ${address}/auth/me -b cookies.txt`],
+    ['Call a protected route', `curl -s ${address}/private -b cookies.txt`],
     ['Call it without a token: 401', `curl -si ${address}/private`],
-    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -H "authorization: Bearer $TOKEN"`],
-    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports ${json} -H "authorization: Bearer $TOKEN" -d '{}'`],
-    ['Exchange the refresh token for a new access token', `curl -s ${address}/auth/refresh ${json} -H "authorization: Bearer $TOKEN" -d "{\\"refresh_token\\":\\"$REFRESH\\"}"`],
+    ['Call a route that requires the scope reports:read', `curl -s ${address}/reports -b cookies.txt`],
+    ['Call a route that requires reports:write, which grace does not have: 403', `curl -si ${address}/reports -b cookies.txt ${json} -d '{}'`],
+    ['Exchange the refresh token for new tokens, which the response sets as cookies', `curl -si ${address}/auth/refresh -b cookies.txt -c cookies.txt -X POST`],
+    ['List the sessions of the user: one for each login', `curl -s ${address}/auth/sessions -b cookies.txt`],
+    ['Log out, which ends the session and clears the cookies: 204', `curl -si ${address}/auth/logout -b cookies.txt -X POST`],
+    ['The access token of an ended session: 401', `curl -si ${address}/private -b cookies.txt`],
     ['Check an expired token: 400', `curl -si ${address}/auth/verify -H "authorization: Bearer ${expired}"`]
   ]
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')

@@ -54,6 +54,7 @@ export function authenticateEndpoint (registration: Registration): Endpoint {
   return {
     method: 'POST',
     path: settings.pathToAuthenticate,
+    refusesOtherOrigins: true,
     schema: {
       summary: 'Issue an access token',
       tags: ['authentication'],

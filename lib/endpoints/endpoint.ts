@@ -7,6 +7,7 @@ import { describeGuard } from '../guards/describe.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import type { Registration } from '../registration.ts'
+import { checkOrigin } from '../request/origin.ts'
 import { begin } from '../request/slot.ts'
 import type { Settings } from '../settings/schema.ts'
 
@@ -27,6 +28,8 @@ export interface Endpoint {
   readonly isView?: boolean
   /** Whether it reads an access token without a guard. For the OpenAPI document. */
   readonly readsToken?: boolean
+  /** Whether it is not for pages of other origins in cookie mode, even if they send no cookie: they could log somebody in as another user, or out. */
+  readonly refusesOtherOrigins?: boolean
   /** Whether it accepts a request without a body. */
   readonly isBodyOptional?: boolean
   /** Whether the query of a request is acceptable. Default: any is. */
@@ -133,10 +136,34 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
 const isOpen = ({ readsToken, isView, guards = [] }: Endpoint) => readsToken !== true && isView !== true && guards.length === 0
 const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
+/** Refuses requests from other origins in cookie mode, before their body is read. */
+function refuseOtherOrigins (registration: Registration): onRequestAsyncHookHandler {
+  return async (request, reply) => {
+    const state = begin(registration, request, registration.rules)
+    let refused: unknown = null
+    try {
+      if (state.settings.cookieSet) refused = checkOrigin(request, state.settings)
+    } catch (error) {
+      refused = error
+    }
+    return refused === null ? undefined : await sendRefusal(registration, request, reply, refused, state)
+  }
+}
+
+const crossOriginAnswer = { 403: { description: 'The request comes from another origin.', ...errorSchema } }
+
+/** Documents the answer to requests from other origins, except for class views, whose schemas are those of the application. */
+function documented ({ schema, method, isView = false }: Endpoint, isCookieMode: boolean): EndpointSchema {
+  return isCookieMode && !isView && method !== 'GET' ? { ...schema, response: { ...Object(schema.response), ...crossOriginAnswer } } : schema
+}
+
 /** Adds the routes of an endpoint to a context of its own, so that its hooks and parsers concern no other route. */
 function addEndpoint (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): void {
   const { settings, rules } = registration
   const { urlPrefix, strictSlashes } = settings
+  // Nothing is asked where no cookie is ever read.
+  const isCookieMode = settings.cookieSet || rules.isComputed('cookieSet')
+  const originGuards = isCookieMode && endpoint.refusesOtherOrigins === true ? [refuseOtherOrigins(registration)] : []
   const inherited = host.errorHandler
   const bodyLimit = Math.min(maximumBody, context.initialConfig.bodyLimit ?? maximumBody)
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
@@ -157,13 +184,13 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
     context.route({
       method: endpoint.method,
       url,
-      schema: index === 0 ? endpoint.schema : undocumented(endpoint),
+      schema: index === 0 ? documented(endpoint, isCookieMode) : undocumented(endpoint),
       ...compilers(endpoint),
       ...(endpoint.isView !== true && { bodyLimit }),
       // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
       ...(isOpen(endpoint) && { config: { swaggerTransform: unchanged } }),
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
-      onRequest: [noStore, ...endpoint.guards ?? []],
+      onRequest: [noStore, ...originGuards, ...endpoint.guards ?? []],
       handler,
       // The application's earlier error handler is the next in line anyway: called from here, it would log twice.
       errorHandler: (error, request, reply) => host.errorHandler === inherited ? reply.send(error) : host.errorHandler(error, request, reply)

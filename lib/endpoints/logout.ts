@@ -51,6 +51,7 @@ export function logoutEndpoint (registration: Registration, sessions: SessionSer
   return {
     method: 'POST',
     path: settings.pathToLogout,
+    refusesOtherOrigins: true,
     schema: {
       summary: 'End the session',
       description: 'Takes the refresh token, the access token, or both.',

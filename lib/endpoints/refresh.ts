@@ -61,6 +61,7 @@ export function refreshEndpoint (registration: Registration): Endpoint {
     method: 'POST',
     readsToken: true,
     path: settings.pathToRefresh,
+    refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for a new access token',
       description: 'The access token is sent too; it may have expired.',

@@ -60,6 +60,7 @@ export function sessionRefreshEndpoint (registration: Registration, sessions: Se
   return {
     method: 'POST',
     path: settings.pathToRefresh,
+    refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for an access token and the next refresh token',
       description: 'On 401, throw the tokens away. On 503, keep them and try again.',

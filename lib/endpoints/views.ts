@@ -32,6 +32,7 @@ export function viewEndpoint ({ path, method, guards, schema, handler }: ViewRou
     path,
     schema: { tags: ['authentication'], ...schema },
     isView: true,
+    refusesOtherOrigins: true,
     guards,
     async handler (request, reply) {
       const isSending = watchSend(reply)

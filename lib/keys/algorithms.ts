@@ -1,6 +1,6 @@
 /**
- * The signature algorithms, one row each. Whatever depends on the algorithm reads this table: the kinds of keys, the
- * length of secrets, how a signature is computed. No other file lists or takes apart the names of algorithms.
+ * The signature algorithms, one row each. Everything that depends on the algorithm reads this table: which keys it takes,
+ * how long secrets must be, how a signature is computed. No other file lists the algorithms or parses their names.
  */
 
 /** The properties of one algorithm. */

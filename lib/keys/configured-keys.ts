@@ -17,7 +17,7 @@ export function signingNames (algorithm: Algorithm): readonly KeySetting[] {
   return isHmac(algorithm) ? verifyingNames(algorithm) : ['privateKey']
 }
 
-/** The first of several settings that holds a key. */
+/** Finds the first of several settings that holds a key. */
 export function pick (names: readonly KeySetting[], keys: ConfiguredKeys): [KeySetting, unknown] | undefined {
   for (const name of names) if (keys[name] !== undefined && keys[name] !== null) return [name, keys[name]]
   return undefined

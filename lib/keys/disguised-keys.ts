@@ -2,7 +2,7 @@
  * Recognizes asymmetric keys that were given as the secret of an HS algorithm. Whoever knows a public key could sign with
  * it if it were taken for a secret (RFC 8725 section 2.1). Deployments store keys in many encodings, one inside another.
  *
- * All text here is latin1, one character a byte, so that it can hold what any encoding was made of.
+ * All text here is latin1: each character stands for one byte, so that text can hold the output of every decoder.
  */
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
 
@@ -15,9 +15,9 @@ function parses (parse: () => unknown): boolean {
   }
 }
 
-/** Whether bytes are a key or certificate in DER, which PEM holds between its two lines. Bytes that follow it are ignored. */
+/** Whether text starts with a key or certificate in DER, the encoding inside PEM. OpenSSL ignores what follows it. */
 function isDer (text: string): boolean {
-  // Each of them is an ASN.1 SEQUENCE: for nearly every secret this is the only test.
+  // All of them are an ASN.1 SEQUENCE. Nearly every secret ends here, before it costs an attempt to parse it.
   if (!text.startsWith('\x30') || text.length < 32) return false
   const key = Buffer.from(text, 'latin1')
   return (['spki', 'pkcs1'] as const).some((type) => parses(() => createPublicKey({ key, format: 'der', type }))) ||
@@ -35,9 +35,10 @@ function formOf (text: string): string | undefined {
 
 const character = (digits: string) => String.fromCharCode(Number.parseInt(digits, 16))
 
-/** Decodes text; undefined where it cannot be in that encoding. */
+/** Decodes text. Returns undefined for text that cannot be in this encoding. */
 type Decode = (text: string) => string | undefined
 
+/** By the name that messages give to a key in this encoding. */
 const encodings: Readonly<Record<string, Decode>> = {
   // Quotes, white space or a byte order mark in front, which may have been read as UTF-8. What follows a key is ignored.
   'a quoted': (text) => text.replace(/^[\s"'`\xfe\xff\xef\xbb\xbf\xbd]+/, ''),
@@ -50,20 +51,23 @@ const encodings: Readonly<Record<string, Decode>> = {
     : undefined,
   // Every second byte of ASCII text is zero.
   'a UTF-16': (text) => text.includes('\0') ? text.replaceAll('\0', '') : undefined,
-  // Bytes that were written as text of one character each.
+  // Bytes that were converted to text with one character for each byte.
   'a binary': (text) => {
     const decoded = Buffer.from(text, 'latin1').toString('utf8')
     return /^[\0-\xff]*$/.test(decoded) ? decoded : undefined
   },
   'a hexadecimal': (text) => /^[\da-fx\s:"'`]+$/i.test(text) ? Buffer.from(text.replace(/0x|[^\da-f]/gi, ''), 'hex').toString('latin1') : undefined,
-  // Node.js ignores the characters that are not of the alphabet.
+  // Node.js ignores the characters outside the alphabet.
   'a base64': (text) => /^[\w+/=\s"'`-]+$/.test(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined
 }
 
-/** How many encodings, one inside another, are looked through. */
+/** How many nested encodings are decoded. */
 const maximumDepth = 4
 
-/** The form of an asymmetric key, with its article; undefined where a secret is not recognized as one. */
+/**
+ * Recognizes an asymmetric key.
+ * @returns its form with an article, for messages; undefined for a secret that is not recognized as a key
+ */
 export function asymmetricForm (secret: Buffer): string | undefined {
   const found = new Map<string, string | undefined>([[secret.toString('latin1'), undefined]])
   let layer = [...found]

@@ -1,10 +1,10 @@
-/** Whether the key of a pair fits its algorithm and is strong enough. Nothing of a key is shown but its kind and size. */
+/** Checks whether a key of a pair suits its algorithm and is strong enough. Messages contain its type, curve and size only. */
 import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 
 const minimumModulus = 2048
-/** The time that a signature takes grows with the square of the modulus and with the length of the exponent. */
+/** The time to verify a signature grows with the square of the length of the modulus, and with the length of the exponent. */
 const maximumModulus = 8192
 const maximumExponent = 2n ** 64n - 1n
 
@@ -39,8 +39,8 @@ function checkEc (algorithm: Algorithm, name: string, key: KeyObject): void {
 }
 
 /**
- * The y coordinates of the points of small order on Curve25519 in its Edwards form, in the two forms that decode to the
- * same number where there are two. With the sign of x these are 14 encodings.
+ * The y coordinates of all points of small order on the curve of Ed25519, including the two that are not reduced modulo
+ * the prime of the field. With both signs of x these are 14 encodings.
  */
 const smallOrders: ReadonlySet<string> = new Set([
   '0000000000000000000000000000000000000000000000000000000000000000',
@@ -56,12 +56,12 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
   if (key.asymmetricKeyType !== 'ed25519') {
     throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`, { finding: 'E05', section: 'settings' })
   }
-  // A private number is a multiple of 8, so that its public key has a large order (RFC 8032 section 5.1.5).
+  // The scalar of a private key is a multiple of 8, so that its public key cannot have a small order (RFC 8032 section 5.1.5).
   if (key.type === 'private') return
   const point = key.export({ type: 'spki', format: 'der' }).subarray(-32)
   // The highest bit is the sign of x.
   point[31]! &= 0x7f
-  // OpenSSL imports these. Signatures that nobody made are valid for them: one for every message, or for one in 2 to 8.
+  // OpenSSL imports such a key and accepts a fixed signature for every message, or for one message in 2 to 8.
   if (smallOrders.has(point.toString('hex'))) {
     throw new InvalidConfiguration(`"${name}" is an Ed25519 key of small order, with which everyone can sign. Make a new pair.`, { finding: 'E04', section: 'settings' })
   }
@@ -69,7 +69,7 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
 
 /**
  * Checks a half of a pair: its type, curve, size and exponent.
- * @param name the setting that it was given as, for messages
+ * @param name the setting that holds it, for messages
  * @throws {InvalidConfiguration} for a key that the algorithm cannot use, or that is too weak or too slow
  */
 export function checkPairHalf (algorithm: Algorithm, name: string, key: KeyObject): void {

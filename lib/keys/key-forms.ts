@@ -1,4 +1,4 @@
-/** The forms of key material: how each is read, and how two are told apart without reading them. */
+/** Reads key material in each of its forms, and identifies it without reading it. */
 import { KeyObject } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -33,7 +33,7 @@ function pemOf (value: unknown): string | Buffer | undefined {
   return typeof value.pem === 'string' || Buffer.isBuffer(value.pem) ? value.pem : undefined
 }
 
-/** Reads each member of a JWK once, so that what is checked is what is used, whatever kind of object it comes in. */
+/** Copies the members of a JWK. Each is read once, so that a getter or proxy cannot give one value to a check and another to its use. */
 function jwkOf (value: unknown): Jwk | undefined {
   if (!isObject(value) || !('kty' in value)) return undefined
   return Object.fromEntries(jwkMembers.map((name) => [name, Reflect.get(value, name)] as const).filter(([, member]) => member !== undefined))
@@ -47,15 +47,15 @@ function readFile (name: string, file: string | URL): Buffer {
     return readFileSync(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    // The original error is not the cause: it quotes the path, which is the key itself where the two were mixed up.
+    // Without the original error as the cause: it quotes the path, which is the key itself if the user mixed up the two.
     throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08', section: 'settings' })
   }
 }
 
 /**
  * Reads key material. Buffers are copied, because their owner may wipe them later.
- * @param name the setting that it was given as, for messages
- * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is no key material
+ * @param name the setting that holds it, for messages
+ * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is not key material
  */
 export function readMaterial (name: string, value: unknown): ReadMaterial {
   if (value instanceof KeyObject) return { object: value }
@@ -85,7 +85,7 @@ export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, 
   }
 }
 
-/** Tells two versions of a file apart. It follows links, as those that a mounted secret is replaced by. */
+/** Identifies the present version of a file. Follows links, because a mounted secret is replaced by changing a link. */
 function versionOf (file: string | URL): string | undefined {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true })
@@ -96,9 +96,9 @@ function versionOf (file: string | URL): string | undefined {
 }
 
 /**
- * What two keys have in common only where they are the same, to be compared before they are read and checked. A file that
- * was replaced is another key.
- * @returns undefined for what must be read each time, because it cannot be told apart, or is an error
+ * Identifies key material, so that a key that was read and checked before is not read again. Two values have the same
+ * identity only if they are the same key. A file that was replaced has another identity.
+ * @returns undefined for a value that must be read each time, because it is an error or cannot be identified
  */
 export function identityOf (value: unknown): string | KeyObject | undefined {
   if (typeof value === 'string') return `text ${value}`

@@ -1,4 +1,4 @@
-/** Key material: read in any of its forms, checked, and turned into what signs and verifies. */
+/** Turns key material of any form into a checked key that signs or verifies. */
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, verify, type KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
@@ -17,7 +17,7 @@ export interface Key {
   readonly short: boolean
 }
 
-/** Below this length a secret can be guessed from one token, so that production refuses it. */
+/** In bytes. A shorter secret can be guessed from one token, so that production refuses it. */
 const minimumSecretLength = 32
 
 function fingerprint (algorithm: Algorithm, material: Buffer): string {
@@ -29,14 +29,14 @@ function refusePassphrase (name: string, material: ReadMaterial): void {
   throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07', section: 'settings' })
 }
 
-/** The bytes of a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
+/** The secret in a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
 function octBytes (name: string, { k }: Jwk): Buffer {
-  // Node.js would skip other characters, and sign with less than was given.
+  // Node.js would ignore other characters, and the secret would be shorter than the one that was given.
   if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
   throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07', section: 'settings' })
 }
 
-/** What material is that cannot be a secret, with its article. */
+/** Names material that cannot be a secret, before it is read. */
 function pairForm (material: ReadMaterial): string | undefined {
   if ('object' in material) return material.object.type === 'secret' ? undefined : `a ${material.object.type} key`
   return 'jwk' in material && material.jwk.kty !== 'oct' ? 'a JWK of another type than "oct"' : undefined
@@ -49,9 +49,9 @@ function secretBytes (name: string, material: ReadMaterial): Buffer {
 
 /**
  * Checks the secret of an HS algorithm.
- * @param name the setting that it was given as, for messages
- * @param operation what it is used for, which a JWK must permit
- * @throws {InvalidConfiguration} for a secret that is empty, blank, or in production too short, and for anything that is really an asymmetric key
+ * @param name the setting that holds it, for messages
+ * @param operation what the secret is used for; a JWK must permit it
+ * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one, and for an asymmetric key in any encoding
  */
 export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
   const { hashLength } = algorithmTable[algorithm]
@@ -74,7 +74,7 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength }
 }
 
-/** What text that is no key was probably meant as. The text is not quoted. */
+/** Says what text that is not a key was probably meant to be, without quoting it. */
 function hint (text: string): string {
   if (/^(?:(?:\.{0,2}|~|[a-z]:)[\\/]|file:)|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
     return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
@@ -85,14 +85,14 @@ function hint (text: string): string {
 
 type Half = 'public' | 'private'
 
-/** PEM that holds the other half than is asked for, and what it is. */
+/** Recognizes PEM that holds the other half of the pair. */
 const otherHalves = {
-  // A private key can sign. Where a public key is expected, it would be passed around.
+  // A private key can sign, and public keys are not kept secret.
   public: { pattern: /-----BEGIN [A-Z ]*PRIVATE KEY-----/, kind: 'private key' },
   private: { pattern: /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/, kind: 'public key or certificate' }
 }
 
-/** What material says that it is, before it is parsed. */
+/** Names the kind of a key by what it declares, before it is parsed. */
 function kindOf (half: Half, source: ReadMaterial): string {
   if ('object' in source) return `${source.object.type} key`
   if ('jwk' in source) return source.jwk.kty === 'oct' ? 'secret key' : 'd' in source.jwk ? 'private key' : 'public key'
@@ -104,7 +104,7 @@ function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {
   try {
     return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })
   } catch {
-    // Here and below the original error is not the cause: it may quote the input.
+    // Here and below without the original error as the cause: it may quote the input.
     throw new InvalidConfiguration(`"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`, { finding: 'E07', section: 'settings' })
   }
 }
@@ -119,7 +119,7 @@ function fromPublicPem (name: string, pem: Buffer): KeyObject {
 
 function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefined): KeyObject {
   const text = key.toString('latin1')
-  // PKCS 8 says it in its first line, the older form in a header below (RFC 1421 section 4.6.1.1).
+  // In PKCS 8 the first line says so, in the older form a header (RFC 1421 section 4.6.1.1).
   const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
   if (isEncrypted && passphrase === undefined) {
     throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07', section: 'settings' })
@@ -152,7 +152,7 @@ function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknow
   return key
 }
 
-/** The fingerprint of a pair, whichever form its halves were given in. */
+/** The fingerprint of both halves of a pair. */
 const pairFingerprint = (algorithm: Algorithm, publicHalf: KeyObject) => fingerprint(algorithm, publicHalf.export({ type: 'spki', format: 'der' }))
 
 /** Checks the public key of an asymmetric algorithm. @throws {InvalidConfiguration} */
@@ -167,14 +167,15 @@ function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean 
   try {
     return verify(null, data, publicHalf, sign(null, data, privateHalf))
   } catch {
-    // OpenSSL cannot compute with these numbers.
+    // OpenSSL throws where it cannot compute with the numbers of a key.
     return false
   }
 }
 
 /**
- * OpenSSL takes the public numbers in a private key as they are. A key that claims those of another would share its
- * fingerprint, and so its signer: whoever can name such a key could sign as the other.
+ * OpenSSL does not compare the public numbers in a private key with the private ones. A key with the public numbers of
+ * another key would have the fingerprint of that key, and share its signer: whoever can configure it could sign as the
+ * owner of the other.
  */
 function checkConsistency (name: string, privateHalf: KeyObject, publicHalf: KeyObject): void {
   if (areConsistent(privateHalf, publicHalf)) return

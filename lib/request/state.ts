@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Host } from '../host/host.ts'
 import { retrieveUser } from '../host/users.ts'
-import { InitializationFailure, type TokenAuthError } from '../errors.ts'
+import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import { RequestResults, type GetterResults } from '../settings/per-request.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -11,6 +11,7 @@ import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
+import { checkOrigin, describeOrigin } from './origin.ts'
 import { RequestAuth } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
 import { createSignal, type WatchSession } from './signal.ts'
@@ -81,6 +82,9 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     const found = extractToken(this.request.raw, this.settings)
     if (found instanceof Refusal) return found
     this.#found = found
+    // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
+    const foreign = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
+    if (foreign !== null) return foreign
     const verdict = this.rules.verify(found.token, this, 'access')
     if (!(verdict instanceof Promise)) return this.#keep(verdict)
     return verdict.then((settled) => {
@@ -133,7 +137,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     const error = refusal.toError()
     if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      error.detail = `${refusal.reason ?? error.message} (${place})`
+      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.reason ?? error.message} (${place})`
     }
     return error
   }

@@ -4,6 +4,7 @@ import type { UserId } from '../../types/handlers.ts'
 import type { ListedSession, Sessions, StartedSession } from '../../types/sessions.ts'
 import { InvalidConfiguration, SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
+import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
 import { checkAuthTime } from '../settings/auth-time.ts'
 import type { SessionService } from './service.ts'
@@ -34,8 +35,12 @@ export class InstanceSessions implements Sessions<object, object> {
     const { authTime } = options
     checkAuthTime(authTime, 'sessions.start')
     reply.header('cache-control', 'no-store')
+    const state = stateOf(request)
+    // A login of another page would set its cookies: it could log the visitor in as somebody else.
+    const foreign = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
+    if (foreign !== null) throw state.toError(foreign)
     let tokens: NewTokens | undefined
-    const login = { sessions: service, issuing, state: stateOf(request), request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
+    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })
     // Answered by a timeout in the meantime: nothing was stored.
     if (sessionId === undefined || tokens === undefined) throw new SessionStoreUnavailable()

@@ -4,6 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
+import { faultOfOrigins } from './origins.ts'
 import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
@@ -22,6 +23,7 @@ export function fits (name: SettingName, value: unknown): boolean {
   const schema = schemas[name]!
   if (schema.holds === 'key') return isKeyMaterial(value)
   if (schema.holds === 'callable') return typeof value === 'function'
+  if (schema.holds === 'origins') return value === '*' || (Array.isArray(value) && faultOfOrigins(value) === undefined)
   return Value.Check(schema, value)
 }
 
@@ -47,7 +49,9 @@ export function allowedValues (name: SettingName): string {
 
 /** Describes the value of a setting for an error message. Of key material, it names only the type. */
 export function describeValue (name: SettingName, value: unknown): string {
-  if (schemas[name]!.holds !== undefined) return typeName(value)
+  const { holds } = schemas[name]!
+  if (holds === 'key' || holds === 'callable') return typeName(value)
+  if (holds === 'origins' && Array.isArray(value)) return `a list whose ${faultOfOrigins(value)}`
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
 }

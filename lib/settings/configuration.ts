@@ -7,6 +7,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
 import { checkSetting, checkSubclass, checkTogether, describeValue } from './check.ts'
+import { splitOrigins } from './origins.ts'
 import {
   accessorOf, keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
@@ -71,6 +72,7 @@ export const settingOptionNames: readonly string[] = settingNames.flatMap((name)
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
   const schema: TSchema = settingsSchema.properties[name]
+  if (schema.holds === 'origins' && typeof value === 'string') return splitOrigins(value)
   const members: TSchema[] = schema.anyOf ?? [schema]
   const types = new Set(members.map((member) => member.type))
   if (types.has('boolean')) {
@@ -185,6 +187,8 @@ function separateKeys (values: Values): Pick<Resolved, 'settings' | 'keys' | 'ge
     if (settings[name] !== undefined) keys[name] = settings[name]
     delete settings[name]
   }
+  // A copy: what the application does to its list later was not checked.
+  if (Array.isArray(settings.trustedOrigins)) settings.trustedOrigins = Object.freeze([...settings.trustedOrigins])
   const generateRefreshToken = settings.generateRefreshToken
   delete settings.generateRefreshToken
   // Every value was checked against the schema, from which the type is derived.

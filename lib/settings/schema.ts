@@ -146,6 +146,8 @@ export const settingsSchema = Type.Object({
   tokensInBody: flag(true),
   /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Tokens of more than 2,048 characters are verified each time. 0: none. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
+  /** Cookie mode: origins whose pages may use the cookies, besides that of the application. "*": all. */
+  trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),
   /** Prefix of all endpoints, with a leading slash and no trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
   /** Key or property of a user, and claim of a token, that holds the user id. */

@@ -24,10 +24,10 @@ export class CodecCache {
 
   #key (use: keyof typeof uses, algorithm: Algorithm, keys: ConfiguredKeys): Key {
     const { namesOf, keyOf } = uses[use]
-    // Before the key is read: a file that is replaced in between is another key to the next request.
+    // Taken before the key is read, so that a file that is replaced in between is read again by the next request.
     const id = identityOf(pick(namesOf(algorithm), keys)?.[1])
     if (id === undefined) return keyOf(algorithm, keys)
-    // A key is checked for each use and algorithm: what may verify must not therefore sign.
+    // Each use and algorithm checks a key anew: a key that may verify is not thereby allowed to sign.
     const kind = `${use} ${algorithm}`
     const known = this.#keys.get(kind) ?? new Generations(cachedKeys)
     this.#keys.set(kind, known)

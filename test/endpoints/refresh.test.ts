@@ -1,7 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, login, mistyped, now, otherSecret, payloadOf, refreshStore, setClock } from '../helper.ts'
+import { bearer, build, claims, forge, login, mistyped, now, otherSecret, payloadOf, refreshStore, setClock, warnings } from '../helper.ts'
+
+warnings(t, 'W05')
 
 const start = 1_700_000_000
 const stored = 'the stored refresh token'

@@ -2,7 +2,9 @@
 import Fastify, { type FastifyInstance, type FastifyRequest, type InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, mistyped, refreshStore, secret } from '../helper.ts'
+import { authenticate, mistyped, refreshStore, secret, warnings } from '../helper.ts'
+
+warnings(t, 'W05')
 
 const budget = 10
 const rounds = 9

@@ -217,7 +217,7 @@ t.test('without a token no protected handler of the example runs: every route, e
   const guarded = routes.filter(({ method, url }) => !isPublic(method, url))
   const expected = ['GET /private', 'GET /reports', 'GET /auth/me', 'POST /auth/refresh']
   t.same(expected.filter((route) => !guarded.some(({ method, url }) => `${method} ${url}` === route)), [], 'the sweep sees the guarded routes')
-  const access = (await login(app)).json().access_token
+  const access = String((await login(app)).cookies.find(({ name }) => name === '__Host-access_token')?.value)
   for (const { method, url } of guarded) {
     for (const spelling of [url, `${url}?access_token=${access}`, url.replace(/[a-z]/, (letter) => `%${letter.charCodeAt(0).toString(16)}`), `http://host${url}`, `/${url}`, `${url}/`, url.toUpperCase(), `${url}%00`, `${url};x`]) {
       for (const headers of [{}, { cookie: 'access_token=' }, bearer(foreign), { authorization: access }]) {
@@ -226,6 +226,7 @@ t.test('without a token no protected handler of the example runs: every route, e
         const protectedRan = ran.filter((route) => guarded.some((other) => `${other.method} ${other.url}` === route && !other.url.endsWith('/refresh') && !other.url.endsWith('/refresh/')))
         t.same(protectedRan, [], `${method} ${spelling}`)
         t.notMatch(response.payload, /"me"|"user_id"|January|access_token":"/)
+        t.equal(response.headers['set-cookie'], undefined)
         t.ok(response.statusCode < 500, `${method} ${spelling}: ${response.statusCode}`)
       }
     }

@@ -2,6 +2,15 @@ import { renew, returnTarget, withMessage } from '/session.js'
 
 const form = document.querySelector('form')
 
+/** Why there is a login page. The address has only the name of a text, because anyone may have written it. */
+const reasons = new Map(Object.entries({
+  logout: 'You are logged out.',
+  cleared: 'You are logged out in this browser, but the server could not end the session. After the next login, end it on the page “Your devices”.',
+  ended: 'Your session was ended from another device.',
+  expired: 'Your session has expired, or it was ended from another device some time ago.',
+  absent: 'You are no longer logged in.'
+}))
+
 async function logIn () {
   const response = await fetch('/auth', {
     method: 'POST',
@@ -28,9 +37,19 @@ form.addEventListener('submit', (event) => {
 
 // A page redirected here. If only the access token has expired, a renewal is enough and no login is necessary.
 const { searchParams } = new URL(location.href)
+let reason = searchParams.get('reason')
 if (searchParams.has('next') && !searchParams.has('change')) {
   form.hidden = true
-  if (await renew()) location.replace(returnTarget())
-  else form.hidden = false
+  await withMessage(async () => {
+    const outcome = await renew()
+    if (outcome === 'renewed') {
+      location.replace(returnTarget())
+      return new Promise(() => {})
+    }
+    // Visitors who were not logged in need no explanation.
+    if (outcome !== 'absent') reason ??= outcome
+  })
+  form.hidden = false
 }
+document.getElementById('notice').textContent = reasons.get(reason) ?? ''
 form.username.focus()

@@ -1,0 +1,333 @@
+import t from 'tap'
+import { Responses } from '../../lib/index.ts'
+import { bearer, claims, forge, keysFor, login, now, otherSecret, payloadOf, setClock, warnings } from '../helper.ts'
+import { cookiesOf, jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
+
+const isNoStore = (response: { headers: object }) => Reflect.get(response.headers, 'cache-control') === 'no-store'
+
+t.test('a login starts a session, a refresh rotates it, a logout ends it', async (t) => {
+  const { app } = await withSessions(t)
+  const tokens = await started(app)
+  t.same(Object.keys(tokens), ['access_token', 'refresh_token'])
+  const { sid } = payloadOf(tokens.access_token)
+  t.match(sid, /^[\w-]{22}$/)
+  t.same((await app.inject({ url: '/', headers: bearer(tokens.access_token) })).json(), { sessionId: sid, userId: 1 })
+
+  const second = await refresh(app, tokens.refresh_token)
+  t.equal(second.statusCode, 200)
+  t.ok(isNoStore(second))
+  const rotated: Tokens = second.json()
+  t.same(Object.keys(rotated), ['access_token', 'refresh_token'])
+  t.not(rotated.refresh_token, tokens.refresh_token)
+  t.equal(payloadOf(rotated.access_token).sid, sid)
+
+  t.equal((await logout(app, tokens.refresh_token)).statusCode, 204)
+  for (const { access_token: token } of [tokens, rotated]) {
+    const answer = await app.inject({ url: '/', headers: bearer(token) })
+    t.equal(answer.statusCode, 401)
+    t.same(answer.json(), { reasons: 'Session has ended.', exception: 'SessionEnded' })
+    t.match(answer.headers['www-authenticate'], 'error="invalid_token"')
+    const verified = await app.inject({ url: '/auth/verify', headers: bearer(token) })
+    t.equal(verified.statusCode, 400)
+    t.same(verified.json(), { valid: false, reason: 'Session has ended.' })
+    t.throws(() => app.tokenAuth.verifyToken(token), { name: 'SessionEnded' })
+  }
+  t.equal((await refresh(app, rotated.refresh_token)).statusCode, 401)
+  t.same((await app.inject({ url: '/', headers: bearer(forge(claims())) })).json(), { sessionId: null, userId: 1 }, 'a token without a session lives until it expires')
+})
+
+t.test('within the window the current token and its predecessor get the current one again; after it the predecessor is theft', async (t) => {
+  const at = now()
+  const setTime = setClock(t, at)
+  const { app } = await withSessions(t)
+  const events = sessionEvents(t)
+  const { refresh_token: first, access_token: token } = await started(app)
+  const { refresh_token: second } = (await refresh(app, first)).json()
+  setTime(at + 29)
+  for (const presented of [first, second, first]) t.equal((await refresh(app, presented)).json().refresh_token, second)
+  setTime(at + 31)
+  const { refresh_token: third } = (await refresh(app, second)).json()
+  t.not(third, second)
+  setTime(at + 70)
+  t.equal((await refresh(app, second)).statusCode, 401)
+  t.equal((await refresh(app, third)).statusCode, 401, 'the session has ended for the owner too')
+  t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401)
+  t.same(events.map((event) => event.type), ['started', 'refreshed', 'repeated', 'repeated', 'repeated', 'refreshed', 'reused'])
+  t.match(events[2], { behind: 1 })
+  t.match(events[3], { behind: 0 })
+  t.match(events.at(-1), { behind: 1, userId: 1, sessionId: payloadOf(token).sid, instanceName: 'tokenAuth' })
+})
+
+t.test('two behind is theft at once, also within the window', async (t) => {
+  const at = now()
+  const setTime = setClock(t, at)
+  const { app } = await withSessions(t)
+  const { refresh_token: first } = await started(app)
+  const { refresh_token: second } = (await refresh(app, first)).json()
+  setTime(at + 31)
+  t.equal((await refresh(app, second)).statusCode, 200)
+  const events = sessionEvents(t)
+  t.equal((await refresh(app, first)).statusCode, 401)
+  t.match(events, [{ type: 'reused', behind: 2 }])
+})
+
+t.test('every refusal of refresh has one body, sets no cookie, and a forged token never reaches the store', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false, retrieveUser: (_request, payload) => payload.user_id === 2 ? null : { user_id: Number(payload.user_id) } })
+  const { refresh_token: token } = await started(app)
+  const { refresh_token: removed } = await started(app, 'grace', 'hopper')
+  const { refresh_token: ended } = await started(app)
+  await logout(app, ended)
+  store.taken()
+  const answer = await refresh(app, 'forged')
+  t.equal(answer.statusCode, 401)
+  t.same(answer.json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+  t.equal(answer.headers['www-authenticate'], 'Bearer realm="token-auth"')
+  const forged = [token.slice(0, -1), `${token}A`, `${token}=`, token.replace(/.$/, (last) => last === 'A' ? 'B' : 'A'), token.toLowerCase(), `B${token.slice(1)}`, ` ${token}`, 'x'.repeat(5000)]
+  for (const sent of forged) t.same((await refresh(app, sent)).json(), answer.json(), sent)
+  t.same(store.taken(), [])
+  for (const sent of [removed, ended]) {
+    const refused = await refresh(app, sent)
+    t.same([refused.statusCode, refused.body, cookiesOf(refused)], [401, answer.body, []])
+  }
+  t.same(store.taken(), ['end'], 'the session of a user who is gone ends; one that is known to have ended asks nobody')
+  t.equal((await refresh(app, removed)).statusCode, 401)
+})
+
+t.test('refresh does not look at the access token: expired, foreign, malformed or none', async (t) => {
+  const { app } = await withSessions(t)
+  const { refresh_token: token } = await started(app)
+  const headers = [{}, bearer(forge(claims({ exp: 1 }))), bearer(forge(claims({ user_id: 2 }))), bearer(forge(claims(), { key: otherSecret })), bearer('x'), { authorization: 'Basic x' }]
+  for (const sent of headers) t.equal((await refresh(app, token, sent)).statusCode, 200, JSON.stringify(sent))
+  t.equal((await refresh(app)).statusCode, 400)
+  t.same((await refresh(app)).json(), { reasons: 'Refresh token not present.', exception: 'MissingRefreshToken' })
+  for (const wrong of [1, null, {}, ['x'], '']) t.equal((await refresh(app, wrong)).statusCode, 400)
+})
+
+t.test('tokens of another issuer, audience or key refresh nothing', async (t) => {
+  const { app } = await withSessions(t, { claimIss: 'here', claimAud: 'us' })
+  const { refresh_token: token } = await started(app)
+  t.equal((await refresh(app, token)).statusCode, 200)
+  for (const other of [{ claimIss: 'there', claimAud: 'us' }, { claimIss: 'here', claimAud: 'them' }, { claimIss: 'here' }, { claimIss: 'here', claimAud: 'us', secret: otherSecret }]) {
+    const { app: another, store } = await withSessions(t, other)
+    t.equal((await refresh(another, token)).statusCode, 401)
+    t.same(store.taken(), [])
+  }
+})
+
+t.test('keys of refresh tokens: the first signs, all verify, a dropped one does not; the key of access tokens is free to change', async (t) => {
+  const [one, two] = ['one '.repeat(16), 'two '.repeat(16)]
+  const { app: before, store } = await withSessions(t, { sessions: { secret: one } })
+  const { refresh_token: token } = await started(before)
+  const sharing = async (secret: string | string[], options = {}) => (await withSessions(t, { sessions: { store, secret }, ...options })).app
+  const both = await sharing([two, one])
+  const other = await sharing([one, two])
+  const renewed: Tokens = (await refresh(both, token)).json()
+  t.equal((await refresh(other, token)).statusCode, 200)
+  t.equal((await refresh(other, renewed.refresh_token)).statusCode, 200, 'whatever the order of the keys')
+  const after = await sharing(two)
+  t.equal((await refresh(after, renewed.refresh_token)).statusCode, 200)
+  t.equal((await refresh(after, token)).statusCode, 401)
+  const { app: derived } = await withSessions(t, { secret: undefined, ...keysFor('ES256') })
+  const pair = await started(derived)
+  t.equal((await refresh(derived, pair.refresh_token)).statusCode, 200, 'derived from a private key')
+})
+
+t.test('logout takes a refresh token of any age, an access token, or both; what is not authentic is answered like what is', async (t) => {
+  const at = now()
+  const setTime = setClock(t, at)
+  const { app, store } = await withSessions(t)
+  const ends = async (act: (tokens: Tokens, old: string) => Promise<{ statusCode: number }>, status: number, isEnded: boolean) => {
+    const tokens = await started(app)
+    const { refresh_token: current } = (await refresh(app, tokens.refresh_token)).json()
+    t.equal((await act({ ...tokens, refresh_token: current }, tokens.refresh_token)).statusCode, status)
+    t.equal((await app.inject({ url: '/', headers: bearer(tokens.access_token) })).statusCode, isEnded ? 401 : 200)
+  }
+  await ends(({ refresh_token: token }) => logout(app, token), 204, true)
+  await ends((_tokens, old) => logout(app, old), 204, true)
+  await ends(({ access_token: token }) => logout(app, undefined, bearer(token)), 204, true)
+  await ends(({ refresh_token: token, access_token: access }) => logout(app, token, bearer(access)), 204, true)
+  await ends(({ refresh_token: token }) => logout(app, token, bearer('x')), 204, true)
+  await ends(({ access_token: token }) => logout(app, 'forged', bearer(token)), 204, true)
+  await ends(() => logout(app, 'forged'), 204, false)
+  await ends(() => logout(app, 'forged', bearer('x')), 204, false)
+  await ends(() => logout(app), 400, false)
+  await ends(() => logout(app, undefined, bearer('x')), 401, false)
+  await ends(() => logout(app, undefined, bearer(forge(claims()))), 204, false)
+  await ends(async ({ refresh_token: token }) => { await logout(app, token); return await logout(app, token) }, 204, true)
+  await ends(async ({ access_token: token }) => { await logout(app, undefined, bearer(token)); return await logout(app, undefined, bearer(token)) }, 204, true)
+  const tokens = await started(app)
+  setTime(at + 3000)
+  const expired = await logout(app, undefined, bearer(tokens.access_token))
+  t.equal(expired.statusCode, 401, 'an old access token from a log ends nothing')
+  t.equal(expired.json().exception, 'TokenExpired')
+  store.taken()
+  t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200)
+})
+
+t.test('a session can be ended while it is refreshed, and it has ended then', async (t) => {
+  const { app, store } = await withSessions(t)
+  const tokens = await started(app)
+  let hold = () => {}
+  const held = new Promise<void>((resolve) => { hold = resolve })
+  store.before = async (method) => { if (method === 'advance') await held }
+  const refreshing = refresh(app, tokens.refresh_token)
+  t.equal((await logout(app, tokens.refresh_token)).statusCode, 204)
+  hold()
+  t.equal((await refreshing).statusCode, 401)
+  t.equal((await refresh(app, tokens.refresh_token)).statusCode, 401)
+})
+
+t.test('in cookie mode login and refresh set both cookies, an unchanged token none, and logout clears all of them', async (t) => {
+  for (const cookieSplit of [false, true]) {
+    const { app, store } = await withSessions(t, { cookieSet: true, cookieSplit })
+    const names = (fields: string[]) => fields.map((field) => field.split('=', 1)[0])
+    const access = cookieSplit ? ['access_token', 'access_token_signature'] : ['access_token']
+    const first = await login(app)
+    t.same(names(cookiesOf(first)), [...access, 'refresh_token'])
+    const rotated = await refresh(app, undefined, jar(first))
+    t.equal(rotated.statusCode, 200)
+    t.same(names(cookiesOf(rotated)), [...access, 'refresh_token'])
+    const repeated = await refresh(app, undefined, jar(rotated))
+    t.same(names(cookiesOf(repeated)), access, 'a slow answer must not overwrite what another tab was given')
+    t.equal(repeated.json().refresh_token, rotated.json().refresh_token)
+
+    t.equal((await refresh(app)).statusCode, 401, 'strict')
+    t.equal((await refresh(app)).json().exception, 'MissingAuthorizationCookie')
+    store.fail(new Error('down'))
+    const down = await logout(app, undefined, jar(rotated))
+    t.equal(down.statusCode, 503)
+    store.fail(null)
+    const done = await logout(app, undefined, jar(rotated))
+    t.equal(done.statusCode, 204)
+    const none = await logout(app)
+    t.equal(none.statusCode, 204, 'a browser without cookies')
+    for (const answer of [down, done, none]) {
+      t.same(cookiesOf(answer).sort(), ['access_token=', 'refresh_token=', ...(cookieSplit ? ['access_token_signature='] : [])].sort())
+      for (const field of [answer.headers['set-cookie'] ?? []].flat()) t.match(field, /Max-Age=0/)
+    }
+    t.equal((await app.inject({ url: '/', headers: jar(rotated) })).statusCode, 401)
+  }
+})
+
+t.test('a login over an old cookie ends the session of that cookie; a failure of that is only logged', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true })
+  const first = await login(app)
+  const events = sessionEvents(t)
+  const second = await app.inject({ method: 'POST', url: '/auth', headers: jar(first), payload: { username: 'grace', password: 'hopper' } })
+  t.equal((await app.inject({ url: '/', headers: jar(first) })).statusCode, 401)
+  t.match(events, [{ type: 'started', userId: 2 }, { type: 'ended', reason: 'replaced', userId: 1 }])
+  store.fail(new Error('down'), ['end'])
+  const third = await app.inject({ method: 'POST', url: '/auth', headers: jar(second), payload: { username: 'ada', password: 'lovelace' } })
+  t.equal(third.statusCode, 200)
+  t.equal((await app.inject({ url: '/', headers: jar(second) })).statusCode, 200)
+  const forged = await app.inject({ method: 'POST', url: '/auth', headers: { cookie: 'refresh_token=x' }, payload: { username: 'ada', password: 'lovelace' } })
+  t.equal(forged.statusCode, 200)
+})
+
+t.test('a user lists the own sessions, with the current one marked and without tokens', async (t) => {
+  const at = now()
+  const setTime = setClock(t, at)
+  const { app } = await withSessions(t, { sessions: { data: (request) => ({ device: String(request.headers['user-agent']) }) } })
+  const phone = await started(app, 'ada', 'lovelace', { 'user-agent': 'phone' })
+  setTime(at + 10)
+  const laptop = await started(app, 'ada', 'lovelace', { 'user-agent': 'laptop' })
+  await started(app, 'grace', 'hopper')
+  setTime(at + 20)
+  const answer = await app.inject({ url: '/auth/sessions', headers: bearer(phone.access_token) })
+  t.equal(answer.statusCode, 200)
+  t.ok(isNoStore(answer))
+  const iso = (seconds: number) => new Date((at + seconds) * 1000).toISOString()
+  t.same(answer.json(), {
+    sessions: [
+      { id: payloadOf(laptop.access_token).sid, created_at: iso(10), used_at: iso(10), expires_at: iso(10 + 2_592_000), current: false, data: { device: 'laptop' } },
+      { id: payloadOf(phone.access_token).sid, created_at: iso(0), used_at: iso(20), expires_at: iso(2_592_000), current: true, data: { device: 'phone' } }
+    ]
+  }, 'of the current one, the time of the answer')
+  t.notMatch(answer.body, phone.refresh_token)
+  t.equal((await app.inject('/auth/sessions')).statusCode, 401)
+  t.equal((await app.inject({ url: '/auth/sessions', headers: bearer('x') })).statusCode, 401)
+  const others = await app.inject({ url: '/auth/sessions', headers: bearer(forge(claims())) })
+  t.same(others.json().sessions.map(({ current }: { current: boolean }) => current), [false, false], 'from a token without a session')
+})
+
+t.test('list and delete need a valid token whatever doProtection says', async (t) => {
+  warnings(t, 'W03')
+  const { app } = await withSessions(t, { doProtection: false })
+  for (const method of ['GET', 'DELETE'] as const) t.equal((await app.inject({ method, url: '/auth/sessions' })).statusCode, 401)
+  t.equal((await app.inject({ method: 'DELETE', url: '/auth/sessions/x' })).statusCode, 401)
+})
+
+t.test('a user ends one session of the own ones: that of another, or none, is not found', async (t) => {
+  const { app } = await withSessions(t, { cookieSet: true, cookieStrict: false })
+  const mine = await started(app)
+  const other = await started(app)
+  const grace = await started(app, 'grace', 'hopper')
+  const end = (sid: unknown, token = mine.access_token) => app.inject({ method: 'DELETE', url: `/auth/sessions/${String(sid)}`, headers: bearer(token) })
+  for (const sid of [payloadOf(grace.access_token).sid, 'x', 'A'.repeat(22), '__proto__']) {
+    const answer = await end(sid)
+    t.equal(answer.statusCode, 404)
+    t.equal(answer.json().exception, 'SessionNotFound')
+  }
+  const events = sessionEvents(t)
+  const ended = await end(payloadOf(other.access_token).sid)
+  t.equal(ended.statusCode, 204)
+  t.same(cookiesOf(ended), [], 'the own cookies stay')
+  t.match(events, [{ type: 'ended', reason: 'user' }])
+  t.equal((await app.inject({ url: '/', headers: bearer(other.access_token) })).statusCode, 401)
+  const own = await end(payloadOf(mine.access_token).sid)
+  t.equal(own.statusCode, 204)
+  t.equal(cookiesOf(own).length, 2)
+  t.equal((await end(payloadOf(mine.access_token).sid)).statusCode, 401)
+})
+
+t.test('a user ends all sessions, or all but the current one', async (t) => {
+  const { app } = await withSessions(t, { cookieSet: true, cookieStrict: false })
+  const [one, two, three] = [await started(app), await started(app), await started(app)]
+  const grace = await started(app, 'grace', 'hopper')
+  const end = (query: string, token: string) => app.inject({ method: 'DELETE', url: `/auth/sessions${query}`, headers: bearer(token) })
+  const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
+  for (const query of ['?except=other', '?except=', '?except=current&except=current']) t.equal((await end(query, one.access_token)).statusCode, 400, query)
+  const others = await end('?except=current', one.access_token)
+  t.equal(others.statusCode, 204)
+  t.same(cookiesOf(others), [])
+  t.same([await status(one), await status(two), await status(three), await status(grace)], [200, 401, 401, 200])
+  const unbound = await end('?except=current', forge(claims()))
+  t.equal(unbound.statusCode, 204)
+  t.same(cookiesOf(unbound), [], 'from a token without a session: all end, no cookie is cleared')
+  t.equal(await status(one), 401)
+  const last = await started(app)
+  const all = await end('', last.access_token)
+  t.equal(all.statusCode, 204)
+  t.equal(cookiesOf(all).length, 2)
+  t.same([await status(last), await status(grace)], [401, 200])
+})
+
+t.test('extendAuthenticate and extendRefresh extend the answers; extendRefresh runs before the rotation and gets the presented token', async (t) => {
+  const seen: unknown[] = []
+  class Hooks extends Responses {
+    override extendAuthenticate (_request: unknown, context: object) { seen.push(context); return { hello: true } }
+    override extendRefresh (_request: unknown, context: object) { seen.push(context); return { again: true } }
+  }
+  const { app } = await withSessions(t, { responsesClass: Hooks })
+  const tokens: Tokens & { hello: boolean } = (await login(app)).json()
+  t.equal(tokens.hello, true)
+  const answer = await refresh(app, tokens.refresh_token)
+  const { sid } = payloadOf(tokens.access_token)
+  t.match(answer.json(), { again: true })
+  t.match(seen, [
+    { user: { user_id: 1 }, accessToken: tokens.access_token, refreshToken: tokens.refresh_token },
+    { user: { user_id: 1 }, accessToken: answer.json().access_token, refreshToken: tokens.refresh_token, purportedToken: tokens.refresh_token, payload: { user_id: 1, sid } }
+  ])
+  t.strictSame(Reflect.get(Object(seen[1]), 'payload'), { user_id: 1, sid })
+})
+
+t.test('pathToSessions null leaves the lists out; the other paths move', async (t) => {
+  const { app } = await withSessions(t, { pathToSessions: null, pathToLogout: '/out' })
+  const tokens = await started(app)
+  t.equal((await app.inject({ url: '/auth/sessions', headers: bearer(tokens.access_token) })).statusCode, 404)
+  t.equal((await app.inject({ method: 'POST', url: '/auth/out', payload: { refresh_token: tokens.refresh_token } })).statusCode, 204)
+  const { app: moved } = await withSessions(t, { pathToSessions: '/devices' })
+  const { access_token: token } = await started(moved)
+  t.equal((await moved.inject({ url: '/auth/devices/', headers: bearer(token) })).statusCode, 200)
+  t.equal((await moved.inject({ method: 'DELETE', url: `/auth/devices/${String(payloadOf(token).sid)}`, headers: bearer(token) })).statusCode, 204)
+})
