@@ -1,6 +1,7 @@
 /** What is published on `node:diagnostics_channel` when tokens are issued and requests are refused. */
 import { execFile } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -350,6 +351,45 @@ t.test('without listeners nothing is created for a refusal', async (t) => {
   await ask()
   t.equal(made().length, 2, 'one error for each of those that somebody listens to')
   t.equal(events.length, 2)
+})
+
+t.test('the example of docs/events.md counts, and the page has the channels and fields that there are', async (t) => {
+  const page = readFileSync(new URL('../docs/events.md', import.meta.url), 'utf8')
+  const programs = Array.from(page.matchAll(/^```js\n([\s\S]*?)^```/gm), ([, program = '']) => program.replace(/^import .*$/gm, ''))
+  t.equal(programs.length, 1)
+  const app = await build(t, { sessions: {} })
+  app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const subscribed = new Map<string, (event: unknown) => void>()
+  const subscribeUntilEnd = (name: string, listener: (event: unknown) => void) => {
+    subscribed.set(name, listener)
+    subscribe(name, listener)
+    t.teardown(() => unsubscribe(name, listener))
+  }
+  for (const program of programs) await new Function('subscribe', 'app', program)(subscribeUntilEnd, app)
+  for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
+  t.equal(subscribed.size, 3)
+  const { access_token: accessToken } = (await login(app)).json()
+  await app.inject({ url: '/private?access_token=x' })
+  await app.inject({ url: '/private', headers: bearer(accessToken) })
+  await app.inject(post('/auth/logout', {}, accessToken))
+  t.same((await app.inject('/counters')).json(), {
+    'issued tokenAuth authenticate': 1,
+    'session tokenAuth started': 1,
+    'session tokenAuth ended': 1,
+    'refused tokenAuth TOKEN_AUTH_MISSING_AUTHORIZATION_HEADER /private': 1
+  })
+
+  const members = (file: string) => new Set(Array.from(readFileSync(new URL(`../types/${file}`, import.meta.url), 'utf8').matchAll(/^ {2}(\w+)\??: |[{,] (\w+): /gm), ([, own, inline]) => own ?? inline))
+  const fields = (channel: string) => {
+    const [, section = ''] = page.split(`## \`fastify-token-auth:${channel}\``)
+    const [body = ''] = section.split(/^## /m)
+    const [, table = ''] = /\| Field \| Content \|\n([\s\S]*?)\n\n/.exec(body) ?? []
+    return Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, field]) => field)
+  }
+  t.same(new Set([...fields('issued'), ...fields('refused')]), members('events.ts'))
+  const sessionMembers = members('sessions.ts')
+  t.same(fields('session').filter((field) => !sessionMembers.has(field)), [])
+  for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n| \`${type}\` |`)
 })
 
 t.test('a listener that throws changes no answer, and ends in uncaughtException', async (t) => {
