@@ -83,6 +83,7 @@ async function refusing (t: Test, options: TokenAuthOptions = {}): Promise<Fasti
   app.get('/maximum-age', { onRequest: protect({ maxAge: 300 }) }, handler)
   app.get('/free', { onRequest: scoped('z') }, handler)
   app.get('/nobody', { onRequest: protect({ instanceName: 'staff' }) }, handler)
+  app.post('/cookie', { onRequest: auth.protect({ cookieSet: true }) }, handler)
   app.get('/inject', auth.injectUser(handler))
   app.get('/free-inject', injectUser(handler))
   app.get('/redirect', { onRequest: auth.protect({ redirectOnFail: true }) }, handler)
@@ -108,6 +109,7 @@ const rows: Row[] = [
   ['a guard that redirects', { url: '/redirect' }, 'MissingAuthorizationHeader', 401],
   ['a free-standing guard', { url: '/free', headers: bearer(good()) }, 'InsufficientScope', 403, notEnough],
   ['a free-standing guard whose options do not fit', { url: '/maximum-age' }, 'InvalidConfiguration', 500],
+  ['a request of another origin', { method: 'POST', url: '/cookie', headers: { cookie: `access_token=${good()}`, origin: 'https://elsewhere.example', 'sec-fetch-site': 'cross-site' } }, 'CrossOriginRequest', 403],
   ['injectUser', { url: '/inject', headers: bearer(expired) }, 'TokenExpired', 401, /exp/],
   ['injectUser with a handler that fails', { url: '/inject', headers: bearer(forge(claims({ username: 'broken' }))) }, 'HandlerFailed', 500],
   ['free-standing injectUser', { url: '/free-inject', headers: bearer(expired) }, 'TokenExpired', 401, /exp/],
@@ -122,7 +124,7 @@ const rows: Row[] = [
   ['a view that is an injected handler', { method: 'PUT', url: '/auth/view', payload: {}, headers: bearer(good()) }, 'InvalidClaim', 401, /iss/]
 ]
 
-const tokensIn = ({ headers = {}, payload = {} }: InjectOptions): string[] => [String(headers.authorization ?? '').slice(7), String(Reflect.get(Object(payload), 'refresh_token') ?? '')]
+const tokensIn = ({ headers = {}, payload = {} }: InjectOptions): string[] => [String(headers.authorization ?? headers.cookie ?? '').replace(/^\S+[ =]/, ''), String(Reflect.get(Object(payload), 'refresh_token') ?? '')]
 
 class Rendering extends Responses {
   static seen: TokenAuthError[] = []
