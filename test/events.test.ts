@@ -1,6 +1,8 @@
 /** What is published on `node:diagnostics_channel` when tokens are issued and requests are refused. */
 import { execFile } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
+import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from 'fastify'
@@ -81,6 +83,7 @@ async function refusing (t: Test, options: TokenAuthOptions = {}): Promise<Fasti
   app.get('/maximum-age', { onRequest: protect({ maxAge: 300 }) }, handler)
   app.get('/free', { onRequest: scoped('z') }, handler)
   app.get('/nobody', { onRequest: protect({ instanceName: 'staff' }) }, handler)
+  app.post('/cookie', { onRequest: auth.protect({ cookieSet: true }) }, handler)
   app.get('/inject', auth.injectUser(handler))
   app.get('/free-inject', injectUser(handler))
   app.get('/redirect', { onRequest: auth.protect({ redirectOnFail: true }) }, handler)
@@ -106,6 +109,7 @@ const rows: Row[] = [
   ['a guard that redirects', { url: '/redirect' }, 'MissingAuthorizationHeader', 401],
   ['a free-standing guard', { url: '/free', headers: bearer(good()) }, 'InsufficientScope', 403, notEnough],
   ['a free-standing guard whose options do not fit', { url: '/maximum-age' }, 'InvalidConfiguration', 500],
+  ['a request of another origin', { method: 'POST', url: '/cookie', headers: { cookie: `access_token=${good()}`, origin: 'https://elsewhere.example', 'sec-fetch-site': 'cross-site' } }, 'CrossOriginRequest', 403],
   ['injectUser', { url: '/inject', headers: bearer(expired) }, 'TokenExpired', 401, /exp/],
   ['injectUser with a handler that fails', { url: '/inject', headers: bearer(forge(claims({ username: 'broken' }))) }, 'HandlerFailed', 500],
   ['free-standing injectUser', { url: '/free-inject', headers: bearer(expired) }, 'TokenExpired', 401, /exp/],
@@ -120,7 +124,7 @@ const rows: Row[] = [
   ['a view that is an injected handler', { method: 'PUT', url: '/auth/view', payload: {}, headers: bearer(good()) }, 'InvalidClaim', 401, /iss/]
 ]
 
-const tokensIn = ({ headers = {}, payload = {} }: InjectOptions): string[] => [String(headers.authorization ?? '').slice(7), String(Reflect.get(Object(payload), 'refresh_token') ?? '')]
+const tokensIn = ({ headers = {}, payload = {} }: InjectOptions): string[] => [String(headers.authorization ?? headers.cookie ?? '').replace(/^\S+[ =]/, ''), String(Reflect.get(Object(payload), 'refresh_token') ?? '')]
 
 class Rendering extends Responses {
   static seen: TokenAuthError[] = []
@@ -175,6 +179,19 @@ t.test('an instance that a free-standing guard does not find is published under 
   const events = eventsOf(t, 'refused')
   t.equal((await app.inject('/nobody')).statusCode, 500)
   t.match(events, [{ instanceName: 'staff', error: { name: 'InitializationFailure', statusCode: 500 } }])
+})
+
+t.test('a view that waits for a guard publishes once, also while a hook of the application delays the answer', async (t) => {
+  const app = host(t)
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    await turn()
+    return payload
+  })
+  await app.register(tokenAuth, { secret, authenticate, classViews: [['/view', Refusing]] })
+  const events = eventsOf(t, 'refused')
+  t.equal((await app.inject(post('/auth/view', {}, good()))).statusCode, 403)
+  t.match(events, [{ error: { name: 'InsufficientScope' } }])
+  t.equal(events.length, 1)
 })
 
 t.test('with sessions, their endpoints publish each refusal once', async (t) => {
@@ -336,6 +353,45 @@ t.test('without listeners nothing is created for a refusal', async (t) => {
   await ask()
   t.equal(made().length, 2, 'one error for each of those that somebody listens to')
   t.equal(events.length, 2)
+})
+
+t.test('the example of docs/events.md counts, and the page has the channels and fields that there are', async (t) => {
+  const page = readFileSync(new URL('../docs/events.md', import.meta.url), 'utf8')
+  const programs = Array.from(page.matchAll(/^```js\n([\s\S]*?)^```/gm), ([, program = '']) => program.replace(/^import .*$/gm, ''))
+  t.equal(programs.length, 1)
+  const app = await build(t, { sessions: {} })
+  app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const subscribed = new Map<string, (event: unknown) => void>()
+  const subscribeUntilEnd = (name: string, listener: (event: unknown) => void) => {
+    subscribed.set(name, listener)
+    subscribe(name, listener)
+    t.teardown(() => unsubscribe(name, listener))
+  }
+  for (const program of programs) await new Function('subscribe', 'app', program)(subscribeUntilEnd, app)
+  for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
+  t.equal(subscribed.size, 3)
+  const { access_token: accessToken } = (await login(app)).json()
+  await app.inject({ url: '/private?access_token=x' })
+  await app.inject({ url: '/private', headers: bearer(accessToken) })
+  await app.inject(post('/auth/logout', {}, accessToken))
+  t.same((await app.inject('/counters')).json(), {
+    'issued tokenAuth authenticate': 1,
+    'session tokenAuth started': 1,
+    'session tokenAuth ended': 1,
+    'refused tokenAuth TOKEN_AUTH_MISSING_AUTHORIZATION_HEADER /private': 1
+  })
+
+  const members = (file: string) => new Set(Array.from(readFileSync(new URL(`../types/${file}`, import.meta.url), 'utf8').matchAll(/^ {2}(\w+)\??: |[{,] (\w+): /gm), ([, own, inline]) => own ?? inline))
+  const fields = (channel: string) => {
+    const [, section = ''] = page.split(`## \`fastify-token-auth:${channel}\``)
+    const [body = ''] = section.split(/^## /m)
+    const [, table = ''] = /\| Field \| Content \|\n([\s\S]*?)\n\n/.exec(body) ?? []
+    return Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, field]) => field)
+  }
+  t.same(new Set([...fields('issued'), ...fields('refused')]), members('events.ts'))
+  const sessionMembers = members('sessions.ts')
+  t.same(fields('session').filter((field) => !sessionMembers.has(field)), [])
+  for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n| \`${type}\` |`)
 })
 
 t.test('a listener that throws changes no answer, and ends in uncaughtException', async (t) => {

@@ -113,7 +113,7 @@ t.test('whatever the page names like a setting is something of this library', as
   const known = new Set([
     ...settingNames, ...handlerNames, ...Object.keys(library), ...named(rowsOf('## Endpoints', 'Hook'), 'Here'), ...named(members, 'Member of an instance'),
     'customClaims', 'extraVerifications', 'classViews', 'authenticationClass', 'configurationClass', 'responsesClass',
-    'redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions', 'toDict', 'toJSON', 'onRequest', 'preHandler', 'bodyLimit', 'likeThis'
+    'maxAge', 'redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions', 'toDict', 'toJSON', 'onRequest', 'preHandler', 'bodyLimit', 'likeThis'
   ])
   for (const part of code(text)) {
     const [name = ''] = /^[a-z]+(?:[A-Z]\w*)+/.exec(part) ?? []

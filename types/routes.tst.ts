@@ -1,8 +1,8 @@
 import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastifyAuth from '@fastify/auth'
-import Fastify, { type onRequestHookHandler, type preHandlerHookHandler, type preHandlerAsyncHookHandler } from 'fastify'
+import Fastify, { type FastifyRequest, type onRequestHookHandler, type preHandlerHookHandler, type preHandlerAsyncHookHandler } from 'fastify'
 import { expect, test } from 'tstyche'
-import { injectUser, protect, scoped, type Guard } from '../lib/index.ts'
+import { injectUser, protect, scoped, type Guard, type IssuedEvent, type RefusedEvent, type TokenAuthError } from '../lib/index.ts'
 
 interface Route {
   Body: { title: string }
@@ -21,6 +21,22 @@ test('a guard is a hook', () => {
   expect(scoped('user')).type.toBe<Guard>()
   app.addHook('onRequest', guard)
   app.addHook('preHandler', guard)
+})
+
+test('a guard may require a recent login', () => {
+  expect(app.tokenAuth.protect({ maxAge: 300 })).type.toBe<Guard>()
+  expect(scoped('user', { maxAge: 300, requireAll: false })).type.toBe<Guard>()
+  expect(app.tokenAuth.protect).type.not.toBeCallableWith({ maxAge: '300' })
+})
+
+test('a request has a signal, whether it has a token or not', () => {
+  app.get('/signal', async ({ tokenAuth }) => { expect(tokenAuth.signal).type.toBe<AbortSignal>() })
+})
+
+test('subscribers of events know what they are given', () => {
+  expect<IssuedEvent['grant']>().type.toBe<'authenticate' | 'refresh' | 'generate' | 'start'>()
+  expect<IssuedEvent['request']>().type.toBe<FastifyRequest | undefined>()
+  expect<RefusedEvent>().type.toBe<{ instanceName: string, request: FastifyRequest, error: TokenAuthError, reason?: string | undefined }>()
 })
 
 test('guards fit routes whose body and parameters have types', () => {

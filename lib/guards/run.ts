@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../errors.ts'
-import { markRefused, publishRefused } from '../events.ts'
+import { publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import { begin } from '../request/slot.ts'
@@ -97,7 +97,6 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
   if (isAllowed) return preventCaching(state, reply)
   publishRefused(guard.registration.settings.instanceName, request, refused)
   const error = refused instanceof Refusal ? state.toError(refused) : refused
-  markRefused(request, error)
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
 }
