@@ -1,10 +1,57 @@
 /** What the plugin publishes on `node:diagnostics_channel`. Nothing is created where nobody listens. */
 import { channel } from 'node:diagnostics_channel'
+import type { FastifyRequest } from 'fastify'
+import type { IssuedEvent, RefusedEvent } from '../types/events.ts'
+import type { UserId } from '../types/handlers.ts'
 import type { SessionEvent } from '../types/sessions.ts'
+import { TokenAuthError } from './errors.ts'
+import { Refusal } from './refusal.ts'
 
 const sessions = channel('fastify-token-auth:session')
+const issued = channel('fastify-token-auth:issued')
+const refused = channel('fastify-token-auth:refused')
 
 /** Publishes what became of a session. A listener that throws ends in `uncaughtException`, and changes no answer. */
 export function publishSession (event: SessionEvent): void {
   if (sessions.hasSubscribers) sessions.publish(event)
+}
+
+/** Publishes that an access token was issued. */
+export function publishIssued (instanceName: string, userId: UserId, grant: IssuedEvent['grant'], request: FastifyRequest | undefined): void {
+  if (issued.hasSubscribers) issued.publish({ instanceName, ...(request !== undefined && { request }), userId, grant } satisfies IssuedEvent)
+}
+
+/** The errors whose refusals were published, by request: one that an endpoint catches must not be published again. */
+const published = new WeakMap<FastifyRequest, Set<unknown>>()
+
+/** Notes that the refusal that an error stands for was published. */
+export function markRefused (request: FastifyRequest, error: unknown): void {
+  if (!refused.hasSubscribers) return
+  const errors = published.get(request)
+  if (errors === undefined) published.set(request, new Set([error]))
+  else errors.add(error)
+}
+
+/**
+ * Copies an error that was thrown. The original belongs to its request: loggers and error handlers may change it. Its
+ * cause, and what an application added to it, may contain secrets.
+ */
+function copyOf (error: TokenAuthError): TokenAuthError {
+  const { name, statusCode, message, code, headers, stack } = error
+  const copy = new TokenAuthError({ name, statusCode, message })
+  Object.setPrototypeOf(copy, Object.getPrototypeOf(error))
+  return Object.assign(copy, { code, headers: { ...headers }, stack })
+}
+
+/**
+ * Publishes a refusal, once for each error.
+ * @param why the refusal, or what was thrown; errors of the application are not published
+ */
+export function publishRefused (instanceName: string, request: FastifyRequest, why: unknown): void {
+  if (!refused.hasSubscribers) return
+  const isRefusal = why instanceof Refusal
+  if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
+  if (!isRefusal) markRefused(request, why)
+  const reason: unknown = Reflect.get(why, 'reason')
+  refused.publish({ instanceName, request, error: isRefusal ? why.toError() : copyOf(why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
 }

@@ -25,6 +25,7 @@ export { Authentication, Configuration, initialize, injectUser, memorySessions, 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './http/responses.ts'
 export type { ClassView, ViewContext, ViewMethod } from './endpoints/view.ts'
+export type { IssuedEvent, RefusedEvent } from '../types/events.ts'
 export type {
   CustomClaim, CustomClaimSource, ExtraVerification, Handlers, MaybePromise, Payload, RegisteredClaims, SerializableUser, UserId
 } from '../types/handlers.ts'

@@ -6,6 +6,7 @@ import type {
 } from '../types/instance.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration, InvalidToken, RequiredKeysNotFound } from './errors.ts'
+import { publishIssued } from './events.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
@@ -70,7 +71,10 @@ export class TokenAuth implements TokenAuthInstance<object, Record<string, unkno
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)
-    return await issuing.accessToken(user, 'generateAccessToken requires', context, additions)
+    const userId = userIdOf(user, context.settings.userId, 'generateAccessToken requires')
+    const token = await issuing.accessToken(user, 'generateAccessToken requires', context, additions)
+    publishIssued(this.settings.instanceName, userId, 'generate', request)
+    return token
   }
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {

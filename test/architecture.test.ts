@@ -37,10 +37,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/rotation', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
-  'guards/*': ['settings/*', 'host/call', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
+  'guards/*': ['settings/*', 'host/call', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
   'routes/*': ['guards/describe'],
-  'token-auth': ['settings/*', 'host/*', 'issuing/*', 'request/*', 'guards/*'],
-  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'issuing/*', 'http/*', 'request/*', 'guards/*', '@sinclair/typebox', 'fastify'],
+  'token-auth': ['events', 'settings/*', 'host/*', 'issuing/*', 'request/*', 'guards/*'],
+  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'issuing/*', 'http/*', 'request/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
     'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',

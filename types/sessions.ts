@@ -2,60 +2,63 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { GivenUser, MaybePromise, UserId } from './handlers.ts'
 import type { KeyMaterial } from './keys.ts'
 
-/** The option `sessions`. Without it, there are no sessions. All times are in seconds. */
+/** The option `sessions`. All times are in seconds. */
 export interface SessionsOptions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
-  /** Where sessions are kept. Default: {@link memorySessions}, which one process alone can use and which forgets all sessions when it ends. */
+  /** Where sessions are stored. Default: {@link memorySessions}, for applications of one process; all sessions end with the process. */
   store?: SessionStore | undefined
   /**
-   * Key material of at least 32 bytes that authenticates refresh tokens, as text, bytes, a secret `KeyObject` or a file, or
-   * a list of them: the first signs, all verify. Default: derived from the key that signs access tokens. With a secret of
-   * its own, that key can change without a logout. Required beside `keys`.
+   * Key material of at least 32 bytes that authenticates refresh tokens: text, bytes, a secret `KeyObject` or a file. If it
+   * is a list, the first one signs, and all verify. Default: derived from the key that signs access tokens, so that a change
+   * of that key logs out all users. Required with `keys`.
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**
-   * For how many seconds after a rotation the refresh token that it replaced is still answered, with the current one. 0 to
-   * 300, at most half of `expirationDelta`. Default: 30, or half of `expirationDelta` where that is less. 0: every refresh
-   * token can be used once (RFC 9700 section 4.14.2); a lost answer is then a logout.
+   * How many seconds after a rotation the replaced refresh token can still be exchanged for the current one, for clients that
+   * did not receive it or sent several requests at once. 0 to 300, and at most half of `expirationDelta`. Default: 30, or
+   * half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a
+   * response that is lost ends the session.
    */
   grace?: number | undefined
   /** After how many seconds without a refresh a session expires: `expirationDelta` to 100 years. Default: 15 days. */
   idle?: number | undefined
   /** The most sessions that a user has; a login beyond it ends those that would expire first. 1 to 1000. Default: 100. */
   maxPerUser?: number | undefined
-  /** How many seconds lie between two readings of the ended sessions, so that their access tokens are refused everywhere. 1 to 60. Default: 2. */
+  /** How often, in seconds, each process reads which sessions have ended, to refuse their access tokens. 1 to 60. Default: 2. */
   poll?: number | undefined
   /**
-   * After how many seconds without a successful reading of the ended sessions guards answer 503: at least twice `poll`.
-   * Default: null, never; the expiry of access tokens then limits how long an ended session is of use.
+   * After how many seconds in which the ended sessions could not be read guards respond with 503. At least twice `poll`.
+   * Default: null, which means never. Access tokens of ended sessions are then accepted until they expire.
    */
   refuseAfter?: number | null | undefined
   /**
-   * After how many seconds a session expires, however often it is refreshed: `expirationDelta` to 100 years. A function
-   * computes it at login ("remember me"). Default: 30 days.
+   * After how many seconds a session expires, however often it is refreshed: `expirationDelta` to 100 years. A function is
+   * called at login, for example to implement "remember me". Default: 30 days.
    */
   lifetime?: number | ((request: FastifyRequest, user: User) => number) | undefined
   /**
-   * Computes at login what is kept with a session and shown in the list of the user's sessions, such as the device. The
-   * user can read it. An object of at most 1,024 bytes as JSON. Default: `{}`.
+   * Called at login. Returns data to store with the session, such as the device: an object of at most 1,024 bytes as JSON.
+   * The user sees it in the list of sessions. Default: `{}`.
    */
   data? (request: FastifyRequest, user: User): MaybePromise<Data>
 }
 
-/** The option `sessions` of a registration with `authMode: false`, which only refuses access tokens of ended sessions. All times are in seconds. */
+/** The option `sessions` of a registration with `authMode: false`, which only refuses the access tokens of ended sessions. All times are in seconds. */
 export interface SessionFeedOptions extends Pick<SessionsOptions, 'poll' | 'refuseAfter'> {
-  /** Where the ended sessions are read; rights to read are enough. */
+  /** Where to read which sessions have ended. A database connection with read-only access is sufficient. */
   store: SessionFeed
 }
 
-/** What `start` gives: the tokens of a new session. */
+/** A new session, as returned by `start`. */
 export interface StartedSession {
   /** The id of the session, as in the claim `sid`. */
   sessionId: string
+  /** The access token. */
   accessToken: string
+  /** The refresh token. */
   refreshToken: string
 }
 
-/** An active session of a user, as `list` gives it. */
+/** An active session of a user, as returned by `list`. */
 export interface ListedSession<Data extends object = Record<string, unknown>> {
   /** The id of the session. */
   id: string
@@ -63,9 +66,9 @@ export interface ListedSession<Data extends object = Record<string, unknown>> {
   createdAt: Date
   /** The time of the last rotation of the refresh token, or of the login. */
   usedAt: Date
-  /** When the session expires, however often it is refreshed. It expires earlier if it is idle. */
+  /** When the session expires, however often it is refreshed. It expires earlier if it is not refreshed for `idle` seconds. */
   expiresAt: Date
-  /** What the option `data` computed at login. */
+  /** What the option `data` returned at login. */
   data: Data
 }
 
@@ -75,66 +78,67 @@ export interface ListedSession<Data extends object = Record<string, unknown>> {
  */
 export interface Sessions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
   /**
-   * Starts a session, for login routes of your own, such as the callback of an OAuth provider. In cookie mode, it sets the
-   * cookies on the reply and ends the session whose refresh cookie came with the request.
-   * @param options `authTime`: when the user entered credentials, in seconds since 1970; default: now
-   * @throws {@link InvalidUserObject} where the user has no user id, or one of more than 512 bytes
-   * @throws {@link CrossOriginRequest} in cookie mode, for a request of another origin
-   * @throws {@link SessionStoreUnavailable} where the store fails; no session is started then
+   * Starts a session, for login routes of the application, such as the callback of an OAuth provider. In cookie mode, this
+   * method sets the cookies on the reply, and ends the session of the refresh cookie that was sent with the request.
+   * @param options `authTime`: when the user entered credentials, in seconds since 1970. Default: now
+   * @throws {@link InvalidUserObject} if the user has no user id, or a user id of more than 512 bytes
+   * @throws {@link SessionStoreUnavailable} if the store fails; no session is started
    */
   start (request: FastifyRequest, reply: FastifyReply, user: GivenUser<User>, options?: { authTime?: number | undefined }): Promise<StartedSession>
   /**
-   * Gives the active sessions of a user, the one that was used last first.
+   * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}
    */
   list (userId: UserId): Promise<Array<ListedSession<Data>>>
   /**
-   * Ends a session of a user. Its access tokens are refused by this process at once, and by others after `poll` seconds.
+   * Ends a session of a user. This process refuses its access tokens at once, other processes within `poll` seconds.
    * @returns whether the user had this session
    * @throws {@link SessionStoreUnavailable}
    */
   end (userId: UserId, sessionId: string): Promise<boolean>
   /**
    * Ends all sessions of a user.
-   * @param options `except`: the id of a session that stays
-   * @returns how many sessions it ended
+   * @param options `except`: the id of a session that does not end
+   * @returns the number of sessions that ended
    * @throws {@link SessionStoreUnavailable}
    */
   endAll (userId: UserId, options?: { except?: string | null | undefined }): Promise<number>
 }
 
-/** The rules of a registration, which every method of a store is given. All times are in whole milliseconds. */
+/** The rules of a registration, passed to every method of a store. All times are in whole milliseconds. */
 export interface SessionRules {
-  /** The window: for how long after a rotation the current counter and its predecessor are repeated instead of rotated. */
+  /** The window: how long after a rotation the current counter and its predecessor are answered with the current counter. */
   graceMs: number
-  /** After how long without a rotation a session expires. */
+  /** How long after the last rotation a session expires. */
   idleMs: number
-  /** For how long the id of an ended session is fed. */
+  /** How long `endedSince` must return the id of an ended session. */
   keepMs: number
-  /** The most sessions of a user. */
+  /** The maximum number of sessions of a user. */
   maxPerUser: number
 }
 
 /** A session to create. */
 export interface NewSession {
-  /** The id of the session: 22 characters of base64url. No two sessions have the same. */
+  /** The id of the session: 22 characters of base64url, unique. */
   sid: string
   /**
-   * Whose session it is, as JSON text: the user id (`42`, `"ada"`: 42 and "42" are two users), or a list of the user id, the
-   * issuer and the audience, where the registration has `claimIss` or `claimAud`. Compare it byte by byte.
+   * The user as JSON text: the user id, such as `42` or `"ada"`, or an array of user id, issuer and audience if the
+   * registration has `claimIss` or `claimAud`. Compare it byte by byte: 42 and "42" are two users.
    */
   user: string
-  /** When the session expires, however often it is used: milliseconds from now. */
+  /** How long after its creation the session expires, however often it is used, in milliseconds. */
   lifetimeMs: number
-  /** What is kept with the session, as JSON text. */
+  /** Data to store with the session, as JSON text. */
   data: string
 }
 
-/** A session as the store lists it. All times are in milliseconds since 1970, by the clock of the store. */
+/** An active session in the store. All times are in whole milliseconds since 1970, by the clock of the store. */
 export interface StoredSession {
+  /** The id of the session. */
   sid: string
+  /** When it was created. */
   createdAt: number
-  /** The time of the last rotation, or `createdAt`. */
+  /** When its counter was last rotated, or `createdAt`. */
   usedAt: number
   /** `createdAt` + `lifetimeMs`. */
   endsAt: number
@@ -143,78 +147,81 @@ export interface StoredSession {
 }
 
 /**
- * What became of a counter that was presented:
+ * The result of presenting a counter:
  *
- * - `rotated`: it was the current one, used for the first time or after the window; `n` is the next one
- * - `repeated`: it was the current one or its predecessor, within the window; `n` is the current one, and nothing changed
- * - `recovered`: it was ahead of the store, which lost writes; `n` is the one after it
- * - `reused`: it was retired, so that two use the same refresh token; the session has ended, `n` was the current one
- * - `unknown`: there is no such session of this user, or no more; `n` is 0
+ * - `rotated`: it was the current counter, before the first rotation or after the window. `n` is the next counter.
+ * - `repeated`: it was the current counter or its predecessor, within the window. `n` is the current counter. Nothing changes.
+ * - `recovered`: it was ahead of the counter in the store, which must have lost writes. `n` is the presented counter plus 1.
+ * - `reused`: it was retired, so two clients have refresh tokens of this session. The session ends. `n` is its last counter.
+ * - `unknown`: the user has no active session with this id. `n` is 0.
  */
 export type Advance = { outcome: 'rotated' | 'recovered' | 'repeated' | 'reused' | 'unknown', n: number }
 
-/** The part of a {@link SessionStore} that a registration with `authMode: false` needs. */
+/** The part of a {@link SessionStore} that a registration with `authMode: false` uses. */
 export interface SessionFeed {
   /**
-   * Gives the sessions that ended: without a cursor, at least all that ended within `keepMs`; with the cursor of an
-   * earlier call, at least all that became visible since. It may give a session again. Sessions that expired need not be
-   * given.
-   * @param cursor the cursor of an earlier call, of any process; null: everything
-   * @returns the ids, and the cursor for the next call, whose text only the store reads
+   * Returns the sessions that have ended: without a cursor, at least those that ended within `keepMs`; with a cursor, at
+   * least those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired
+   * need not be returned.
+   * @param cursor the cursor returned by an earlier call, of any process; null for all
+   * @returns the ids, and a cursor, which only the store interprets
    */
   endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string }>
 }
 
 /**
- * Where sessions are kept. Test a store of your own with `sessionStoreTests` of `fastify-token-auth/testing`.
+ * A store of sessions. To test an implementation, use `sessionStoreTests` of `fastify-token-auth/testing`.
  *
- * Every method is atomic, and compares times by the clock of the store alone, because those of several processes differ. A
- * method rejects when it cannot know, such as while the database is down; it never gives `unknown` or an empty list
- * instead, and never executes later what it has rejected, such as from a queue of the database client. Rejected calls,
- * and calls that take more than 5 seconds, are answered 503 {@link SessionStoreUnavailable}.
+ * Each method is atomic. It compares times by the clock of the store only, because the clocks of several processes differ.
+ * While the store cannot be reached, each method rejects; it must not resolve with `unknown` or an empty list. A call that
+ * was rejected must not be executed later, for example from a queue of the database client. The response to a request whose
+ * call rejects, or takes more than 5 seconds, is 503 {@link SessionStoreUnavailable}.
  */
 export interface SessionStore extends SessionFeed {
   /**
-   * Creates a session, with the counter 0. Where the user then has more than `maxPerUser`, those end that would expire first.
-   * @returns the ids of the sessions that ended for it
+   * Creates a session with the counter 0. If the user then has more than `maxPerUser` sessions, those that would expire first
+   * end.
+   * @returns the ids of the sessions that ended
    */
   create (session: NewSession, rules: SessionRules): Promise<string[]>
   /**
-   * Exchanges a counter for the one of the next refresh token. Of any number of calls at once with the same counter, one
-   * rotates. `reused` ends the session in the same step.
-   * @param n the counter in the refresh token that was presented
+   * Exchanges the counter of a refresh token for the counter of the next one. Of any number of concurrent calls with the same
+   * counter, one rotates. {@link Advance} lists the results.
+   * @param n the counter in the refresh token of the request
    */
   advance (user: string, sid: string, n: number, rules: SessionRules): Promise<Advance>
   /**
-   * Ends one session of a user, or all but `except`. A session and its place among the ended ones become visible together.
-   * @returns the ids of the sessions that it ended, without those that had ended before
+   * Ends one session of a user, or all except one. `endedSince` must return a session no later than it stops working.
+   * @returns the ids of the sessions that this call ended
    */
   end (user: string, which: { sid: string } | { except: string | null }, rules: SessionRules): Promise<string[]>
-  /** Lists the active sessions of a user, in any order. */
+  /** Returns the active sessions of a user, in any order. */
   list (user: string, rules: SessionRules): Promise<StoredSession[]>
 }
 
-/** Whose session an event is about. */
+/** The session of an event. */
 export interface SessionSubject {
-  /** The instance. */
+  /** The name of the instance. */
   instanceName: string
-  /** The request that caused the event, where there is one. It has the tokens: do not log it as a whole. */
+  /** The request that caused the event, if any. It contains tokens: do not log it as a whole. */
   request?: FastifyRequest | undefined
+  /** The user id. */
   userId: UserId
+  /** The id of the session. */
   sessionId: string
 }
 
 /**
- * What became of a session:
+ * What happened to a session:
  *
- * - `started`: a login
- * - `refreshed`: the refresh token was rotated; `recovered`: the store had lost writes
- * - `repeated`: the current refresh token was given again, for itself (`behind` 0) or its predecessor (1)
- * - `reused`: a retired refresh token was used, and the session ended. `behind` says how many rotations ago it was retired:
- *   1 is mostly an answer that its client never got, more is theft
- * - `ended`: `logout`: by `POST /logout`; `user`: by `DELETE`, from the list of sessions; `host`: by `end` or `endAll`;
- *   `limit`: `maxPerUser`; `replaced`: by a login of the same browser; `no-user`: `retrieveUser` gave no user. After
- *   `reused`, there is no `ended`.
+ * - `started`: a user logged in.
+ * - `refreshed`: the refresh token was rotated. If `recovered` is true, the store has lost writes.
+ * - `repeated`: the current refresh token was sent again, in exchange for itself (`behind` is 0) or its predecessor (1).
+ * - `reused`: a retired refresh token was used, and the session ended. `behind` is the number of rotations since. 1 is usually
+ *   a client that did not receive a response. More is theft.
+ * - `ended`: by `POST /logout` (`logout`), by `DELETE /sessions` or `DELETE /sessions/:id` (`user`), by `end` or `endAll`
+ *   (`host`), by `maxPerUser` (`limit`), by another login of the same browser (`replaced`), or because `retrieveUser` returned
+ *   no user (`no-user`). Not published after `reused`.
  */
 export type SessionChange =
   | { type: 'started' }
@@ -223,12 +230,12 @@ export type SessionChange =
   | { type: 'reused', behind: number }
   | { type: 'ended', reason: 'logout' | 'host' | 'user' | 'limit' | 'replaced' | 'no-user' }
 
-/** `stale`: the ended sessions could not be read; `fresh`: they could be read again. Published once for each change. */
+/** Whether this process knows which sessions have ended: `stale` if they could not be read, `fresh` when they can be read again. */
 export interface SessionFeedChange {
-  /** The instance. */
+  /** The name of the instance. */
   instanceName: string
   type: 'stale' | 'fresh'
 }
 
-/** What is published on the channel `fastify-token-auth:session` of `node:diagnostics_channel`. It never has a token. */
+/** A message on the channel `fastify-token-auth:session` of `node:diagnostics_channel`. It never contains a token, except in `request`. */
 export type SessionEvent = (SessionSubject & SessionChange) | SessionFeedChange

@@ -1,6 +1,7 @@
 /** POST {prefix}: issues an access token, and a refresh token if they are enabled (specification, Endpoints, rules 1 and 2). */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed, InvalidUserObject } from '../errors.ts'
+import { publishIssued } from '../events.ts'
 import { callHost, isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
@@ -42,6 +43,7 @@ async function authenticate (registration: Registration, request: FastifyRequest
   if (isAnswered(request, reply)) return reply
   // Stored when nothing else can fail, and before anything is sent, so that no token is half issued.
   if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
+  publishIssued(settings.instanceName, userId, 'authenticate', request)
   if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return body
 }

@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { AuthenticationFailed } from '../errors.ts'
+import { publishIssued } from '../events.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
@@ -48,7 +49,9 @@ async function refresh (registration: Registration, request: FastifyRequest, rep
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   const body = await extendBody(responses, tokenFields({ accessToken }, settings), 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
-  if (!isAnswered(request, reply)) setCookies(reply, cookies)
+  if (isAnswered(request, reply)) return reply
+  publishIssued(settings.instanceName, userId, 'refresh', request)
+  setCookies(reply, cookies)
   return body
 }
 

@@ -16,7 +16,7 @@ export async function logInWithSession (registration: Registration, sessions: Se
   const user: unknown = await callHost('authenticate', () => handlers.authenticate!(request))
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
   let body: Record<string, unknown> = {}
-  const login = { sessions, issuing, state, request, reply, user, from: 'authenticate must return', authTime: undefined }
+  const login = { sessions, issuing, state, request, reply, user, from: 'authenticate must return', authTime: undefined, grant: 'authenticate' } as const
   const sid = await startSession(login, async (tokens, known) => {
     body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () => responses.extendAuthenticate(request, { user: known, ...tokens }))
   })

@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed } from '../errors.ts'
+import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
@@ -44,6 +45,7 @@ async function refresh (registration: Registration, sessions: SessionService, re
   if (reply.raw.destroyed) return reply.hijack()
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') throw new AuthenticationFailed()
+  publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
   if (!isAnswered(request, reply)) {
     // Without a change no cookie: a slow answer must not overwrite what another tab was given in the meantime.

@@ -5,6 +5,7 @@ import type {
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InitializationFailure, InvalidConfiguration } from '../errors.ts'
+import { publishRefused } from '../events.ts'
 import { typeName } from '../host/call.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
@@ -52,7 +53,8 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
 }
 
 /** Answers a request for which no instance was found, and which no `exceptionResponse` of an application can render. */
-function answerAbsence (request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
+function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
+  publishRefused(instanceName, request, error)
   if (!(error instanceof InitializationFailure)) throw error
   return sendError(new Responses(), request, reply, error)
 }
@@ -69,7 +71,7 @@ function describeLater<Made extends object> (guard: object, madeFor: (context: F
   })
 }
 
-function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
+function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) => Guard): Guard {
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -77,7 +79,7 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
     try {
       own = guardOf(request.server)
     } catch (error) {
-      answerAbsence(request, reply, error)
+      answerAbsence(choice, request, reply, error)
       return done === undefined ? Promise.reject(error) : undefined
     }
     return done === undefined ? own(request, reply) : own(request, reply, done)
@@ -90,14 +92,14 @@ function freeGuard (guardOf: (context: FastifyInstance) => Guard): Guard {
 export function protect (overrides: GuardOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(options)
-  return freeGuard(perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
+  return freeGuard(choice, perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(readScoped(scopes, options).guardOptions)
-  return freeGuard(perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
+  return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
@@ -114,7 +116,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
     try {
       own = handlerOf(request.server)
     } catch (error) {
-      return answerAbsence(request, reply, error)
+      return answerAbsence(choice, request, reply, error)
     }
     return await Reflect.apply(own, this, [request, reply])
   }

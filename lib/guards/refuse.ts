@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
+import { markRefused, publishRefused } from '../events.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
@@ -9,18 +10,33 @@ import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './options.ts'
 
 /**
- * Answers a refused request.
+ * Publishes that a request is refused, and answers it.
  * @param refused a refusal, or whatever was thrown on the way to a decision
+ * @throws as {@link answerRefusal}
+ */
+export function sendRefusal (
+  registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
+): MaybePromise<unknown> {
+  publishRefused(registration.settings.instanceName, request, refused)
+  return answerRefusal(registration, request, reply, refused, state, redirect)
+}
+
+/**
+ * Answers a refused request.
  * @throws what the error handler of the application is to answer: an error that is not a refusal, `HandlerFailed`, and
  * every error with `onRefusal: 'throw'`
  */
-export function sendRefusal (
+export function answerRefusal (
   { responses }: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
 ): MaybePromise<unknown> {
   const { settings } = state
   const isRefusal = refused instanceof Refusal
   if (!isRefusal && (!(refused instanceof TokenAuthError) || refused instanceof HandlerFailed)) throw refused
-  if (settings.onRefusal === 'throw') throw isRefusal ? state.toError(refused) : refused
+  if (settings.onRefusal === 'throw') {
+    const error = isRefusal ? state.toError(refused) : refused
+    markRefused(request, error)
+    throw error
+  }
   const { statusCode } = isRefusal ? refused.answer : refused
   if (redirect !== undefined && statusCode === 401) return reply.redirect(redirect(settings), 302)
   if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer)

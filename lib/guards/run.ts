@@ -3,13 +3,14 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../errors.ts'
+import { markRefused, publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
-import type { Refusal } from '../refusal.ts'
+import { Refusal } from '../refusal.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
-import { sendRefusal } from './refuse.ts'
+import { answerRefusal, sendRefusal } from './refuse.ts'
 
 /** Checks a request whose token is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
@@ -83,19 +84,21 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
 async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const state = begin(guard.registration, request, guard.rules)
   let isAllowed = false
-  let error: unknown
+  let refused: unknown
   try {
-    const refusal = await decide(guard, state, request)
-    if (refusal === null) isAllowed = true
-    else error = state.toError(refusal)
+    refused = await decide(guard, state, request)
+    isAllowed = refused === null
   } catch (thrown) {
-    error = thrown
+    refused = thrown
   }
   // Code that waited for the guard must not begin any more. Throwing the error of the timeout again keeps its answer.
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
   if (isAllowed) return preventCaching(state, reply)
-  await sendRefusal(guard.registration, request, reply, error, state, guard.redirect)
+  publishRefused(guard.registration.settings.instanceName, request, refused)
+  const error = refused instanceof Refusal ? state.toError(refused) : refused
+  markRefused(request, error)
+  await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
 }
 

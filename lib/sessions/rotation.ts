@@ -1,23 +1,24 @@
-/** The life of a session, as pure functions: what becomes of a counter that is presented, and when a session expires. */
+/** The rules by which sessions are refreshed and expire, as pure functions. */
 
-/** The counter of a session and when it was set, in milliseconds; null: it is as created. */
+/** The counter of a session, and when it was last rotated, in milliseconds; null before the first rotation. */
 export interface Counter {
   readonly n: number
   readonly rotatedAt: number | null
 }
 
-/** As {@link Advance}, for a session that exists. */
+/** The result of presenting a counter. `Advance` in types/sessions.ts describes the outcomes. */
 export interface Decision {
   readonly outcome: 'rotated' | 'recovered' | 'repeated' | 'reused'
   readonly n: number
 }
 
 /**
- * Decides what becomes of a counter that a client presents.
+ * Decides what follows from a counter that a client presents.
  *
- * Within the window after a rotation, the current refresh token and its predecessor both get the current one: its client
- * may not have heard of it, or has sent several requests at once. Anything older was retired by a token that was used.
- * A counter ahead of the store's can only come from this library, so the store has lost writes.
+ * Within the window after a rotation, the current counter and its predecessor are answered with the current counter,
+ * because a client may have missed the response to a rotation or may send several requests at once. An older counter was
+ * retired by a client that used its successor. Only this library can have issued a counter that is ahead of the store, so
+ * the store has lost writes.
  */
 export function decide (current: Counter, presented: number, now: number, graceMs: number): Decision {
   const isWindowOpen = current.rotatedAt !== null && now - current.rotatedAt < graceMs
@@ -27,7 +28,7 @@ export function decide (current: Counter, presented: number, now: number, graceM
   return { outcome: 'reused', n: current.n }
 }
 
-/** When a session expires that is used now: after idling, and at the end of its life at the latest. */
+/** Returns when a session expires that is used now: after idling, or at the end of its lifetime if that is earlier. */
 export function expiryOf (now: number, endsAt: number, idleMs: number): number {
   return Math.min(now + idleMs, endsAt)
 }

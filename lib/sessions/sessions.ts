@@ -40,7 +40,7 @@ export class InstanceSessions implements Sessions<object, object> {
     const foreign = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
     if (foreign !== null) throw state.toError(foreign)
     let tokens: NewTokens | undefined
-    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime }
+    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })
     // Answered by a timeout in the meantime: nothing was stored.
     if (sessionId === undefined || tokens === undefined) throw new SessionStoreUnavailable()

@@ -1,5 +1,6 @@
 /** How a session starts: at the login endpoint, and where the application logs a user in itself. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
@@ -27,6 +28,7 @@ interface Login {
   readonly from: string
   /** When the user entered credentials, in seconds since 1970. */
   readonly authTime: number | undefined
+  readonly grant: 'authenticate' | 'start'
 }
 
 /** OWASP ASVS 5 section 7.2.4: a login over an old session ends that one. A failure is only logged: the new session is there. */
@@ -64,6 +66,7 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   // A session that nobody receives is not stored.
   if (isAnswered(request, reply)) return undefined
   await sessions.create(draft, request)
+  publishIssued(settings.instanceName, userId, login.grant, request)
   if (settings.cookieSet) await endReplaced(login, draft.sid)
   if (!isAnswered(request, reply)) setCookies(reply, cookies)
   return draft.sid

@@ -1,21 +1,21 @@
-/** How the store of sessions is called, and what becomes of its failures. */
+/** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
 
-/** How long a store may take: as long as clients are told to wait before they try again. */
+/** The time limit of a call. */
 export const storeTimeoutMs = 5000
 
-type Answers = { [Method in keyof SessionStore]: Awaited<ReturnType<SessionStore[Method]>> }
+type Results = { [Method in keyof SessionStore]: Awaited<ReturnType<SessionStore[Method]>> }
 
-/** What a method must give, in words, and whether it did. */
-interface Expectation<Answer> {
+/** What a method must return. */
+interface Expectation<Result> {
   readonly expected: string
-  isFit (answer: unknown): answer is Answer
+  isFit (result: unknown): result is Result
 }
 
-/** Beyond it, a number is no time (ECMA-262 section 21.4.1.1), and writing it would throw. */
+/** The largest time value (ECMA-262 section 21.4.1.1). For larger ones, `toISOString()` would throw. */
 const maximumTime = 8.64e15
 
 const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reused', 'unknown'])
@@ -24,36 +24,39 @@ const isText = (value: unknown) => typeof value === 'string'
 const isWhole = (value: unknown, maximum: number) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximum
 const isTime = (value: unknown) => isWhole(value, maximumTime)
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
-const isListOfIds = (answer: unknown): answer is string[] => Array.isArray(answer) && answer.every(isText)
+const isListOfIds = (result: unknown): result is string[] => Array.isArray(result) && result.every(isText)
 
-function isAdvance (answer: unknown): answer is Advance {
-  return isRecord(answer) && outcomes.has(answer.outcome) && isWhole(answer.n, maximumCounter)
+function isAdvance (result: unknown): result is Advance {
+  return isRecord(result) && outcomes.has(result.outcome) && isWhole(result.n, maximumCounter)
 }
+
+/** Whether a value is JSON text of an object, as it was given to the store. Throws if it is no JSON at all. */
+const isJsonObject = (value: unknown) => typeof value === 'string' && isRecord(JSON.parse(value))
 
 function isStoredSession (value: unknown): value is StoredSession {
-  return isRecord(value) && isText(value.sid) && isTime(value.createdAt) && isTime(value.usedAt) && isTime(value.endsAt) && isText(value.data)
+  return isRecord(value) && isText(value.sid) && isTime(value.createdAt) && isTime(value.usedAt) && isTime(value.endsAt) && isJsonObject(value.data)
 }
 
-const expectations: { readonly [Method in keyof SessionStore]: Expectation<Answers[Method]> } = {
-  create: { expected: 'a list of the ids of sessions', isFit: isListOfIds },
-  advance: { expected: `an outcome of ${[...outcomes].join(', ')}, and n, a whole number`, isFit: isAdvance },
-  end: { expected: 'a list of the ids of sessions', isFit: isListOfIds },
+const expectations: { readonly [Method in keyof SessionStore]: Expectation<Results[Method]> } = {
+  create: { expected: 'an array of session ids', isFit: isListOfIds },
+  advance: { expected: `{ outcome, n }, with an outcome of ${[...outcomes].join(', ')} and a whole number`, isFit: isAdvance },
+  end: { expected: 'an array of session ids', isFit: isListOfIds },
   list: {
-    expected: 'a list of { sid, createdAt, usedAt, endsAt, data }, texts and times in whole milliseconds',
-    isFit: (answer): answer is StoredSession[] => Array.isArray(answer) && answer.every(isStoredSession)
+    expected: 'an array of { sid, createdAt, usedAt, endsAt, data }, with times in whole milliseconds and data as JSON',
+    isFit: (result): result is StoredSession[] => Array.isArray(result) && result.every(isStoredSession)
   },
   endedSince: {
-    expected: '{ ended, cursor }, a list of the ids of sessions and a text',
-    isFit: (answer): answer is Answers['endedSince'] => isRecord(answer) && isListOfIds(answer.ended) && isText(answer.cursor)
+    expected: '{ ended, cursor }, with an array of session ids and a string',
+    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor)
   }
 }
 
-/** Waits for a call for five seconds. Whether and how it settles later does not matter. */
+/** Waits for a call, for at most five seconds. If it settles later, its result and errors are ignored. */
 async function waitFor (name: string, call: () => unknown): Promise<unknown> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`${name} gave no answer within ${storeTimeoutMs / 1000} seconds.`)), storeTimeoutMs)
-    // It must not keep a process alive that has nothing else to do.
+    timer = setTimeout(() => reject(new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`)), storeTimeoutMs)
+    // The timer alone must not keep the process alive.
     timer.unref()
   })
   try {
@@ -63,30 +66,30 @@ async function waitFor (name: string, call: () => unknown): Promise<unknown> {
   }
 }
 
-function fits<Answer> ({ isFit }: Expectation<Answer>, answer: unknown): answer is Answer {
+function fits<Result> ({ isFit }: Expectation<Result>, result: unknown): result is Result {
   try {
-    return isFit(answer)
+    return isFit(result)
   } catch {
-    // A getter of the answer threw.
+    // Invalid JSON, or a getter that threw.
     return false
   }
 }
 
 /**
  * Calls a method of the store.
- * @throws {SessionStoreUnavailable} where it throws, rejects or gives no answer for five seconds. What it throws does not
- * matter: an error with a 401 of its own would tell a client to throw away tokens that are good.
- * @throws {HandlerFailed} where its answer is of the wrong type
+ * @throws {SessionStoreUnavailable} if it throws, rejects, or does not settle within five seconds. The type of its error does
+ * not matter: with an error of status 401, clients would discard valid tokens.
+ * @throws {HandlerFailed} if its result has the wrong type
  */
-export async function callStore<Method extends keyof SessionStore> (method: Method, call: () => unknown): Promise<Answers[Method]> {
+export async function callStore<Method extends keyof SessionStore> (method: Method, call: () => unknown): Promise<Results[Method]> {
   const name = `sessions.store.${method}`
-  let answer: unknown
+  let result: unknown
   try {
-    answer = await waitFor(name, call)
+    result = await waitFor(name, call)
   } catch (cause) {
     throw new SessionStoreUnavailable(undefined, { cause })
   }
   const expectation = expectations[method]
-  if (!fits(expectation, answer)) throw wrongResult(name, expectation.expected, answer)
-  return answer
+  if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)
+  return result
 }

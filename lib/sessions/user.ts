@@ -1,8 +1,8 @@
-/** Users as sessions name them. */
+/** User ids in sessions. */
 import { InvalidUserObject } from '../errors.ts'
 import type { UserId } from '../../types/handlers.ts'
 
-/** Longer ones would make refresh tokens that no browser keeps as a cookie. */
+/** Limits the size of refresh tokens, which must fit into a cookie. */
 export const maximumUserBytes = 512
 
 /** The issuer and the audience of a registration, to which its refresh tokens and sessions are bound. */
@@ -11,17 +11,17 @@ export interface Binding {
   readonly claimAud: string | null
 }
 
-/** Writes a user id as JSON, so that 42 and "42" are two users. @throws {InvalidUserObject} where it has more than 512 bytes */
+/** Converts a user id to JSON, in which 42 and "42" differ. @throws {InvalidUserObject} for more than 512 bytes */
 export function userIdText (userId: UserId): string {
   const text = JSON.stringify(userId)
   const bytes = Buffer.byteLength(text)
   if (bytes <= maximumUserBytes) return text
-  throw new InvalidUserObject(`The user id has ${bytes} bytes as JSON, and a session allows ${maximumUserBytes}. Use a shorter user id.`)
+  throw new InvalidUserObject(`The user id has ${bytes} bytes as JSON. Sessions allow at most ${maximumUserBytes}. Use a shorter user id.`)
 }
 
 /**
- * Names a user for a store. Registrations that differ in issuer or audience are different services, whose users are not
- * the same even where their ids are, so that they may share a store.
+ * Returns the user as the store gets it. It contains issuer and audience: services that differ in them can share a store,
+ * although a user id can belong to a different user in each of them.
  * @throws {InvalidUserObject}
  */
 export function storedUser (userId: UserId, { claimIss, claimAud }: Binding): string {

@@ -1,4 +1,4 @@
-/** What the tests of a store of sessions are written with. */
+/** Helpers of the tests of session stores. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
@@ -11,38 +11,37 @@ export const hour = 3_600_000
 const firstWindow = 100
 const lastWindow = 25_600
 
-/** The machine was too slow for what a test wanted to see. */
+/** A test took too long to be conclusive. */
 class TooSlow extends Error {
-  override readonly message = 'The machine is too slow: what has to happen within a window of 25.6 seconds took longer.'
+  override readonly message = 'The machine or the store is too slow: calls that must happen within a window of 25.6 seconds took longer.'
 }
 
-/** Says whether something was done in time. It throws where that is not certain. */
+/** Throws if the time limit is over. */
 export type Deadline = () => void
 
-/** A time limit that begins now. Check it between an answer of the store and the assertion about it. */
+/** Starts a time limit. Check it between a result of the store and the assertion about it, so that a slow machine fails no test. */
 export function deadline (milliseconds: number): Deadline {
   const start = performance.now()
   return () => { if (performance.now() - start >= milliseconds) throw new TooSlow() }
 }
 
-/** Two of these are longer than a window, and one is shorter. */
+/** A time that is shorter than a window, and twice of which is longer. */
 export const partOf = (window: number) => window * 0.6
 
-/** Longer than a window, whatever the store and the timers of this process round. */
+/** A time that is longer than a window, however times are rounded. */
 export const beyond = (window: number) => window * 1.2
 
-/** Repeats a test with longer windows where the machine was too slow for the last one. */
-export async function withWindow (run: (window: number) => Promise<void>): Promise<void> {
-  for (let window = firstWindow; ; window *= 2) {
-    try {
-      return await run(window)
-    } catch (error) {
-      if (!(error instanceof TooSlow) || window >= lastWindow) throw error
-    }
+/** Runs a test with a window, and again with longer windows if it took too long. */
+export async function withWindow (run: (window: number) => Promise<void>, window = firstWindow): Promise<void> {
+  try {
+    await run(window)
+  } catch (error) {
+    if (!(error instanceof TooSlow) || window >= lastWindow) throw error
+    await withWindow(run, window * 2)
   }
 }
 
-/** Calls a function while the clock of this process, and no other, is wrong. */
+/** Calls a function while the clock of this process is wrong, as `Date` shows it. */
 export async function withWrongClock<T> (offset: number, call: () => Promise<T>): Promise<T> {
   const right = Date
   const wrong = new Proxy(right, {
@@ -57,10 +56,10 @@ export async function withWrongClock<T> (offset: number, call: () => Promise<T>)
   }
 }
 
-/** Rules under which nothing expires while a test runs. */
+/** Rules with which no window ends and no session expires during a test. */
 export const patient: SessionRules = { graceMs: hour, idleMs: hour, keepMs: hour, maxPerUser: 100 }
 
-/** A session in the store. */
+/** A session in the store under test. */
 export class Subject {
   readonly #store: SessionStore
   readonly sid: string
@@ -78,7 +77,7 @@ export class Subject {
     return this.#store.advance(this.user, this.sid, n, this.rules)
   }
 
-  /** Presents a counter and expects an outcome, and the counter afterwards. */
+  /** Presents a counter, and expects this outcome and this counter as the result. */
   async expect (n: number, outcome: Advance['outcome'], current: number, inTime?: Deadline): Promise<void> {
     const answer = await this.advance(n)
     inTime?.()
@@ -100,7 +99,7 @@ export class Subject {
     return ended.includes(this.sid)
   }
 
-  /** Expects that nobody can use the session, and that everybody who asks is told. */
+  /** Expects that the session has ended, and that the feed contains it. */
   async expectEnded (): Promise<void> {
     assert.equal(await this.find(), undefined, 'an ended session is not listed')
     for (const n of [0, 1, 2]) await this.expect(n, 'unknown', 0)
@@ -108,7 +107,7 @@ export class Subject {
     assert.ok(await this.isFed(), 'an ended session is fed')
   }
 
-  /** Expects that nobody knows the session any more. */
+  /** Expects that the session has expired. */
   async expectExpired (): Promise<void> {
     assert.equal(await this.find(), undefined, 'an expired session is not listed')
     assert.deepEqual(await this.end(), [], 'an expired session does not end')
@@ -116,11 +115,11 @@ export class Subject {
     await this.expect(1, 'unknown', 0)
   }
 
-  /** Expects that the session is never missing from the list before it is fed, until `ending` settles and after it. */
+  /** Expects that the feed contains the session whenever the list does not, until `ending` has settled. */
   async watch (ending: Promise<unknown>): Promise<void> {
     let isOver = false
     const over = ending.finally(() => { isOver = true })
-    // It may reject while the session is looked up.
+    // Handled below. Until then, a rejection must not count as unhandled.
     over.catch(() => {})
     for (let isLast = false; ; isLast = isOver) {
       if (await this.find() === undefined) assert.ok(await this.isFed(), 'a session that is gone is fed')
@@ -132,26 +131,26 @@ export class Subject {
   }
 }
 
-/** What the tests may know of the store. */
+/** Options of {@link sessionStoreTests}. */
 export interface SessionStoreTestOptions {
-  /** How many calls are made at once. Default: 100. */
+  /** The number of concurrent calls. Default: 100. */
   concurrency?: number
   /**
-   * Whose clock the store reads. `server`: that of a database, which must not be mixed with the clocks of the processes that
-   * call it; one test then sets the clock of this process wrong for a moment. Default: `process`, which cannot be tested.
+   * Whose clock the store uses. With `server`, the clock of a database server, a test sets `Date` of this process to a wrong
+   * time and checks that the store does not use it. Default: `process`, for stores in memory; nothing is checked.
    */
   clock?: 'process' | 'server'
   /**
-   * Makes the database of a store unreachable, and gives a function that makes it reachable again. Where it is given, one
-   * test sees to it that the store rejects meanwhile, and that it does not execute later what it has rejected.
+   * Makes the database of a store unreachable, and returns a function that makes it reachable again. With this option, a test
+   * checks that the store rejects all calls in between and does not execute them later. Without it, nothing is checked.
    */
   interrupt?: (store: SessionStore) => MaybePromise<() => MaybePromise<unknown>>
 }
 
-/** A test of a rule. */
+/** Tests a rule. */
 export type Rule = (bench: Bench, options: SessionStoreTestOptions) => Promise<void>
 
-/** A store under test, with users that no other test has. */
+/** The store under test. Users and sessions have random names, because tests can share a database. */
 export class Bench {
   readonly store: SessionStore
   readonly concurrency: number
@@ -169,7 +168,7 @@ export class Bench {
     return JSON.stringify(`user ${randomBytes(9).toString('base64url')}`)
   }
 
-  /** Creates a session. No other ends for it unless the test says so. */
+  /** Creates a session, and expects that these sessions end. */
   async start (rules: Partial<SessionRules> = {}, of: Partial<NewSession> = {}, expected: readonly string[] = []): Promise<Subject> {
     const session = this.newSession(of)
     const subject = new Subject(this.store, session, { ...patient, ...rules })
@@ -191,13 +190,13 @@ export class Bench {
     return sessions.map(({ sid }) => sid).toSorted()
   }
 
-  /** Calls a function as many times at once as the option `concurrency` says. */
+  /** Calls a function concurrently, as many times as the option `concurrency` says. */
   async atOnce<T> (call: (index: number) => Promise<T>): Promise<T[]> {
     return await Promise.all(Array.from({ length: this.concurrency }, (_, index) => call(index)))
   }
 }
 
-/** Expects how often each outcome occurs. Those that are not named must not occur. */
+/** Expects how often each outcome occurs. Default: never. */
 export function expectCounts (answers: readonly Advance[], expected: Partial<Record<Advance['outcome'], number>>): void {
   const counts = { rotated: 0, recovered: 0, repeated: 0, reused: 0, unknown: 0 }
   for (const { outcome } of answers) counts[outcome]++

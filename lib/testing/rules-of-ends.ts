@@ -1,4 +1,4 @@
-/** The rules of a store of sessions, second half: whose sessions they are, how they end and expire, and how that is known. */
+/** The rules of session stores, second half: users, expiry, the end of sessions, and the feed of ended sessions. */
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -170,7 +170,6 @@ export const rulesOfEnds: Record<string, Rule> = {
   },
 
   'users that look alike stay apart': async (bench) => {
-    // Users that no other run has.
     const id = randomInt(2 ** 47)
     const texts = [
       `${id}`, `${id} `, ` ${id}`, `0${id}`, `{${id}}`, `}{${id}`, `{${id}`, `${id}*`, `${id}%`, `${id}_`, `${id}:a`, `${id}a`, `${id}A`, `${id}\u0000`, `${id}"`, `${id}\\`,
@@ -199,7 +198,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     ]
     for (const call of calls) await assert.rejects(call, 'a method rejects while the database cannot be reached')
     await resume()
-    // Time for what may have been queued.
+    // A client library may send queued calls now.
     await wait(100)
     assert.deepEqual(await bench.sidsOf(session.user), [session.sid], 'nothing was created or ended later')
     await session.expect(0, 'rotated', 1)

@@ -1,4 +1,4 @@
-/** The rules of a store of sessions, first half: creation, and what becomes of counters. */
+/** The rules of session stores, first half: creation, and the results of presenting counters. */
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
 import { beyond, deadline, expectCounts, hour, partOf, patient, withWindow, withWrongClock, type Rule } from './bench.ts'
@@ -145,7 +145,7 @@ export const rulesOfUse: Record<string, Rule> = {
     await session.expect(7, 'recovered', 8)
     await session.expect(8, 'repeated', 8)
     await session.expect(7, 'repeated', 8)
-    // More than 32 bits.
+    // Counters have up to 48 bits.
     await session.expect(2 ** 40, 'recovered', 2 ** 40 + 1)
     await session.expect(2 ** 40, 'repeated', 2 ** 40 + 1)
   },

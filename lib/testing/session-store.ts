@@ -1,4 +1,4 @@
-/** Tests for a store of sessions: one for each rule that a store must keep. */
+/** Tests of session stores, one for each rule of their contract. */
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { SessionStore } from '../../types/sessions.ts'
 import { Bench, type SessionStoreTestOptions } from './bench.ts'
@@ -7,20 +7,24 @@ import { rulesOfUse } from './rules-of-use.ts'
 
 export type { SessionStoreTestOptions } from './bench.ts'
 
-/** A test for any runner. */
+/** A test, for any test runner. */
 export interface SessionStoreTest {
-  /** The rule that the store must keep. */
+  /** The rule that is tested. */
   name: string
-  /** Resolves where the store keeps the rule, and rejects with an `AssertionError` where it does not. */
+  /** Runs the test. Rejects with an `AssertionError` of `node:assert` if the store breaks the rule. */
   run (): Promise<void>
 }
 
 /**
- * Tests for a store of sessions, for any runner: `for (const { name, run } of sessionStoreTests(make)) test(name, run)`.
+ * Creates the tests of a session store, for any test runner:
  *
- * They create users of their own, so the database may be in use by other tests. They wait for windows of 100 milliseconds,
- * and for longer ones where the machine is slow.
- * @param make gives a store; called when a test runs
+ * ```js
+ * for (const { name, run } of sessionStoreTests(() => new MyStore(database))) test(name, run)
+ * ```
+ *
+ * The tests use random user ids, so they can share a database with others. Some wait for windows of 100 milliseconds, and of
+ * more if the machine is slow.
+ * @param make returns the store to test; called by each test
  */
 export function sessionStoreTests (make: () => MaybePromise<SessionStore>, options: SessionStoreTestOptions = {}): SessionStoreTest[] {
   return Object.entries({ ...rulesOfUse, ...rulesOfEnds }).map(([name, run]) => ({

@@ -196,12 +196,12 @@ const doors: Record<string, [door: Door, allowed: readonly number[]]> = {
   'the query string, not encoded': [(app, value) => app.inject({ url: `/?access_token=${value.replace(/[^!-~]/g, '')}` }), [401]],
   'the verify endpoint': [(app, value) => app.inject({ url: '/auth/verify', headers: bearer(inHeader(value)) }), [400]],
   'the refresh endpoint, as an access token': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(inHeader(value)), payload: { refresh_token: 'r' } }), [401]],
-  'the refresh endpoint, as a refresh token': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())), payload: { refresh_token: value } }), [400, 401]],
+  'the refresh endpoint, as a refresh token': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())), payload: { refresh_token: value } }), [400, 401, 413]],
   'the refresh endpoint, as a cookie': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...bearer(forge(claims())), cookie: `refresh_token=${inHeader(value)}` }, payload: {} }), [400, 401]],
-  'a body of refresh': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...bearer(forge(claims())), 'content-type': 'application/json' }, payload: value }), [400, 401]],
-  'a body of authenticate': [(app, value) => app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'application/json' }, payload: value }), [400, 401]],
+  'a body of refresh': [(app, value) => app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...bearer(forge(claims())), 'content-type': 'application/json' }, payload: value }), [400, 401, 413]],
+  'a body of authenticate': [(app, value) => app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': 'application/json' }, payload: value }), [400, 401, 413]],
   'a type of content': [(app, value) => app.inject({ method: 'POST', url: '/auth', headers: { 'content-type': inHeader(value) || 'x' }, payload: '{}' }), [400, 401, 415]],
-  'a password': [(app, value) => app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: value } }), [401]]
+  'a password': [(app, value) => app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: value } }), [401, 413]]
 }
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array).toString('latin1'))

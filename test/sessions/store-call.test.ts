@@ -95,7 +95,7 @@ t.test('a store that gives no answer for five seconds is SessionStoreUnavailable
   t.notOk(timers.some(({ isReferenced }) => isReferenced), 'no timer keeps the process alive')
   for (const { expire } of timers) expire()
   for (const [index, error] of (await Promise.all(refusals)).entries()) {
-    t.match(error, { name: 'SessionStoreUnavailable', statusCode: 503, cause: { message: `sessions.store.${methods[index]} gave no answer within 5 seconds.` } })
+    t.match(error, { name: 'SessionStoreUnavailable', statusCode: 503, cause: { message: `sessions.store.${methods[index]} did not settle within 5 seconds.` } })
   }
   for (const [index, { resolve, reject }] of late.entries()) index % 2 === 0 ? resolve([]) : reject(new Error('late'))
   await turn()
@@ -127,7 +127,7 @@ const wrong: Record<Method, unknown[]> = {
   list: [
     undefined, null, {}, 'a', [null], [undefined], [[]], [{}], [stored, null],
     ...['createdAt', 'usedAt', 'endsAt'].flatMap((name) => times.map((time) => [{ ...stored, [name]: time }])),
-    [{ ...stored, sid: 1 }], [{ ...stored, data: {} }], [{ ...stored, data: null }]
+    [{ ...stored, sid: 1 }], [{ ...stored, data: {} }], [{ ...stored, data: null }], [{ ...stored, data: '' }], [{ ...stored, data: 'null' }], [{ ...stored, data: '"a"' }], [{ ...stored, data: '{' }]
   ],
   endedSince: [
     undefined, null, [], {}, 'a', { ended: [] }, { cursor: '' }, { ended: ['a'], cursor: 1 }, { ended: ['a'], cursor: null }, { ended: [1], cursor: '' }, { ended: 'a', cursor: '' }
@@ -140,7 +140,7 @@ t.test('an answer of the wrong type is HandlerFailed of that method, and says wh
     for (const answer of [...wrong[method], failing]) {
       const error = await refusalOf(method, () => Promise.resolve(answer))
       t.match(error, { name: 'HandlerFailed', statusCode: 500, message: `The sessions.store.${method} handler failed.` })
-      t.match(error.cause, { name: 'TypeError', message: /^sessions\.store\.\w+ must give .*; it gave .*\.$/ })
+      t.match(error.cause, { name: 'TypeError', message: /^sessions\.store\.\w+ must return .*; it returned .*\.$/ })
     }
   }
 })

@@ -20,6 +20,6 @@ t.test('a user id of more than 512 bytes is InvalidUserObject, whatever the issu
   const limit = 'x'.repeat(510)
   t.equal(storedUser(limit, { claimIss: 'i'.repeat(100), claimAud: null }), JSON.stringify([limit, 'i'.repeat(100), null]))
   for (const write of [userIdText, (id: string) => storedUser(id, none), (id: string) => storedUser(id, { claimIss: 'i', claimAud: null })]) {
-    t.throws(() => write(`${limit}x`), { name: 'InvalidUserObject', message: 'The user id has 513 bytes as JSON, and a session allows 512. Use a shorter user id.' })
+    t.throws(() => write(`${limit}x`), { name: 'InvalidUserObject', message: 'The user id has 513 bytes as JSON. Sessions allow at most 512. Use a shorter user id.' })
   }
 })

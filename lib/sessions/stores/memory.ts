@@ -9,59 +9,62 @@ interface Session extends StoredSession {
   expiresAt: number
 }
 
-/** An ended session, and until when it is fed. */
+/** An ended session, and until when `endedSince` returns it. */
 interface Ended {
   readonly sid: string
   readonly until: number
 }
 
-/** How many sessions each call looks at for expired ones: above 1, expired sessions go faster than new ones come. */
+/** How many sessions each call checks for expiry. With more than 1, expired sessions are deleted faster than sessions are created. */
 const sweptPerCall = 4
 
-/** From how many dropped entries on the feed is cut. Half of it must be dropped, so that each entry is moved once on average. */
-const cutFrom = 1000
+/** How many outdated entries the feed keeps before they are removed. At least half of the feed must be outdated, so that removal costs the same for each entry. */
+const maximumOutdated = 1000
 
-/** The sessions that ended, in the order in which they did. Cursors count them, and so depend on no clock. */
+/** The ended sessions, in order. A cursor is a position in it, and therefore independent of the clock. */
 function createFeed () {
   let entries: Ended[] = []
-  /** How many entries were cut off, and how many of the others are no longer fed. */
-  let cut = 0
-  let dropped = 0
-  let last = 0
+  /** The number of entries that were removed. */
+  let removed = 0
+  /** The number of outdated entries at the beginning of `entries`. */
+  let outdated = 0
+  /** The latest time of an entry. */
+  let latest = 0
 
   return {
     add (sids: readonly string[], now: number, keepMs: number): void {
-      // The clock may be set back, and forward again: no session is forgotten early for it.
-      last = Math.max(last, now)
-      for (const sid of sids) entries.push({ sid, until: last + keepMs })
+      // Never earlier than the last entry: if the clock was set back and is set forward again, entries must not become outdated early.
+      latest = Math.max(latest, now)
+      for (const sid of sids) entries.push({ sid, until: latest + keepMs })
     },
     trim (now: number): void {
-      while (dropped < entries.length && entries[dropped]!.until <= now) dropped++
-      if (dropped < cutFrom || dropped < entries.length / 2) return
-      entries = entries.slice(dropped)
-      cut += dropped
-      dropped = 0
+      while (outdated < entries.length && entries[outdated]!.until <= now) outdated++
+      if (outdated < maximumOutdated || outdated < entries.length / 2) return
+      entries = entries.slice(outdated)
+      removed += outdated
+      outdated = 0
     },
     since (cursor: string | null): { ended: string[], cursor: string } {
-      const end = cut + entries.length
+      const end = removed + entries.length
       const from = Number(cursor)
-      // A cursor that is not of this feed: everything.
-      const start = Number.isSafeInteger(from) && from <= end ? Math.max(from - cut, dropped) : dropped
+      // A cursor that this feed did not return gets all entries.
+      const start = Number.isSafeInteger(from) && from <= end ? Math.max(from - removed, outdated) : outdated
       return { ended: entries.slice(start).map(({ sid }) => sid), cursor: String(end) }
     }
   }
 }
 
 /**
- * Creates a store that keeps sessions in the memory of this process, the default. Its sessions end with the process, and
- * another process does not know them: it is for development, tests and applications of one process. Sessions that ended
- * or expired are deleted; it has no timers. Its clock is `Date.now`.
+ * Creates a store that keeps sessions in the memory of this process: the default, for development, tests, and applications
+ * of one process. Other processes do not see its sessions, which end with the process. Its clock is `Date.now`. It deletes
+ * sessions that have ended or expired, and has no timers.
  */
 export function memorySessions (): SessionStore {
   const sessions = new Map<string, Session>()
   const users = new Map<string, Set<Session>>()
   const feed = createFeed()
-  let hand = sessions.values()
+  /** Where the search for expired sessions continues. */
+  let sweep = sessions.values()
 
   function remove (session: Session): void {
     sessions.delete(session.sid)
@@ -70,7 +73,7 @@ export function memorySessions (): SessionStore {
     if (ofUser?.size === 0) users.delete(session.user)
   }
 
-  /** Ends sessions of one step: they leave the store and enter the feed together. */
+  /** Moves sessions from the store to the feed, in one step. */
   function endAll (ending: readonly Session[], now: number, { keepMs }: SessionRules): string[] {
     const sids = ending.map(({ sid }) => sid)
     feed.add(sids, now, keepMs)
@@ -82,7 +85,7 @@ export function memorySessions (): SessionStore {
     return [...users.get(user) ?? []].filter(({ expiresAt }) => expiresAt > now)
   }
 
-  /** Those of a user that would expire first, so many that one more session is not too many. */
+  /** Returns the sessions that must end before the user gets another one: those that would expire first. */
   function surplusOf (user: string, now: number, { maxPerUser }: SessionRules): Session[] {
     const active = activeOf(user, now)
     const surplus = active.length + 1 - maxPerUser
@@ -94,14 +97,14 @@ export function memorySessions (): SessionStore {
     return session !== undefined && session.user === user && session.expiresAt > now ? session : undefined
   }
 
-  /** Deletes what expired and is never asked for again, a few sessions with each call. Gives the time of the call. */
+  /** Called first by each method. Deletes a few expired sessions, because nobody may ask for them again. Returns the time. */
   function begin (): number {
     const now = Date.now()
     feed.trim(now)
     for (let swept = 0; swept < sweptPerCall; swept++) {
-      const { done, value } = hand.next()
+      const { done, value } = sweep.next()
       if (done === true) {
-        hand = sessions.values()
+        sweep = sessions.values()
         break
       }
       if (value.expiresAt <= now) remove(value)

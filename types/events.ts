@@ -1,0 +1,33 @@
+import type { FastifyRequest } from 'fastify'
+import type { TokenAuthError } from '../lib/errors.ts'
+import type { UserId } from './handlers.ts'
+
+/**
+ * Published on the channel `fastify-token-auth:issued` of `node:diagnostics_channel` when an access token was issued. With
+ * refresh tokens or sessions, it is published after they were stored. It contains no token.
+ */
+export interface IssuedEvent {
+  /** The name of the instance. */
+  instanceName: string
+  /** The request for which the token was issued, if there is one. It contains tokens: do not log it as a whole. */
+  request?: FastifyRequest | undefined
+  /** The user of the token. */
+  userId: UserId
+  /** `authenticate`: by a login; `refresh`: by a refresh; `generate`: by `generateAccessToken`; `start`: by `sessions.start`. */
+  grant: 'authenticate' | 'refresh' | 'generate' | 'start'
+}
+
+/**
+ * Published on the channel `fastify-token-auth:refused` of `node:diagnostics_channel` when a guard, `injectUser` or an
+ * endpoint refuses a request, before the answer is sent. It contains no token and no part of one.
+ */
+export interface RefusedEvent {
+  /** The name of the instance. */
+  instanceName: string
+  /** The request. It contains the refused token: do not log it as a whole. */
+  request: FastifyRequest
+  /** The error that describes the refusal: a copy without `cause`, which nothing else refers to. */
+  error: TokenAuthError
+  /** The check that failed, for developers, if `error.message` does not say it. */
+  reason?: string | undefined
+}
