@@ -10,25 +10,12 @@ import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock } from './helper.ts'
+import { programsIn, programWith, run } from './programs.ts'
 
 const root = new URL('../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
 
-/** Runs an example of the README without its imports, with these names in scope. The block allows it to declare them again. */
-function run<Result> (program: string, names: Record<string, unknown>): Promise<Result> {
-  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
-  return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\n}`)(...Object.values(names))
-}
-
-/** All JavaScript examples, including those in lists. */
-const programs = Array.from(readme.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
-
-/** Returns the only example that contains a text. */
-function programWith (text: string): string {
-  const [program, ...others] = programs.filter((candidate) => candidate.includes(text))
-  if (program === undefined || others.length > 0) throw new Error(`There is not exactly one example with "${text}" in the README.`)
-  return program
-}
+const programs = programsIn(readme)
 
 /** Names that the examples of the README do not declare. */
 function given (app: FastifyInstance) {
@@ -90,7 +77,7 @@ t.test('reading a guard before the plugin has loaded throws the error in the REA
 
   for (const text of ['await app.register(tokenAuth, { secret, authenticate })\napp.get', 'onRequest: protect()']) {
     const app = host(t)
-    await run(programWith(text), given(app))
+    await run(programWith(programs, text), given(app))
     const { access_token: token } = (await login(app)).json()
     t.equal((await app.inject({ url: '/private' })).statusCode, 401, text)
     t.equal((await app.inject({ url: '/private', headers: bearer(token) })).payload, 'reached', text)
@@ -109,14 +96,14 @@ t.test('logins in the same second have the same payload; the custom claim in the
     const [first, second] = await tokensOf(options)
     t.equal(first, second, JSON.stringify(Object.keys(options)))
   }
-  const [first, second] = await tokensOf({}, programWith('class LoginId'))
+  const [first, second] = await tokensOf({}, programWith(programs, 'class LoginId'))
   t.not(payloadOf(first).login_id, payloadOf(second).login_id)
 })
 
 t.test('the cookie names in the README bind cookies to their host, and the logout in the README clears them', async (t) => {
   const app = host(t)
-  await run(programWith("cookieAccessTokenName: '__Host-"), given(app))
-  await run(programWith("app.post('/logout'"), given(app))
+  await run(programWith(programs, "cookieAccessTokenName: '__Host-"), given(app))
+  await run(programWith(programs, "app.post('/logout'"), given(app))
   const fieldsOf = (value: string | string[] | undefined = []) => [value].flat()
   const set = fieldsOf((await login(app)).headers['set-cookie'])
   t.equal(set.length, 1)
