@@ -28,7 +28,7 @@ function given (app: FastifyInstance) {
 t.test('the README has a section for everything that a reader looks for', async (t) => {
   const headings = Array.from(readme.matchAll(/^##+ (.+)$/gm), ([, heading]) => heading)
   for (const heading of [
-    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
+    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Sessions', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
     'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'How fast', 'API reference'
   ]) t.ok(headings.includes(heading), heading)
   const [, introduction = ''] = /^# .*\n\n(.*)\n/.exec(readme) ?? []
@@ -142,10 +142,11 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 
 t.test('every file and script that the documents name exists', async (t) => {
   const scripts: Record<string, string> = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).scripts
-  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md']) {
-    const text = readFileSync(new URL(name, root), 'utf8')
+  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md']) {
+    const document = new URL(name, root)
+    const text = readFileSync(document, 'utf8')
     for (const [, target = ''] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {
-      t.doesNotThrow(() => readFileSync(new URL(target, root)), `${name} names ${target}`)
+      t.doesNotThrow(() => readFileSync(new URL(target, document)), `${name} names ${target}`)
     }
     for (const [, script = ''] of text.matchAll(/npm run ([a-z:]+)/g)) t.ok(scripts[script], `${name} names npm run ${script}`)
   }
