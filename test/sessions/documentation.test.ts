@@ -125,6 +125,7 @@ t.test('the client of the page renews once for all requests; a 401 makes it forg
   t.equal(await app.tokenAuth.sessions.endAll(1), 1)
   t.equal(await renew(), false)
   t.equal(stored.size, 0)
+  t.equal(await renew(), false, 'without a refresh token')
 })
 
 t.test('the examples of your own code: a login, a changed password, a disabled user', async (t) => {
