@@ -10,25 +10,12 @@ import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock } from './helper.ts'
+import { programsIn, programWith, run } from './programs.ts'
 
 const root = new URL('../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
 
-/** Runs an example of the README without its imports, with these names in scope. The block allows it to declare them again. */
-function run<Result> (program: string, names: Record<string, unknown>): Promise<Result> {
-  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
-  return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\n}`)(...Object.values(names))
-}
-
-/** All JavaScript examples, including those in lists. */
-const programs = Array.from(readme.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
-
-/** Returns the only example that contains a text. */
-function programWith (text: string): string {
-  const [program, ...others] = programs.filter((candidate) => candidate.includes(text))
-  if (program === undefined || others.length > 0) throw new Error(`There is not exactly one example with "${text}" in the README.`)
-  return program
-}
+const programs = programsIn(readme)
 
 /** Names that the examples of the README do not declare. */
 function given (app: FastifyInstance) {
@@ -41,7 +28,7 @@ function given (app: FastifyInstance) {
 t.test('the README has a section for everything that a reader looks for', async (t) => {
   const headings = Array.from(readme.matchAll(/^##+ (.+)$/gm), ([, heading]) => heading)
   for (const heading of [
-    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
+    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Sessions', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
     'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'How fast', 'API reference'
   ]) t.ok(headings.includes(heading), heading)
   const [, introduction = ''] = /^# .*\n\n(.*)\n/.exec(readme) ?? []
@@ -90,7 +77,7 @@ t.test('reading a guard before the plugin has loaded throws the error in the REA
 
   for (const text of ['await app.register(tokenAuth, { secret, authenticate })\napp.get', 'onRequest: protect()']) {
     const app = host(t)
-    await run(programWith(text), given(app))
+    await run(programWith(programs, text), given(app))
     const { access_token: token } = (await login(app)).json()
     t.equal((await app.inject({ url: '/private' })).statusCode, 401, text)
     t.equal((await app.inject({ url: '/private', headers: bearer(token) })).payload, 'reached', text)
@@ -109,14 +96,14 @@ t.test('logins in the same second have the same payload; the custom claim in the
     const [first, second] = await tokensOf(options)
     t.equal(first, second, JSON.stringify(Object.keys(options)))
   }
-  const [first, second] = await tokensOf({}, programWith('class LoginId'))
+  const [first, second] = await tokensOf({}, programWith(programs, 'class LoginId'))
   t.not(payloadOf(first).login_id, payloadOf(second).login_id)
 })
 
 t.test('the cookie names in the README bind cookies to their host, and the logout in the README clears them', async (t) => {
   const app = host(t)
-  await run(programWith("cookieAccessTokenName: '__Host-"), given(app))
-  await run(programWith("app.post('/logout'"), given(app))
+  await run(programWith(programs, "cookieAccessTokenName: '__Host-"), given(app))
+  await run(programWith(programs, "app.post('/logout'"), given(app))
   const fieldsOf = (value: string | string[] | undefined = []) => [value].flat()
   const set = fieldsOf((await login(app)).headers['set-cookie'])
   t.equal(set.length, 1)
@@ -155,10 +142,11 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 
 t.test('every file and script that the documents name exists', async (t) => {
   const scripts: Record<string, string> = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).scripts
-  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md']) {
-    const text = readFileSync(new URL(name, root), 'utf8')
+  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md']) {
+    const document = new URL(name, root)
+    const text = readFileSync(document, 'utf8')
     for (const [, target = ''] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {
-      t.doesNotThrow(() => readFileSync(new URL(target, root)), `${name} names ${target}`)
+      t.doesNotThrow(() => readFileSync(new URL(target, document)), `${name} names ${target}`)
     }
     for (const [, script = ''] of text.matchAll(/npm run ([a-z:]+)/g)) t.ok(scripts[script], `${name} names npm run ${script}`)
   }

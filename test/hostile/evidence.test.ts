@@ -5,6 +5,7 @@ import ts from 'typescript'
 const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 const document = read('docs/security.md')
+const sessions = read('docs/sessions.md')
 
 /** The titles of the tests of a file: what stands first in a call of `t.test`. */
 function titlesOf (file: string): Set<string> {
@@ -34,19 +35,30 @@ const evidenceIn = (text: string) => [...text.matchAll(/\[`(test\/[^`]+)`\]\(\.\
   .map(([, file = '', address = '', title = '']) => ({ file, address, title }))
 
 /** The rows of the tables of a chapter, without their heads. */
-function rowsOf (chapter: string): string[] {
-  const [, text = ''] = document.split(new RegExp(`^## ${chapter}.*$`, 'm'))
-  const [body = ''] = text.split(/^## /m)
+function rowsOf (chapter: string, text = document): string[] {
+  const [, after = ''] = text.split(new RegExp(`^##+ ${chapter}.*$`, 'm'))
+  const [body = ''] = after.split(/^##+ /m)
   return body.split('\n').filter((line) => line.startsWith('|') && !line.startsWith('| ---')).slice(1)
 }
 
-t.test('every test that the document names exists under that title in that file', async (t) => {
-  const evidence = evidenceIn(document)
-  t.ok(evidence.length > 80)
-  t.equal(evidence.length, document.split('](../test/').length - 1, 'none is written in another form')
-  for (const { file, address, title } of evidence) {
-    t.equal(address, file)
-    t.ok(has(file, title), `${file}: ${title}`)
+t.test('every test that the documents name exists under that title in that file', async (t) => {
+  for (const [text, least] of [[document, 80], [sessions, 60]] as const) {
+    const evidence = evidenceIn(text)
+    t.ok(evidence.length > least)
+    t.equal(evidence.length, text.split('](../test/').length - 1, 'none is written in another form')
+    for (const { file, address, title } of evidence) {
+      t.equal(address, file)
+      t.ok(has(file, title), `${file}: ${title}`)
+    }
+  }
+})
+
+t.test('every row of the tables of failures and standards of sessions names a test', async (t) => {
+  const chapters: Record<string, number> = { 'When things fail': 19, 'OWASP ASVS 5': 13, 'RFC 9700': 6, 'RFC 7009': 4 }
+  for (const [chapter, least] of Object.entries(chapters)) {
+    const rows = rowsOf(chapter, sessions)
+    t.ok(rows.length >= least, chapter)
+    for (const row of rows) t.ok(evidenceIn(row).length > 0, row.slice(0, 80))
   }
 })
 

@@ -1,0 +1,20 @@
+/** The code blocks of documents, and how tests run them. */
+
+/** All JavaScript examples of a document, including those in lists. */
+export const programsIn = (document: string): string[] => Array.from(document.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
+
+/** Returns the only example that contains a text. */
+export function programWith (programs: readonly string[], text: string): string {
+  const [program, ...others] = programs.filter((candidate) => candidate.includes(text))
+  if (program === undefined || others.length > 0) throw new Error(`There is not exactly one example with "${text}" in the document.`)
+  return program
+}
+
+/**
+ * Runs an example without its imports, with these names in scope. The block allows it to declare them again.
+ * @param result an expression of the example's names, which the run resolves to
+ */
+export function run<Result> (program: string, names: Record<string, unknown>, result = 'undefined'): Promise<Result> {
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
+  return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\nreturn ${result}\n}`)(...Object.values(names))
+}
