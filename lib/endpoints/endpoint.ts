@@ -135,7 +135,8 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
   const { settings, rules } = registration
   const { urlPrefix, strictSlashes } = settings
   const inherited = host.errorHandler
-  const bodyLimit = Math.min(maximumBody, context.initialConfig.bodyLimit ?? maximumBody)
+  // Fastify completes its configuration with the default.
+  const bodyLimit = Math.min(maximumBody, context.initialConfig.bodyLimit!)
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
