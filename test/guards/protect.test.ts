@@ -7,8 +7,8 @@ import t, { type Test } from 'tap'
 import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
-} from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+} from '../../lib/index.ts'
+import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W05')
 
