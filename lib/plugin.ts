@@ -60,7 +60,8 @@ function readOptions (options: unknown): Options {
       throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
     }
   }
-  return { ...options }
+  // Without a prototype: properties of a polluted `Object.prototype` are not options.
+  return Object.assign(Object.create(null), options)
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {

@@ -11,6 +11,7 @@ import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
 import { makeScopedGuard } from './guards/scoped.ts'
+import { isPlainObject, typeName } from './host/call.ts'
 import { userIdOf } from './host/users.ts'
 import type { Responses } from './http/responses.ts'
 import { storeRefreshToken } from './issuing/refresh-token.ts'
@@ -63,6 +64,8 @@ export class TokenAuth implements TokenAuthInstance<object, Record<string, unkno
   }
 
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
+    const given: unknown = additions
+    if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { section: 'instances', duringRequest: true })
     const unknown = Object.keys(additions).find((name) => !additionNames.includes(name))
     if (unknown !== undefined) {
       throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} Its options are ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })

@@ -6,16 +6,27 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 const slow = [
+  'test/counted-work.test.ts',
   'test/diagrams.test.ts',
   'test/ecosystem.test.ts',
+  'test/examples.test.ts',
+  'test/hostile/budget.test.ts',
   'test/hostile/failures.test.ts',
+  'test/hostile/http.test.ts',
   'test/hostile/isolation.test.ts',
   'test/hostile/mutation.test.ts',
+  'test/hostile/timing.test.ts',
   'test/hostile/tokens.test.ts',
+  'test/keys/disguised-keys.test.ts',
+  'test/keys/material.test.ts',
+  'test/logs.test.ts',
   'test/package.test.ts',
+  'test/readme.test.ts',
   'test/release.test.ts',
+  'test/remembered-tokens.test.ts',
   'test/settings/configuration.test.ts',
   'test/small-examples.test.ts',
+  'test/token/codec.test.ts',
   'test/topology.test.ts',
   'test/web.test.ts'
 ]

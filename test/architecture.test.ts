@@ -159,7 +159,7 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
 
 t.test('the three walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
   const [, walks = ''] = /^## Three walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'routes'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
+  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
   for (const [walk, first, last] of ends) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])

@@ -155,7 +155,7 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
   const canary = 'a secret that nobody may find: 0123456789 0123456789'
   const isSecret = (value: unknown) => (typeof value === 'string' && value.includes(canary)) || (Buffer.isBuffer(value) && value.includes(canary)) ||
     (value instanceof KeyObject && value.type !== 'public')
-  const cases: TokenAuthOptions[] = [{ secret: canary }, { secret: undefined, getSecret: async () => canary }, { ...keysFor('ES256'), secret: undefined }]
+  const cases: TokenAuthOptions[] = [{ secret: canary }, { secret: undefined, getSecret: async () => canary }, { secret: undefined, getSecret: () => canary, getLeeway: () => 1 }, { ...keysFor('ES256'), secret: undefined }]
   for (const options of cases) {
     const app = await build(t, options)
     const guard = app.tokenAuth.protect({ secret: canary, algorithm: 'HS256' })
@@ -170,6 +170,23 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
     t.ok(kept.some((value) => Object(value).constructor.name === 'RequestState'), 'what is internal too')
     t.same(kept.filter(isSecret), [])
   }
+})
+
+t.test('the results of getters cannot be read, or set in advance, by code that has not the getters themselves', async (t) => {
+  const app = await build(t, { secret: undefined, getSecret: () => secret, getDoProtection: () => true, getLeeway: () => 1 })
+  const found: unknown[] = []
+  const resultsOf = (value: object) => Object.getOwnPropertySymbols(value).map((symbol) => Reflect.get(value, symbol)).filter((results) => typeof Object(results).get === 'function')
+  app.addHook('onRequest', async (request) => {
+    for (const results of resultsOf(request.tokenAuth.settings)) results.get('doProtection', () => false)
+  })
+  app.addHook('onSend', async (request) => {
+    for (const results of resultsOf(request.tokenAuth.settings)) found.push(results.get('secret', () => 'not the secret'))
+  })
+  app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
+  t.equal((await app.inject('/')).statusCode, 401)
+  t.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).body, 'reached')
+  t.ok(found.length > 0)
+  t.ok(found.every((value) => value === 'not the secret'))
 })
 
 t.test('verifyToken accepts nothing under a setting that only a request can compute', async (t) => {

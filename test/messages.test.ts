@@ -5,7 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
@@ -93,6 +93,7 @@ class Silent extends View {}
 class Misguarded extends Ping { override readonly guards = { post: this.instance.protect() } }
 class Unguarded extends Ping { override readonly guards = mistyped<View['guards']>({ get: [] }) }
 class Dropped extends Ping { static guards = {} }
+class Astray extends Ping { onRequest = this.instance.protect() }
 class Slip extends Ping { guard = { get: this.instance.protect() } }
 class Wrong extends Authentication { constructor () { super(); Reflect.set(this, 'retrieveUser', 'x') } }
 
@@ -305,6 +306,8 @@ const registrations: Record<string, Case<object>[]> = {
       'InvalidClassViews: The view Misguarded has guards for "post", but no such method. Add the method, or remove its guards. See README.md#responses'],
     [{ classViews: [['/ping', Unguarded]] },
       'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard or a non-empty list of guards, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+    [{ classViews: [['/ping', Astray]] },
+      'InvalidClassViews: The view Astray has a guard as its field "onRequest", where it does not guard. Give it in the field "guards": guards = { get: this.instance.protect() }. See README.md#responses'],
     [{ classViews: [['/ping', Slip]] },
       'InvalidClassViews: The view Slip has a member "guard", which has no meaning. Did you mean "guards"? If not, choose another name. See README.md#responses'],
     [{ classViews: [['/ping', class extends View {}]] },
@@ -511,6 +514,8 @@ const requests: [options: object, act: Act, message: string][] = [
     'RequiredKeysNotFound: "getLeeway" needs a request, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
     'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, request. See README.md#instances'],
+  [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped(Promise.resolve({ scopes: null }))),
+    'The second parameter of generateAccessToken must be a plain object; given: a promise. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken(mistyped(1)),
     'InvalidUserObject: generateAccessToken requires a plain object, or an object with toDict() or toJSON(), not a number.'],
   [{}, (request, _reply, app) => app.tokenAuth.generateRefreshToken(request, { user_id: 1 }),
@@ -552,6 +557,11 @@ t.test('production says that a secret is missing or short, and a name that it is
   misguarded.get('/reports', mistyped<RouteShorthandOptions>({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
   t.equal(await said(async () => await misguarded.ready()),
     'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
+  const context = await build(t)
+  context.addHook('onResponse', mistyped<onResponseHookHandler>(context.tokenAuth.protect()))
+  context.get('/reports', async () => 'reached')
+  t.equal(await said(async () => await context.ready()),
+    'A context has a guard as the hook "onResponse", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
   environment(t, 'production')
   t.equal(await refused(t, { secret: 'x'.repeat(31) }),
     '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')

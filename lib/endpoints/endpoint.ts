@@ -165,7 +165,8 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
   const isCookieMode = settings.cookieSet || rules.isComputed('cookieSet')
   const originGuards = isCookieMode && endpoint.refusesOtherOrigins === true ? [refuseOtherOrigins(registration)] : []
   const inherited = host.errorHandler
-  const bodyLimit = Math.min(maximumBody, context.initialConfig.bodyLimit ?? maximumBody)
+  // Fastify completes its configuration with the default.
+  const bodyLimit = Math.min(maximumBody, context.initialConfig.bodyLimit!)
   const path = urlPrefix + (endpoint.path === '/' && urlPrefix !== '' ? '' : endpoint.path)
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
 import { InvalidClassViews } from '../errors.ts'
+import { isGuard } from '../guards/describe.ts'
 import { typeName } from '../host/call.ts'
 import { suggest } from '../settings/suggest.ts'
 import type { Responses } from '../http/responses.ts'
@@ -129,6 +130,14 @@ function namesOf (view: View): string[] {
   return names
 }
 
+/** Checks for guards in other fields than `guards`, where they would guard nothing. @throws {InvalidClassViews} */
+function checkMembers (view: View, label: string): void {
+  for (const [name, value] of Object.entries(view)) {
+    if (name === 'guards' || ![value].flat(Infinity).some(isGuard)) continue
+    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Give it in the field "guards": ${perMethod.guards.example}.`, { section: 'responses' })
+  }
+}
+
 /** Checks for names that are similar to those of the fields, such as `guard`: a typing error would leave a route open. @throws {InvalidClassViews} */
 function checkNames (view: View, label: string): void {
   for (const name of namesOf(view)) {
@@ -147,6 +156,7 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
   const view = new ViewClass(context)
   const label = ViewClass.name || `on ${JSON.stringify(path)}`
   checkNames(view, label)
+  checkMembers(view, label)
   checkPerMethod(view, 'guards', label)
   checkPerMethod(view, 'schemas', label)
   const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({

@@ -23,6 +23,20 @@ export function describeGuard (guard: object, describe: Describe): void {
   descriptions.set(guard, describe)
 }
 
+/** Route handlers made by `injectUser`: as hooks they would answer nothing, and the route's own handler would run. */
+const injectedHandlers = new WeakSet<object>()
+
+/** As {@link describeGuard}, for a route handler that `injectUser` made. */
+export function describeInjected (handler: object, describe: Describe): void {
+  describeGuard(handler, describe)
+  injectedHandlers.add(handler)
+}
+
+/** Whether a value is a route handler that `injectUser` made. */
+export function isInjected (value: unknown): boolean {
+  return typeof value === 'function' && injectedHandlers.has(value)
+}
+
 /** Whether a value is a guard, or a handler made by `injectUser`. */
 export function isGuard (value: unknown): boolean {
   return typeof value === 'function' && descriptions.has(value)

@@ -9,7 +9,7 @@ import { publishRefused } from '../events.ts'
 import { typeName } from '../host/call.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
-import { describeGuard, descriptionOf } from './describe.ts'
+import { describeGuard, describeInjected, descriptionOf } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { checkGuardOptions, readOptions } from './options.ts'
 import { makeProtectGuard } from './protect.ts'
@@ -60,8 +60,8 @@ function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request:
 }
 
 /** Describes a guard whose registration is known only in the context of a route. */
-function describeLater<Made extends object> (guard: object, madeFor: (context: FastifyInstance) => Made): void {
-  describeGuard(guard, (context) => {
+function describeLater<Made extends object> (describe: typeof describeGuard, guard: object, madeFor: (context: FastifyInstance) => Made): void {
+  describe(guard, (context) => {
     try {
       return descriptionOf(madeFor(context), context)
     } catch {
@@ -80,11 +80,15 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
       own = guardOf(request.server)
     } catch (error) {
       answerAbsence(choice, request, reply, error)
-      return done === undefined ? Promise.reject(error) : undefined
+      if (done !== undefined) return
+      const refused = Promise.reject(error)
+      // As in makeHook.
+      refused.catch(() => {})
+      return refused
     }
     return done === undefined ? own(request, reply) : own(request, reply, done)
   }
-  describeLater(guard, guardOf)
+  describeLater(describeGuard, guard, guardOf)
   return guard
 }
 
@@ -120,7 +124,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
     }
     return await Reflect.apply(own, this, [request, reply])
   }
-  describeLater(injected, handlerOf)
+  describeLater(describeInjected, injected, handlerOf)
   // As in makeInjection.
   return injected as InjectedRouteHandler<Route>
 }

@@ -6,7 +6,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { begin, stateOf } from '../request/slot.ts'
-import { describeGuard } from './describe.ts'
+import { describeInjected } from './describe.ts'
 import { prepareGuard } from './options.ts'
 import { sendRefusal } from './refuse.ts'
 import { preventCaching } from './run.ts'
@@ -49,7 +49,7 @@ export function makeInjection<Route extends object> (
     if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
-  describeGuard(injected, () => ({ registration, settings: guard.rules.settings, scopeSets: [[]], isOptional: true }))
+  describeInjected(injected, () => ({ registration, settings: guard.rules.settings, scopeSets: [[]], isOptional: true }))
   // The types of body, params and reply are those of the wrapped handler, to which they pass unchanged.
   return injected as InjectedRouteHandler<Route>
 }

@@ -110,7 +110,12 @@ export function makeHook (parts: GuardParts, scopeSets: readonly (readonly strin
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
-    if (done === undefined) return wait(guard, request, reply)
+    if (done === undefined) {
+      const allowed = wait(guard, request, reply)
+      // A caller that forgets `await` must not end the process: the request was answered.
+      allowed.catch(() => {})
+      return allowed
+    }
     if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
     run(guard, request, reply, done)
   }

@@ -18,7 +18,7 @@ export interface TokenCarrier {
   readonly rawHeaders: readonly string[]
 }
 
-type Purpose = 'access' | 'refresh'
+type TokenKind = 'access' | 'refresh'
 
 const missingHeader = new Refusal(() => new MissingAuthorizationHeader())
 const missingCookie = new Refusal(() => new MissingAuthorizationCookie())
@@ -107,8 +107,8 @@ function readTokenParameter ({ url = '' }: TokenCarrier, name: string): string |
  * ends the search, valid or not; where it is missing, a strict source ends the search with its error.
  * @returns undefined where the search goes on elsewhere
  */
-function searchCookieAndQuery (carrier: TokenCarrier, settings: Settings, purpose: Purpose): FoundToken | Refusal | undefined {
-  const isAccess = purpose === 'access'
+function searchCookieAndQuery (carrier: TokenCarrier, settings: Settings, kind: TokenKind): FoundToken | Refusal | undefined {
+  const isAccess = kind === 'access'
   if (settings.cookieSet) {
     const value = isAccess ? readAccessTokenCookie(carrier, settings) : readRefreshTokenCookie(carrier, settings)
     if (typeof value === 'string') return { token: value, source: 'cookie' }
@@ -135,8 +135,8 @@ export function extractRefreshToken (carrier: TokenCarrier, settings: Settings):
 }
 
 /** Describes where a request is expected to carry its access token or its refresh token; nothing is searched after a strict source. */
-export function describeSources (settings: Settings, purpose: Purpose = 'access'): string {
-  const isAccess = purpose === 'access'
+export function describeSources (settings: Settings, kind: TokenKind = 'access'): string {
+  const isAccess = kind === 'access'
   const sources: string[] = []
   const isStrictCookie = settings.cookieSet && settings.cookieStrict
   const isStrict = isStrictCookie || (settings.queryStringSet && settings.queryStringStrict)

@@ -5,10 +5,16 @@ import type { FastifyInstance } from 'fastify'
 export const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
 
 /**
- * Returns the guarding hooks that a context adds to all of its routes. Fastify has no public API for this. If Fastify renames
+ * Returns the hooks that a context adds to all of its routes, by name. Fastify has no public API for this. If Fastify renames
  * the symbol, the guards of contexts are not found; a test fails in this case.
  */
-export function hooksOf (context: FastifyInstance): unknown[] {
+export function allHooksOf (context: FastifyInstance): Record<string, unknown> {
   const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.hooks')
-  return keys.flatMap((key) => guardingHooks.map((name) => Reflect.get(Object(Reflect.get(context, key)), name))).flat()
+  return Object.assign({}, ...keys.map((key) => Reflect.get(context, key)))
+}
+
+/** Returns the guarding hooks that a context adds to all of its routes. */
+export function hooksOf (context: FastifyInstance): unknown[] {
+  const hooks = allHooksOf(context)
+  return guardingHooks.flatMap((name) => hooks[name])
 }

@@ -29,8 +29,11 @@ export function withoutRequest (advice: string): GetterResults {
 /** The results of the getters of a registration for one request. All guards of the request share them. */
 export class RequestResults implements GetterResults {
   readonly #request: object
-  /** Created when the first getter runs, because most requests run none. */
-  #results: Map<SettingName, { value: unknown } | { error: unknown }> | undefined
+  /**
+   * By the getter, not by the setting: whoever reaches this object without the getter of a key reads no key, and cannot set
+   * a value in advance. Created when the first getter runs, because most requests run none.
+   */
+  #results: Map<Getter, { value: unknown } | { error: unknown }> | undefined
 
   constructor (request: object) {
     this.#request = request
@@ -39,14 +42,14 @@ export class RequestResults implements GetterResults {
   /** @throws the error of the getter, converted by {@link hostError}; the same error on every call */
   get (name: SettingName, getter: Getter): unknown {
     this.#results ??= new Map()
-    let result = this.#results.get(name)
+    let result = this.#results.get(getter)
     if (result === undefined) {
       try {
         result = { value: this.#run(name, getter) }
       } catch (error) {
         result = { error }
       }
-      this.#results.set(name, result)
+      this.#results.set(getter, result)
     }
     if ('error' in result) throw result.error
     return result.value

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, login, mistyped, now, otherSecret, payloadOf, refreshStore, setClock, warnings } from '../helper.ts'
+import tokenAuth, { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
@@ -247,4 +247,44 @@ t.test('where refresh is not enabled, or the endpoints are off, there is nothing
   for (const url of ['/auth', '/auth/', '/auth/verify', '/auth/me']) {
     for (const method of ['GET', 'POST', 'HEAD'] as const) t.equal((await app.inject({ method, url })).statusCode, 404)
   }
+})
+
+t.test('a getter that fails while the access token is verified is a 500, before the body is read', async (t) => {
+  const app = host(t)
+  let read = 0
+  app.addHook('preParsing', async (_request, _reply, payload) => { read++; return payload })
+  await app.register(tokenAuth, { secret, authenticate, ...refreshing, getClaimIss: () => { throw new Error('broken') } })
+  const answer = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())), payload: { refresh_token: 'stored' } })
+  t.equal(answer.statusCode, 500)
+  t.equal(answer.json().message, 'The getClaimIss handler failed.')
+  t.equal(read, 0)
+})
+
+t.test('a refresh that was answered while its key was computed goes no further, whatever becomes of the key', async (t) => {
+  const app = host(t)
+  let settle = () => {}
+  app.addHook('onRequest', (request, reply, done) => {
+    request.raw.once('answer', () => {
+      reply.code(418).send('answered')
+      settle()
+    })
+    done()
+  })
+  let stored = 0
+  await app.register(tokenAuth, {
+    authenticate,
+    refreshTokenEnabled: true,
+    storeRefreshToken: () => {},
+    retrieveRefreshToken: () => { stored++; return 'stored' },
+    getSecret: (request) => new Promise((resolve, reject) => {
+      settle = () => request.headers.fails === undefined ? resolve(secret) : reject(new Error('broken'))
+      setImmediate(() => { request.raw.emit('answer') })
+    })
+  })
+  for (const more of [{}, { fails: 'yes' }]) {
+    const sent = { method: 'POST' as const, url: '/auth/refresh', headers: { ...bearer(forge(claims())), ...more }, payload: { refresh_token: 'stored' } }
+    const answer = await app.inject(sent)
+    t.same([answer.statusCode, answer.body], [418, 'answered'])
+  }
+  t.equal(stored, 0)
 })

@@ -1,4 +1,4 @@
-import type { FastifyInstance, RouteShorthandOptions } from 'fastify'
+import type { FastifyInstance, onRequestHookHandler, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped } from '../../lib/index.ts'
 import { bearer, build, claims, forge, host, mistyped, otherSecret, secret } from '../helper.ts'
@@ -30,7 +30,7 @@ t.test('a guard under an option where it does not guard keeps the application fr
       t.match(await declared(t, name, guard), {
         name: 'InvalidConfiguration',
         finding,
-        message: `The route GET /reports has a guard as "${name}", where it does not guard. Give it as onRequest, preValidation or preHandler. See `
+        message: `The route GET /reports has a guard as "${name}", where it does not guard. `
       }, name)
     }
   }
@@ -90,4 +90,50 @@ t.test('every method and every nested instance is watched, and the first mistake
   })
   await inner.register(tokenAuth, { instanceName: 'staff', authMode: false, secret })
   t.match(await startOf(inner), { finding })
+})
+
+t.test('a guard in lists of lists or under a symbol is found', async (t) => {
+  for (const given of [{ prehandler: [[protect()]] }, { [Symbol('guards')]: protect() }]) {
+    const app = await build(t)
+    app.get('/', mistyped<RouteShorthandOptions>(given), handler)
+    t.match(await startOf(app), { finding })
+  }
+})
+
+t.test('a guard among the hooks of a context in which it does not guard keeps the application from starting', async (t) => {
+  for (const name of ['onResponse', 'onSend', 'preSerialization', 'preParsing', 'onError', 'onTimeout', 'onRequestAbort']) {
+    for (const isNested of [false, true]) {
+      const app = await build(t)
+      const guard = app.tokenAuth.protect()
+      const declare = async (context: FastifyInstance) => {
+        context.addHook(mistyped<'onResponse'>(name), mistyped<onResponseHookHandler>(guard))
+        context.get('/own', handler)
+      }
+      if (isNested) await app.register(declare)
+      else await declare(app)
+      t.match(await startOf(app), { finding, message: `A context has a guard as the hook "${name}", where it does not guard. Give it as onRequest, preValidation or preHandler. See ` })
+    }
+  }
+  const both = await build(t)
+  const guard = both.tokenAuth.protect()
+  await both.register(async (context) => {
+    context.addHook('onRequest', guard)
+    context.addHook('onResponse', mistyped<onResponseHookHandler>(guard))
+    context.get('/own', handler)
+  })
+  t.equal(await startOf(both), undefined, 'beside a guarding hook it is only superfluous')
+})
+
+t.test('what injectUser returns is a handler: as a hook it keeps the application from starting', async (t) => {
+  for (const name of ['onRequest', 'preHandler', 'onResponse']) {
+    for (const injected of [(app: FastifyInstance) => app.tokenAuth.injectUser(handler), () => injectUser(handler)]) {
+      const app = await build(t)
+      app.get('/', options({ [name]: injected(app) }), handler)
+      t.match(await startOf(app), { finding, message: /What injectUser\(\) returns is a route handler: give it as the handler\./ })
+    }
+  }
+  const context = await build(t)
+  context.addHook('onRequest', mistyped<onRequestHookHandler>(injectUser(handler)))
+  context.get('/', handler)
+  t.match(await startOf(context), { finding, message: /^A context has a guard as the hook "onRequest".*route handler/ })
 })

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
-} from '../lib/index.ts'
-import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from './helper.ts'
+} from '../../lib/index.ts'
+import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from '../helper.ts'
 
 const confession = 'password of the database'
 const headers = bearer(forge(claims({ scopes: ['user'] })))

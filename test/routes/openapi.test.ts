@@ -2,8 +2,8 @@ import fastifySwagger from '@fastify/swagger'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, host, refreshStore, secret, warnings } from './helper.ts'
+import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, host, refreshStore, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 

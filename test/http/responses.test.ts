@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, InsufficientScope, Responses, TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, secret } from './helper.ts'
+import tokenAuth, { AuthenticationFailed, InsufficientScope, Responses, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, secret } from '../helper.ts'
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }

@@ -1,7 +1,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
-import { AuthenticationFailed, HandlerFailed, injectUser, type InjectedRouteHandler, type TokenAuthOptions, type UserRouteHandler } from '../lib/index.ts'
-import { bearer, build, claims, forge, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+import { AuthenticationFailed, HandlerFailed, injectUser, type InjectedRouteHandler, type TokenAuthOptions, type UserRouteHandler } from '../../lib/index.ts'
+import { bearer, build, claims, forge, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 

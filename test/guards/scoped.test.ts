@@ -2,8 +2,8 @@ import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import {
   AuthenticationFailed, HandlerFailed, InvalidScopes, scoped, type Guard, type RequiredScopes, type ScopedOptions, type TokenAuthOptions
-} from '../lib/index.ts'
-import { bearer, build, claims, forge, login, mistyped, payloadOf, warnings } from './helper.ts'
+} from '../../lib/index.ts'
+import { bearer, build, claims, forge, login, mistyped, payloadOf, warnings } from '../helper.ts'
 
 warnings(t, 'W12')
 

@@ -7,8 +7,8 @@ import t, { type Test } from 'tap'
 import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
-} from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from './helper.ts'
+} from '../../lib/index.ts'
+import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W05')
 
@@ -627,13 +627,29 @@ t.test('options of a guard may have no prototype, or that of another realm', asy
   }
 })
 
-t.test('a guard as a preParsing hook of a context, which gets other parameters, opens nothing', async (t) => {
+t.test('a guard that is called like a hook of another kind, with other parameters, opens nothing', async (t) => {
   const app = await build(t)
-  app.addHook('preParsing', mistyped<preParsingHookHandler>(app.tokenAuth.protect()))
+  const guard = mistyped<preParsingHookHandler>(app.tokenAuth.protect())
+  app.addHook('preParsing', function (...parameters) { Reflect.apply(guard, this, parameters) })
   app.get('/', async () => 'reached')
   const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
   t.equal(response.statusCode, 500)
   t.match(response.json().message, /preHandler/)
+})
+
+t.test('a guard that is called without a callback and not waited for refuses, and ends no process', async (t) => {
+  const app = await build(t)
+  const [own, free, nobody] = [app.tokenAuth.protect(), protect(), protect({ instanceName: 'staff' })]
+  for (const [url, guard] of Object.entries({ '/own': own, '/free': free, '/nobody': nobody })) {
+    app.get(url, { onRequest: async (request, reply) => { guard(request, reply) } }, async () => 'reached')
+  }
+  const rejections: unknown[] = []
+  const listener = (reason: unknown) => { rejections.push(reason) }
+  process.on('unhandledRejection', listener)
+  t.teardown(() => process.off('unhandledRejection', listener))
+  for (const [url, status] of [['/own', 401], ['/free', 401], ['/nobody', 500]] as const) t.equal((await app.inject(url)).statusCode, status, url)
+  await new Promise((resolve) => { setImmediate(resolve) })
+  t.same(rejections, [])
 })
 
 t.test('protect, scoped and injectUser themselves in the place of what they return open nothing, and say that they must be called', async (t) => {

@@ -1,0 +1,25 @@
+import t from 'tap'
+import { InvalidClaim } from '../../lib/errors.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import type { Check } from '../../lib/request/checks.ts'
+import { verifyToken } from '../../lib/request/verify.ts'
+import { withoutRequest } from '../../lib/settings/per-request.ts'
+import { readRegistered } from '../../lib/token/claims.ts'
+import { build, claims } from '../helper.ts'
+
+t.test('a check that has to be waited for decides about the token, and gets a payload of its own', async (t) => {
+  const { tokenAuth: { settings } } = await build(t)
+  const context = { settings, results: withoutRequest(''), request: undefined }
+  const payload: Record<string, unknown> = claims({ tenant: 'a' })
+  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload) }
+  const refusal = new Refusal(() => new InvalidClaim())
+  const verdictOf = (answer: unknown) => {
+    const check: Check = { refusal, ask: async (copy) => { copy.tenant = 'b'; return answer } }
+    return verifyToken('x.y.z', () => verified, [check], context, 'access')
+  }
+  const passed = verdictOf(true)
+  t.ok(passed instanceof Promise)
+  t.match(await passed, { verified, payload: { user_id: 1, tenant: 'b' } })
+  t.equal(payload.tenant, 'a')
+  for (const answer of [false, undefined, 1]) t.equal(await verdictOf(answer), refusal)
+})
