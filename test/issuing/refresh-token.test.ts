@@ -8,7 +8,7 @@ t.test('a refresh token is 256 random bits, and only an equal one is the same', 
   const [token = ''] = tokens
   t.ok(areSameToken(token, `${token}`))
   t.ok(areSameToken('Ἀδα', 'Ἀδα'))
-  for (const other of ['', token.slice(1), `${token} `, `${token}\0`, token.toUpperCase(), `x${token.slice(1)}`, 'x'.repeat(1_000_000)]) {
+  for (const other of ['', token.slice(1), `${token} `, `${token}\0`, `${token[0] === 'x' ? 'y' : 'x'}${token.slice(1)}`, 'x'.repeat(1_000_000)]) {
     t.notOk(areSameToken(token, other))
     t.notOk(areSameToken(other, token))
   }

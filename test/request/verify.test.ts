@@ -15,7 +15,7 @@ t.test('a check that has to be waited for decides about the token, and gets a pa
   const refusal = new Refusal(() => new InvalidClaim())
   const verdictOf = (answer: unknown) => {
     const check: Check = { refusal, ask: async (copy) => { copy.tenant = 'b'; return answer } }
-    return verifyToken('x.y.z', () => verified, [check], context, 'access')
+    return verifyToken('x.y.z', () => verified, { session: undefined, checks: [check] }, context, 'access')
   }
   const passed = verdictOf(true)
   t.ok(passed instanceof Promise)
