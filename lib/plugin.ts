@@ -134,7 +134,7 @@ function endpointsOf (registration: Registration, instance: TokenAuth, { classVi
   if (settings.authMode) endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
   if (sessions !== undefined) endpoints.push(sessionRefreshEndpoint(registration, sessions), logoutEndpoint(registration, sessions), ...sessionEndpoints(registration, sessions))
   else if (settings.authMode && settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
-  checkViewPaths(views, endpoints)
+  checkViewPaths(views, endpoints, settings)
   return [...views.map(viewEndpoint), ...endpoints]
 }
 

@@ -115,9 +115,9 @@ const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' 
 const registrations: Record<string, Case<object>[]> = {
   'names of options': [
     [{ expiration_delta: 60 },
-      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ zzzzzzzzzz: 1 },
-      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ leeway: 1, setLeeway: 2 },
       'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them. See README.md#settings'],
     [{ getUrlPrefix: () => '/x' },
@@ -513,7 +513,7 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
     'RequiredKeysNotFound: "getLeeway" needs a request, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
-    'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, request. See README.md#instances'],
+    'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, authTime, request. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped(Promise.resolve({ scopes: null }))),
     'The second parameter of generateAccessToken must be a plain object; given: a promise. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken(mistyped(1)),
