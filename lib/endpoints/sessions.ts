@@ -10,6 +10,7 @@ import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
+import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
 
 /** Requires a valid access token, whatever `doProtection` says: a list of sessions without a user does not exist. */
@@ -37,8 +38,10 @@ function clearCookies ({ settings }: RequestState, reply: FastifyReply): void {
 async function list (sessions: SessionService, state: RequestState): Promise<object> {
   const { sessionId } = state
   const stored = await sessions.list(userIdOf(state))
+  const isCurrent = ({ sid }: StoredSession) => sid === sessionId
   return {
-    sessions: stored.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
+    // The current one first, because it is used now.
+    sessions: [...stored.filter(isCurrent), ...stored.filter((one) => !isCurrent(one))].map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid,
       created_at: new Date(createdAt).toISOString(),
       // Of the own session the time of this answer: otherwise a thief of an access token could watch its owner refresh.
