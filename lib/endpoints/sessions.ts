@@ -93,7 +93,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'GET',
       path,
-      readsToken: true,
+      readsToken: 'required',
       schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
       guards,
       handler: (request) => list(sessions, stateOf(request))
@@ -101,7 +101,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path: `${path === '/' ? '' : path.replace(/\/$/, '')}/:id`,
-      readsToken: true,
+      readsToken: 'required',
       isBodyOptional: true,
       schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
       guards,
@@ -110,7 +110,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path,
-      readsToken: true,
+      readsToken: 'required',
       isBodyOptional: true,
       isQueryFit: (query) => [undefined, 'current'].includes(Object(query).except),
       schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },
