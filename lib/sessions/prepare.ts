@@ -34,8 +34,11 @@ function readSecret (given: unknown): Buffer {
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
 function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key): [Buffer, ...Buffer[]] {
-  const [first, ...others] = secrets ?? []
-  if (first !== undefined) return [readSecret(first), ...others.map(readSecret)]
+  if (secrets !== undefined) {
+    const [first, ...others] = secrets
+    // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
+    return [readSecret(first), ...others.map(readSecret)]
+  }
   return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
 }
 

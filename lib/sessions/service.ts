@@ -66,7 +66,9 @@ export class SessionService {
   async #dataOf (data: NonNullable<SessionSettings['data']>, request: FastifyRequest, user: object): Promise<string> {
     const shown: unknown = await callHost('sessions.data', () => data(request, user))
     if (!isPlainObject(shown)) throw wrongResult('sessions.data', 'a plain object', shown)
-    const text = await callHost('sessions.data', () => JSON.stringify(shown))
+    const text: unknown = await callHost('sessions.data', () => JSON.stringify(shown))
+    // With a method toJSON it can become anything.
+    if (typeof text !== 'string' || !text.startsWith('{')) throw wrongResult('sessions.data', 'an object whose JSON is an object', shown)
     if (Buffer.byteLength(text) > maximumData) throw wrongResult('sessions.data', `an object of at most ${maximumData} bytes as JSON`, shown)
     return text
   }
