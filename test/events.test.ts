@@ -12,11 +12,8 @@ import tokenAuth, {
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, users, warnings } from './helper.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, users } from './helper.ts'
 import { run } from './programs.ts'
-
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
 
 type Name = 'issued' | 'refused'
 type Event<N extends Name> = N extends 'issued' ? IssuedEvent : RefusedEvent

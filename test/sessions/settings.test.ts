@@ -260,9 +260,9 @@ const contradictions: Record<string, [object, string][]> = {
     { verifyExp: false, authMode: false }
   ].map((options) => [options, `"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.${more}`]),
   'the claim sid': [
-    [{ userId: 'sid' }, `"userId" is "sid", which is the claim of the session. Choose another name.${more}`],
-    [{ userId: 'sid', authMode: false }, `"userId" is "sid", which is the claim of the session. Choose another name.${more}`],
-    [{ scopesName: 'sid' }, `"scopesName" is "sid", which is the claim of the session. Choose another name.${more}`]
+    [{ userId: 'sid' }, `"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOfSettings}`],
+    [{ userId: 'sid', authMode: false }, `"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOfSettings}`],
+    [{ scopesName: 'sid' }, `"scopesName" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOfSettings}`]
   ]
 }
 
@@ -286,7 +286,7 @@ t.test('sessions refuse refreshTokenEnabled: false of the application\'s configu
   }
   t.equal(await configured({ SERVICE_JWT_REFRESH_TOKEN_ENABLED: 'false' }), `"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".${more}`)
   t.equal(await configured({ SERVICE_JWT_VERIFY_EXP: '0' }), `"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.${more}`)
-  t.equal(await configured({ SERVICE_JWT_USER_ID: 'sid' }), `"userId" is "sid", which is the claim of the session. Choose another name.${more}`)
+  t.equal(await configured({ SERVICE_JWT_USER_ID: 'sid' }), `"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOfSettings}`)
   t.equal(await configured({ SERVICE_JWT_REFRESH_TOKEN_ENABLED: 'true' }), '')
   t.equal(await said(t, { sessions: {}, refreshTokenEnabled: true }), '')
   t.equal(await said(t, { sessions: {}, getExpirationDelta: () => 60, getCookieMaxAge: () => 60, getClaimIat: () => true, getDebug: () => false, getScopesName: () => 'scopes' }), '')
