@@ -193,11 +193,14 @@ export async function build (t: Test, options: TokenAuthOptions = {}, server: Fa
   return app
 }
 
+/** Options from several places, of which TypeScript cannot tell whether they go together. */
+export const together = (...parts: readonly TokenAuthOptions[]): TokenAuthOptions => Object.assign({}, ...parts)
+
 /** What an instance that only verifies says of a token. */
 export async function verifying (t: Test, algorithm: Algorithm, options: TokenAuthOptions = {}): Promise<(token: string) => string> {
   const keys = keysFor(algorithm)
   const key: TokenAuthOptions = 'secret' in keys ? { secret: keys.secret } : mistyped({ secret: undefined, publicKey: keys.publicKey })
-  const app = await build(t, { algorithm, authMode: false, ...key, ...options })
+  const app = await build(t, together({ algorithm, authMode: false }, key, options))
   return (token) => {
     try {
       app.tokenAuth.verifyToken(token)
