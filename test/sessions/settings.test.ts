@@ -403,7 +403,7 @@ t.test('extendPayload and scopes cannot change the session of a token: no token 
   scopesName = 'sid'
   await isRefused()
   t.same(store.taken(), [])
-  t.same(events, [])
+  t.equal(events.length, 0)
   scopesName = 'scopes'
   t.equal((await refresh(app, refreshToken)).statusCode, 200, 'the refresh token is as good as before')
 })
@@ -565,8 +565,9 @@ t.test('generateRefreshToken() of an instance with sessions names sessions.start
 async function withFunctions (t: Test) {
   const given: { lifetime: () => unknown, data: () => unknown } = { lifetime: () => 2_592_000, data: () => ({}) }
   const { app, store } = await withSessions(t, { cookieSet: true, sessions: { lifetime: () => mistyped(given.lifetime()), data: () => mistyped(given.data()) } })
+  // The names alone: to compare requests takes a test minutes.
   const events: unknown[] = []
-  const listener = (message: unknown) => { events.push(message) }
+  const listener = (message: unknown) => { events.push(Reflect.get(Object(message), 'type') ?? 'issued') }
   for (const channel of ['session', 'issued']) {
     subscribe(`fastify-token-auth:${channel}`, listener)
     t.teardown(() => unsubscribe(`fastify-token-auth:${channel}`, listener))
