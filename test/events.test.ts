@@ -12,7 +12,11 @@ import tokenAuth, {
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, users } from './helper.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, users, warnings } from './helper.ts'
+import { run } from './programs.ts'
+
+// Applications of one key with sessions of their own are open at the same time here.
+warnings(t, 'W22')
 
 type Name = 'issued' | 'refused'
 type Event<N extends Name> = N extends 'issued' ? IssuedEvent : RefusedEvent
@@ -367,7 +371,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     subscribe(name, listener)
     t.teardown(() => unsubscribe(name, listener))
   }
-  for (const program of programs) await new Function('subscribe', 'app', program)(subscribeUntilEnd, app)
+  for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app })
   for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
   t.equal(subscribed.size, 3)
   const { access_token: accessToken } = (await login(app)).json()

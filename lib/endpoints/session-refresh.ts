@@ -13,6 +13,11 @@ import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
+/** Whether the connection of a request was closed, or its stream over HTTP/2, whose responses have no `destroyed`. */
+function isClosed ({ raw }: FastifyReply): boolean {
+  return raw.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
+}
+
 /**
  * The access token of the request is not looked at. Nothing that can fail comes after `advance`, so that a client never
  * loses a rotation: a failure before it is retried with the same refresh token.
@@ -42,7 +47,7 @@ async function refresh (registration: Registration, sessions: SessionService, re
 
   // An abandoned request must not rotate what its client will never hear of.
   if (isAnswered(request, reply)) return reply
-  if (reply.raw.destroyed) return reply.hijack()
+  if (isClosed(reply)) return reply.hijack()
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') throw new AuthenticationFailed()
   publishIssued(settings.instanceName, userId, 'refresh', request)

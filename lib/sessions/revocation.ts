@@ -49,7 +49,8 @@ export class EndedSessions {
   #started: Promise<void> | undefined
   /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
   #lastGood: number | undefined
-  #isStale = false
+  /** The readers that know that the last read failed. */
+  readonly #stale = new Set<Reader>()
 
   constructor (store: SessionFeed) {
     this.#store = store
@@ -93,21 +94,33 @@ export class EndedSessions {
     this.#readers.add(reader)
     this.#started ??= this.#begin()
     await this.#started
+    // For each of them: it may read more often than those that began before.
+    this.#schedule()
   }
 
   async #begin (): Promise<void> {
+    // What an application with this store read before it closed says nothing of now.
+    this.#lastGood = undefined
+    let timer: NodeJS.Timeout | undefined
+    const first = this.#readFirst()
+    // Also where a read hangs: Fastify gives up after 10 seconds by default.
+    await Promise.race([first, new Promise((resolve) => { timer = setTimeout(resolve, startTime) })])
+    clearTimeout(timer)
+  }
+
+  async #readFirst (): Promise<void> {
     const end = performance.now() + startTime
     for (;;) {
       await this.read()
-      if (this.#lastGood !== undefined || performance.now() >= end || this.#readers.size === 0) break
+      if (this.#lastGood !== undefined || performance.now() >= end || this.#readers.size === 0) return
       await new Promise((resolve) => { setTimeout(resolve, retryTime) })
     }
-    this.#schedule()
   }
 
   /** Ends reading for a registration; the last one stops the timer. */
   async stop (reader: Reader): Promise<void> {
     this.#readers.delete(reader)
+    this.#stale.delete(reader)
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined
@@ -115,6 +128,7 @@ export class EndedSessions {
   }
 
   #schedule (): void {
+    clearTimeout(this.#timer)
     if (this.#readers.size === 0) return
     const seconds = Math.min(...[...this.#readers].map(({ poll }) => poll))
     this.#timer = setTimeout(() => { this.read().then(() => this.#schedule()) }, seconds * 1000)
@@ -151,12 +165,18 @@ export class EndedSessions {
     }
   }
 
+  /** Tells each reader once that the ended sessions cannot be read, and once that they can be read again. */
   #changeTo (isStale: boolean, error?: unknown): void {
-    if (this.#isStale === isStale) return
-    this.#isStale = isStale
-    for (const { instanceName, log } of this.#readers) {
-      if (isStale) log.warn({ err: error }, `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`)
-      else log.info(`${instanceName}: the ended sessions can be read again.`)
+    for (const reader of this.#readers) {
+      if (this.#stale.has(reader) === isStale) continue
+      const { instanceName, log } = reader
+      if (isStale) {
+        this.#stale.add(reader)
+        log.warn({ err: error }, `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`)
+      } else {
+        this.#stale.delete(reader)
+        log.info(`${instanceName}: the ended sessions can be read again.`)
+      }
       publishSession({ instanceName, type: isStale ? 'stale' : 'fresh' })
     }
   }

@@ -7,6 +7,7 @@ import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../errors.ts'
 import { isPlainObject, typeName } from '../host/call.ts'
 import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
+import { checkWithSessions } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { suggest } from '../settings/suggest.ts'
 
@@ -104,9 +105,7 @@ function checkTogether ({ settings, getters, given, generateRefreshToken }: Reso
   const getter = refusedGetters.find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { section })
   if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.', { section })
-  for (const setting of ['userId', 'scopesName'] as const) {
-    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" is "sid", which is the claim of the session. Choose another name.`, { section })
-  }
+  checkWithSessions(settings)
 }
 
 /**

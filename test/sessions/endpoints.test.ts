@@ -3,6 +3,9 @@ import { Responses } from '../../lib/index.ts'
 import { bearer, claims, forge, keysFor, login, now, otherSecret, payloadOf, setClock, warnings } from '../helper.ts'
 import { cookiesOf, jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
+// Applications of one key with sessions of their own are open at the same time here.
+warnings(t, 'W22')
+
 const isNoStore = (response: { headers: object }) => Reflect.get(response.headers, 'cache-control') === 'no-store'
 
 t.test('a login starts a session, a refresh rotates it, a logout ends it', async (t) => {
@@ -239,8 +242,8 @@ t.test('a user lists the own sessions, with the current one marked and without t
   const iso = (seconds: number) => new Date((at + seconds) * 1000).toISOString()
   t.same(answer.json(), {
     sessions: [
-      { id: payloadOf(laptop.access_token).sid, created_at: iso(10), used_at: iso(10), expires_at: iso(10 + 2_592_000), current: false, data: { device: 'laptop' } },
-      { id: payloadOf(phone.access_token).sid, created_at: iso(0), used_at: iso(20), expires_at: iso(2_592_000), current: true, data: { device: 'phone' } }
+      { id: payloadOf(phone.access_token).sid, created_at: iso(0), used_at: iso(20), expires_at: iso(2_592_000), current: true, data: { device: 'phone' } },
+      { id: payloadOf(laptop.access_token).sid, created_at: iso(10), used_at: iso(10), expires_at: iso(10 + 2_592_000), current: false, data: { device: 'laptop' } }
     ]
   }, 'of the current one, the time of the answer')
   t.notMatch(answer.body, phone.refresh_token)

@@ -1,0 +1,573 @@
+/** What happens to sessions and their tokens when the store, the handlers of the application or the connection fail. */
+import { once } from 'node:events'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
+import t, { type Test } from 'tap'
+import { AuthenticationFailed, InvalidToken, memorySessions, Responses, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, holdTimers, listen, mistyped, payloadOf, setClock } from '../helper.ts'
+import { cookiesOf, jar, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
+
+type Method = keyof SessionStore
+
+const noon = 1_800_000_000
+const modes = { header: {}, cookie: { cookieSet: true, cookieStrict: false }, split: { cookieSet: true, cookieStrict: false, cookieSplit: true } }
+
+/** Every request that needs the store, and the method that it calls. */
+function requestsWith ({ access_token: token, refresh_token: refreshToken }: Tokens): Record<string, { method: Method, request: InjectOptions }> {
+  const headers = bearer(token)
+  const { sid } = payloadOf(token)
+  return {
+    login: { method: 'create', request: { method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } } },
+    refresh: { method: 'advance', request: { method: 'POST', url: '/auth/refresh', payload: { refresh_token: refreshToken } } },
+    logout: { method: 'end', request: { method: 'POST', url: '/auth/logout', payload: { refresh_token: refreshToken } } },
+    'logout with an access token': { method: 'end', request: { method: 'POST', url: '/auth/logout', headers } },
+    'logout with a forged refresh token and an access token': { method: 'end', request: { method: 'POST', url: '/auth/logout', headers, payload: { refresh_token: 'forged' } } },
+    list: { method: 'list', request: { url: '/auth/sessions', headers } },
+    'end one': { method: 'end', request: { method: 'DELETE', url: `/auth/sessions/${String(sid)}`, headers } },
+    'end all': { method: 'end', request: { method: 'DELETE', url: '/auth/sessions', headers } },
+    'end all others': { method: 'end', request: { method: 'DELETE', url: '/auth/sessions?except=current', headers } }
+  }
+}
+
+/** Logout clears all cookies in every answer; all others leave them as they are. */
+function checkCookies (t: Test, name: string, mode: string, answer: LightMyRequestResponse): void {
+  const cleared = ['access_token=', ...(mode === 'split' ? ['access_token_signature='] : []), 'refresh_token=']
+  t.same(cookiesOf(answer).sort(), name.startsWith('logout') && mode !== 'header' ? cleared : [], `${name}: cookies`)
+}
+
+/** The tokens and the session are as before, and the refresh token was not rotated. */
+async function checkUntouched (t: Test, app: FastifyInstance, { access_token: token, refresh_token: refreshToken }: Tokens, what: string): Promise<void> {
+  t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, what)
+  t.equal((await app.tokenAuth.sessions.list(1)).length, 1, what)
+  const events = sessionEvents(t)
+  t.equal((await refresh(app, refreshToken)).statusCode, 200, what)
+  t.match(events, [{ type: 'refreshed', recovered: false }], what)
+}
+
+t.test('whatever the store throws, each endpoint answers 503 with one body, and the client keeps its tokens, its session and its cookies', async (t) => {
+  const hidden = 'of the inner workings'
+  const errors: Record<string, unknown> = {
+    error: new Error(hidden),
+    'error with the status 401': Object.assign(new Error(hidden), { statusCode: 401, headers: { 'x-inner': hidden } }),
+    'error with the status 404': Object.assign(new Error(hidden), { statusCode: 404, code: hidden }),
+    'refusal of ours': new AuthenticationFailed(hidden),
+    'error of tokens': new InvalidToken(hidden),
+    text: hidden,
+    nothing: undefined
+  }
+  for (const [mode, options] of Object.entries(modes)) {
+    const { app, store } = await withSessions(t, options)
+    const tokens = await started(app)
+    for (const [kind, error] of Object.entries(errors)) {
+      for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
+        // A method can also throw before it returns a promise, or give one of another kind.
+        store.instead = { [method]: () => ({ then (_resolve: unknown, reject: (reason: unknown) => void) { reject(error) } }) }
+        const answer = await app.inject(request)
+        const what = `${mode}, ${name}: ${kind}`
+        t.equal(answer.statusCode, 503, what)
+        t.equal(answer.headers['retry-after'], '5', what)
+        t.same(answer.json(), { reasons: 'Sessions are not available at the moment.', exception: 'SessionStoreUnavailable' }, what)
+        t.notMatch(JSON.stringify(answer.headers) + answer.body, hidden, what)
+        t.notOk('www-authenticate' in answer.headers, `${what}: the tokens are good`)
+        checkCookies(t, name, mode, answer)
+      }
+    }
+    store.instead = {}
+    await checkUntouched(t, app, tokens, mode)
+  }
+})
+
+t.test('the cause of a failure of the store is in the log, without a token', async (t) => {
+  const lines: string[] = []
+  const { app, store } = await withSessions(t, {}, { logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  const tokens = await started(app)
+  store.fail(new Error('ECONNREFUSED'), ['advance'])
+  await refresh(app, tokens.refresh_token)
+  const logged = lines.map((line) => JSON.parse(line)).filter(({ level }) => level >= 50)
+  t.match(logged, [{ err: { type: 'SessionStoreUnavailable', message: /ECONNREFUSED/ } }])
+  t.equal(logged.length, 1)
+  // That the log has no token is checked when the test ends.
+})
+
+t.test('with onRefusal "throw" and error handlers that change what they get, a failure of the store is still 503', async (t) => {
+  const { app, store } = await withSessions(t, { onRefusal: 'throw' })
+  app.setErrorHandler((error: Error & { seen?: boolean }, _request, reply) => {
+    t.notOk(error.seen, 'an error of its own for each request')
+    error.seen = true
+    return reply.send(error)
+  })
+  const tokens = await started(app)
+  store.fail(new Error('down'))
+  for (const [name, { request }] of [...Object.entries(requestsWith(tokens)), ...Object.entries(requestsWith(tokens))]) {
+    const answer = await app.inject(request)
+    t.equal(answer.statusCode, 503, name)
+    t.equal(answer.headers['retry-after'], '5', name)
+  }
+  store.fail(null)
+  await checkUntouched(t, app, tokens, 'afterwards')
+})
+
+t.test('a store that hangs is 503 after five seconds on each endpoint, and what it answers later changes nothing', async (t) => {
+  for (const [mode, options] of Object.entries(modes)) {
+    const { app, store } = await withSessions(t, options)
+    const tokens = await started(app)
+    const expire = holdTimers(t, 5000)
+    const late: Array<(value: unknown) => void> = []
+    for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
+      const asked = new Promise<void>((resolve) => {
+        store.instead = { [method]: () => new Promise((_resolve) => { late.push(_resolve); resolve() }) }
+      })
+      const answering = app.inject(request)
+      await asked
+      let isAnswered = false
+      answering.then(() => { isAnswered = true }, () => {})
+      await turn()
+      t.notOk(isAnswered, `${name}: waits`)
+      expire()
+      const answer = await answering
+      t.equal(answer.statusCode, 503, name)
+      t.equal(answer.headers['retry-after'], '5', name)
+      t.match(answer.json(), { exception: 'SessionStoreUnavailable' }, name)
+      checkCookies(t, name, mode, answer)
+    }
+    // Late answers that say that everything ended, or that a counter is far ahead.
+    for (const answer of late) answer([String(payloadOf(tokens.access_token).sid)])
+    await turn()
+    store.instead = {}
+    await checkUntouched(t, app, tokens, mode)
+  }
+})
+
+t.test('a rotation whose answer was too late is repeated for who tries again within the window, and is reuse afterwards', async (t) => {
+  for (const [seconds, status] of [[29, 200], [31, 401]] as const) {
+    const setTime = setClock(t, noon)
+    const { app, store } = await withSessions(t)
+    const { refresh_token: token } = await started(app)
+    const late = memorySessions()
+    const sid = String(Buffer.from(token, 'base64url').toString('base64url', 1, 17))
+    const rules = { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 }
+    await late.create({ sid, user: '1', lifetimeMs: 1e9, data: '{}' }, rules)
+    const expire = holdTimers(t, 5000)
+    let rotate = () => {}
+    const asked = new Promise<void>((resolve) => {
+      store.instead = {
+        advance: async (...parameters: Parameters<SessionStore['advance']>) => {
+          const answer = await late.advance(...parameters)
+          resolve()
+          await new Promise<void>((resolve) => { rotate = resolve })
+          return answer
+        }
+      }
+    })
+    const answering = refresh(app, token)
+    await asked
+    expire()
+    t.equal((await answering).statusCode, 503)
+    rotate()
+    store.instead = { advance: mistyped(late.advance) }
+    setTime(noon + seconds)
+    t.equal((await refresh(app, token)).statusCode, status)
+  }
+})
+
+t.test('an answer of the wrong type is 500 on each endpoint, says nothing of it, and the client keeps its tokens, its session and its cookies', async (t) => {
+  for (const [mode, options] of Object.entries(modes)) {
+    const { app, store } = await withSessions(t, options)
+    const tokens = await started(app)
+    for (const wrong of ['of the inner workings', undefined, { outcome: 'of the inner workings', n: 1 }, [{ sid: 'of the inner workings' }]]) {
+      for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
+        store.instead = { [method]: async () => wrong }
+        const answer = await app.inject(request)
+        t.equal(answer.statusCode, 500, name)
+        t.match(answer.json(), { code: 'TOKEN_AUTH_HANDLER_FAILED', message: `The sessions.store.${method} handler failed.` }, name)
+        t.notMatch(answer.body, 'inner workings', name)
+        t.notOk('retry-after' in answer.headers, name)
+        checkCookies(t, name, mode, answer)
+      }
+    }
+    store.instead = {}
+    await checkUntouched(t, app, tokens, mode)
+  }
+})
+
+t.test('a store that is down for a while logs nobody out who tries again', async (t) => {
+  const setTime = setClock(t, noon)
+  const { app, store } = await withSessions(t)
+  const clients = await Promise.all(Array.from({ length: 50 }, () => started(app)))
+  setTime(noon + 1000)
+  store.fail(new Error('down'))
+  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 503)
+  setTime(noon + 2000)
+  store.fail(null)
+  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 200)
+})
+
+t.test('a user database that is down for three windows logs nobody out, and asks the store for nothing', async (t) => {
+  const setTime = setClock(t, noon)
+  let isDown = false
+  const retrieveUser: NonNullable<TokenAuthOptions['retrieveUser']> = async (_request, payload) => {
+    if (isDown) throw new Error('The user database is down.')
+    return { user_id: Number(payload.user_id) }
+  }
+  const { app, store } = await withSessions(t, { retrieveUser })
+  const clients = await Promise.all(Array.from({ length: 50 }, () => started(app)))
+  setTime(noon + 1000)
+  // Half of them have just been given a new refresh token, so that their windows are open.
+  for (const client of clients.slice(25)) Object.assign(client, (await refresh(app, client.refresh_token)).json())
+  store.taken()
+  isDown = true
+  for (let second = 0; second <= 90; second += 15) {
+    setTime(noon + 1001 + second)
+    for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 500)
+  }
+  t.same(store.taken(), [])
+  isDown = false
+  const events = sessionEvents(t)
+  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 200)
+  t.equal(events.filter(({ type }) => type === 'refreshed').length, 50)
+  t.equal(events.length, 50)
+})
+
+/** An application in which handlers fail as a test says. */
+async function failing (t: Test, options: TokenAuthOptions = {}) {
+  let fault = ''
+  const throwIf = (name: string) => { if (fault === name) throw new Error(name) }
+  class Hooks extends Responses {
+    override extendRefresh () {
+      throwIf('extendRefresh throws')
+      return mistyped<object>({ 'extendRefresh returns text': 'text', 'extendRefresh returns what has no JSON': { n: 1n } }[fault])
+    }
+  }
+  const { app, store } = await withSessions(t, {
+    responsesClass: Hooks,
+    scopesEnabled: true,
+    addScopesToPayload: () => {
+      throwIf('addScopesToPayload throws')
+      return fault === 'addScopesToPayload returns no scopes' ? mistyped(1) : ['read']
+    },
+    extendPayload: (payload) => {
+      throwIf('extendPayload throws')
+      if (fault === 'the token is too large') return { ...payload, text: 'x'.repeat(10_000) }
+      if (fault === 'a cookie is too large') return { ...payload, text: 'x'.repeat(4000) }
+      if (fault === 'another session') return { ...payload, sid: 'A'.repeat(22) }
+      if (fault === 'a later expiry') return { ...payload, exp: Number(payload.exp) + 1 }
+      return payload
+    },
+    retrieveUser: (_request, payload) => {
+      throwIf('retrieveUser throws')
+      return fault === 'retrieveUser returns no user object' ? mistyped('ada') : { user_id: Number(payload.user_id) }
+    },
+    ...options
+  })
+  return { app, store, setFault: (name: string) => { fault = name } }
+}
+
+const faults = [
+  'extendRefresh throws', 'extendRefresh returns text', 'extendRefresh returns what has no JSON', 'addScopesToPayload throws', 'addScopesToPayload returns no scopes',
+  'extendPayload throws', 'the token is too large', 'a cookie is too large', 'another session', 'a later expiry', 'retrieveUser throws', 'retrieveUser returns no user object'
+]
+
+t.test('a refresh whose hooks, scopes, payload, signature or cookies fail is 500, and rotates nothing: the same refresh token is good afterwards', async (t) => {
+  for (const mode of ['header', 'cookie'] as const) {
+    const { app, store, setFault } = await failing(t, modes[mode])
+    const { refresh_token: token } = await started(app)
+    store.taken()
+    for (const fault of faults) {
+      setFault(fault)
+      const answer = await refresh(app, token)
+      if (fault === 'a cookie is too large' && mode === 'header') {
+        // It has no cookies.
+        t.equal(answer.statusCode, 200)
+        t.same(store.taken(), ['advance'])
+        continue
+      }
+      t.equal(answer.statusCode, 500, `${mode}: ${fault}`)
+      t.same(cookiesOf(answer), [], `${mode}: ${fault}`)
+      t.notMatch(answer.body, /eyJ/, `${mode}: ${fault}`)
+      t.same(store.taken(), [], `${mode}: ${fault}`)
+    }
+    setFault('')
+    const events = sessionEvents(t)
+    t.equal((await refresh(app, token)).statusCode, 200)
+    t.equal(events.length, 1)
+  }
+})
+
+t.test('a login that fails stores no session', async (t) => {
+  const { app, store, setFault } = await failing(t, modes.cookie)
+  const credentials = { username: 'ada', password: 'lovelace' }
+  for (const fault of faults.filter((name) => !/Refresh|User/.test(name))) {
+    setFault(fault)
+    const answer = await app.inject({ method: 'POST', url: '/auth', payload: credentials })
+    t.equal(answer.statusCode, 500, fault)
+    t.same(cookiesOf(answer), [], fault)
+  }
+  t.same(store.taken(), [])
+})
+
+t.test('retrieveUser decides: another user is 401 and ends nothing; no user ends the session, or is 503 where that fails; what throws ends nothing', async (t) => {
+  let user: () => object | null | undefined = () => ({ user_id: 2 })
+  const { app, store } = await withSessions(t, { retrieveUser: () => mistyped(user()) })
+  const tokens = await started(app)
+  const events = sessionEvents(t)
+  store.taken()
+  const answers = async (status: number, calls: string[], what: string) => {
+    const answer = await refresh(app, tokens.refresh_token)
+    t.equal(answer.statusCode, status, what)
+    t.same(store.taken(), calls, what)
+    t.same(events, [], what)
+    return answer
+  }
+  t.match((await answers(401, [], 'another user')).json(), { exception: 'AuthenticationFailed' })
+  user = () => ({ user_id: '1' })
+  await answers(401, [], 'an id of another type')
+  user = () => { throw new Error('down') }
+  await answers(500, [], 'it throws')
+  user = () => { throw Object.assign(new Error('down'), { statusCode: 503 }) }
+  await answers(500, [], 'it throws with a status of its own')
+  store.fail(new Error('down'))
+  for (const none of [null, undefined]) {
+    user = () => none
+    t.match((await answers(503, ['end'], 'the session cannot be ended')).json(), { exception: 'SessionStoreUnavailable' })
+  }
+  store.fail(null)
+  user = () => ({ user_id: 1 })
+  await checkUntouched(t, app, tokens, 'afterwards')
+
+  user = () => undefined
+  const gone = await refresh(app, tokens.refresh_token)
+  t.equal(gone.statusCode, 401)
+  t.match(events.at(-1), { type: 'ended', reason: 'no-user' })
+  t.equal((await app.inject({ url: '/', headers: bearer(tokens.access_token) })).statusCode, 401)
+  t.equal((await app.tokenAuth.sessions.list(1)).length, 0)
+})
+
+t.test('a refresh token that is ahead of a store that lost writes is good, and the client goes on', async (t) => {
+  const setTime = setClock(t, noon)
+  const lines: string[] = []
+  const { app, store } = await withSessions(t, {}, { logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  const tokens = await started(app)
+  const backup = memorySessions()
+  const sid = String(payloadOf(tokens.access_token).sid)
+  const rules = { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 }
+  await backup.create({ sid, user: '1', lifetimeMs: 1e9, data: '{}' }, rules)
+  let current = tokens.refresh_token
+  for (const second of [1000, 2000, 3000]) {
+    setTime(noon + second)
+    current = (await refresh(app, current)).json().refresh_token
+  }
+
+  store.instead = { advance: mistyped(backup.advance), end: mistyped(backup.end), list: mistyped(backup.list) }
+  setTime(noon + 4000)
+  const events = sessionEvents(t)
+  lines.length = 0
+  const recovered = await refresh(app, current)
+  t.equal(recovered.statusCode, 200)
+  t.match(events, [{ type: 'refreshed', recovered: true, userId: 1, sessionId: sid }])
+  t.match(lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 40), [{ sessionId: sid, msg: 'The store of sessions has lost writes: a refresh token was ahead of it.' }])
+  t.equal((await refresh(app, current)).json().refresh_token, recovered.json().refresh_token, 'a repetition')
+  setTime(noon + 5000)
+  t.equal((await refresh(app, recovered.json().refresh_token)).statusCode, 200)
+  t.match(events.map(({ type }) => type), ['refreshed', 'repeated', 'refreshed'])
+})
+
+t.test('reuse is 401, ends the session in the store and in its feed, and is told with how far behind it was: one late, or two at once', async (t) => {
+  for (const [rotations, wait, behind] of [[1, 31, 1], [2, 0, 2]] as const) {
+    const setTime = setClock(t, noon)
+    const lines: string[] = []
+    const { app, store } = await withSessions(t, {}, { logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+    const { refresh_token: retired, access_token: token } = await started(app)
+    const { sid } = payloadOf(token)
+    let current = retired
+    for (let rotation = 1; rotation <= rotations; rotation++) {
+      setTime(noon + 100 * rotation)
+      current = (await refresh(app, current)).json().refresh_token
+    }
+    const rules = { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 }
+    t.same((await store.endedSince(null, rules)).ended, [])
+    setTime(noon + 100 * rotations + wait)
+    const events = sessionEvents(t)
+    lines.length = 0
+    const forged = (await refresh(app, 'forged')).body
+    const answer = await refresh(app, retired)
+    t.equal(answer.statusCode, 401)
+    t.equal(answer.body, forged, 'the answer does not say why')
+    t.match(events, [{ type: 'reused', behind, userId: 1, sessionId: sid, request: { url: '/auth/refresh' } }])
+    t.match(lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 40), [{ sessionId: sid, behind, msg: 'A retired refresh token was used, and its session has ended.' }])
+    t.same((await store.endedSince(null, rules)).ended, [sid])
+    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, 'its access tokens, too')
+    store.taken()
+    for (const sent of [retired, current]) t.equal((await refresh(app, sent)).statusCode, 401)
+    t.same(store.taken(), [], 'nobody is asked again')
+    t.equal(events.length, 1, 'it is told once')
+  }
+})
+
+t.test('the answer of a refresh that is given late does not overwrite the cookie that another tab was given meanwhile', async (t) => {
+  const setTime = setClock(t, noon)
+  const { app } = await withSessions(t, { cookieSet: true })
+  let release = () => {}
+  const hold = new Promise<void>((resolve) => { release = resolve })
+  app.addHook('onSend', async (request) => { if (request.headers['x-tab'] === 'slow') await hold })
+  const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
+  const browser = new Map<string, string>()
+  const keep = (answer: LightMyRequestResponse) => {
+    for (const cookie of cookiesOf(answer)) browser.set(cookie.split('=', 1)[0]!, cookie)
+    return answer
+  }
+  const send = async (headers: Record<string, string> = {}) => await refresh(app, undefined, { cookie: [...browser.values()].join('; '), ...headers })
+  keep(login)
+  keep(await send())
+  const slow = send({ 'x-tab': 'slow' })
+  await turn()
+  setTime(noon + 31)
+  keep(await send())
+  const newest = browser.get('refresh_token')
+  release()
+  t.equal(keep(await slow).statusCode, 200)
+  t.equal(browser.get('refresh_token'), newest)
+  setTime(noon + 100)
+  t.equal((await send()).statusCode, 200, 'the session goes on')
+  t.not(jar(login).cookie, '')
+})
+
+/** An application over a socket whose `retrieveUser` returns when the connection of its request has closed, and what a test can wait for. */
+async function abandoned (t: Test, server: FastifyServerOptions = {}) {
+  const store = new WatchedStore()
+  let isWaiting = true
+  let begun = () => {}
+  let done = () => {}
+  const isBegun = new Promise<void>((resolve) => { begun = resolve })
+  const isDone = new Promise<void>((resolve) => { done = resolve })
+  class Hooks extends Responses {
+    // The last of the application's functions before the rotation.
+    override extendRefresh () { done() }
+  }
+  const closing = ({ raw }: FastifyRequest) => once(Reflect.get(raw, 'stream') ?? raw.socket, 'close')
+  const { app } = await withSessions(t, {
+    sessions: { store },
+    responsesClass: Hooks,
+    retrieveUser: async (request, { user_id: id }) => {
+      if (isWaiting) {
+        begun()
+        await closing(request)
+        await turn()
+      }
+      return { user_id: Number(id) }
+    }
+  }, server)
+  const port = await listen(app)
+  return { app, store, port, isBegun, isDone, stopWaiting: () => { isWaiting = false } }
+}
+
+t.test('a refresh whose connection closed before the rotation rotates nothing, over HTTP/1.1 and over HTTP/2', async (t) => {
+  for (const version of [1, 2]) {
+    const { app, store, port, isBegun, isDone, stopWaiting } = await abandoned(t, version === 1 ? {} : { http2: true } as object)
+    const { refresh_token: token } = await started(app)
+    store.taken()
+    const body = JSON.stringify({ refresh_token: token })
+    if (version === 1) {
+      const socket = connect(port, '127.0.0.1')
+      socket.write(`POST /auth/refresh HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+      await isBegun
+      socket.destroy()
+    } else {
+      const session = connectHttp2(`http://127.0.0.1:${port}`)
+      const stream = session.request({ ':method': 'POST', ':path': '/auth/refresh', 'content-type': 'application/json' })
+      stream.on('error', () => {})
+      stream.end(body)
+      await isBegun
+      // One stream is enough: the connection stays.
+      stream.destroy()
+      await isDone
+      session.close()
+    }
+    await isDone
+    for (let turns = 0; turns < 5; turns++) await turn()
+    t.same(store.taken(), [], `HTTP/${version}`)
+    stopWaiting()
+    const events = sessionEvents(t)
+    t.equal((await refresh(app, token)).statusCode, 200)
+    t.match(events, [{ type: 'refreshed' }], `HTTP/${version}: this one is the first`)
+  }
+})
+
+t.test('a login or a refresh that a timeout has answered stores and rotates nothing', async (t) => {
+  const expire = holdTimers(t, 1000)
+  let wait: Promise<void> | undefined
+  const { app, store } = await withSessions(t, {
+    authenticate: async () => { await wait; return { user_id: 1 } },
+    retrieveUser: async () => { await wait; return { user_id: 1 } },
+    sessions: {}
+  }, { handlerTimeout: 1000 } as object)
+  app.post('/start', async (request, reply) => {
+    await wait
+    return await app.tokenAuth.sessions.start(request, reply, { user_id: 1 })
+  })
+  const { refresh_token: token } = await started(app)
+  store.taken()
+  const requests: InjectOptions[] = [
+    { method: 'POST', url: '/auth', payload: {} },
+    { method: 'POST', url: '/auth/refresh', payload: { refresh_token: token } },
+    { method: 'POST', url: '/start' }
+  ]
+  for (const request of requests) {
+    let release = () => {}
+    wait = new Promise((resolve) => { release = resolve })
+    const answering = app.inject(request)
+    await turn()
+    await turn()
+    expire()
+    t.equal((await answering).statusCode, 503, String(request.url))
+    release()
+    for (let turns = 0; turns < 5; turns++) await turn()
+    t.same(store.taken(), [], String(request.url))
+  }
+  wait = undefined
+  t.equal((await refresh(app, token)).statusCode, 200)
+})
+
+t.test('what the application returns for a session is checked before anything is stored', async (t) => {
+  let lifetime: () => unknown = () => 10_000
+  let data: () => unknown = () => ({})
+  const { app, store } = await withSessions(t, { sessions: { lifetime: mistyped(() => lifetime()), data: mistyped(() => data()) } })
+  const hidden = 'of the inner workings'
+  const status = async () => {
+    const { statusCode, body } = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
+    t.notMatch(body, hidden)
+    return statusCode
+  }
+  t.equal(await status(), 200)
+  t.same(store.taken(), ['create'])
+  const cycle: Record<string, unknown> = {}
+  cycle.self = cycle
+  for (const wrong of [null, undefined, 'text', [], new Map(), cycle, { n: 1n }, { text: 'x'.repeat(1024) }]) {
+    data = () => wrong
+    t.equal(await status(), 500)
+  }
+  data = () => { throw new Error(hidden) }
+  t.equal(await status(), 500)
+  data = () => ({ text: 'x'.repeat(1024 - '{"text":""}'.length) })
+  t.equal(await status(), 200, 'the largest that is allowed')
+  store.taken()
+  for (const wrong of [null, undefined, '10000', 1799, 10_000.5, NaN, 3_153_600_001]) {
+    lifetime = () => wrong
+    t.equal(await status(), 500)
+  }
+  lifetime = () => { throw new Error(hidden) }
+  t.equal(await status(), 500)
+  t.same(store.taken(), [])
+})
+
+t.test('logout of a browser without cookies, or from an access token of a session that has ended, needs no store', async (t) => {
+  const { app, store } = await withSessions(t)
+  const tokens = await started(app)
+  await logout(app, tokens.refresh_token)
+  store.fail(new Error('down'))
+  store.taken()
+  t.equal((await logout(app, undefined, bearer(tokens.access_token))).statusCode, 204)
+  t.equal((await logout(app, 'forged')).statusCode, 204)
+  t.same(store.taken(), [])
+})
