@@ -28,7 +28,10 @@ async function refused (t: Test, options: object, config: object = {}): Promise<
   const app = host(t)
   app.decorate('config', config)
   app.decorate('taken', true)
-  return await said(async () => await app.register(tokenAuth, { secret, authenticate, ...options }))
+  const message = await said(async () => await app.register(tokenAuth, { secret, authenticate, ...options }))
+  // While it is open, it would be another instance with the same key.
+  await app.close()
+  return message
 }
 
 /** The errors of wrong configurations. The last one is seen by clients, so it names no section of the README. */
@@ -75,6 +78,7 @@ async function during (t: Test, options: object, act: Act): Promise<string> {
     return reply.sent ? reply : 'done'
   })
   await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  await app.close()
   return message
 }
 
@@ -340,7 +344,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: {}, verifyExp: false },
       '"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true. See README.md#sessions'],
     [{ sessions: {}, userId: 'sid' },
-      '"userId" is "sid", which is the claim of the session. Choose another name. See README.md#sessions']
+      '"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name. See README.md#settings']
   ],
   secrets: [
     [{ secret: '' },
