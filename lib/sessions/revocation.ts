@@ -9,6 +9,7 @@ import { publishSession } from '../events.ts'
 import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import { invalidClaim } from '../token/claims.ts'
+import { EndedIds } from './ended-ids.ts'
 import { isSessionId } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
 
@@ -31,7 +32,7 @@ const retryTime = 250
 export class EndedSessions {
   readonly #store: SessionFeed
   readonly #readers = new Set<Reader>()
-  #ended = new Set<string>()
+  #ended = new EndedIds()
   /** What was added while everything is being read again; undefined otherwise. */
   #meanwhile: Set<string> | undefined
   /** The controllers that are aborted when a session ends, by session. */
@@ -151,7 +152,7 @@ export class EndedSessions {
       const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       const added = ended.filter((sid) => !this.#ended.has(sid))
       // What this process ended meanwhile may not have been in the store when it was read.
-      if (isFull) this.#ended = new Set([...ended, ...this.#meanwhile ?? []])
+      if (isFull) this.#ended = new EndedIds([...ended, ...this.#meanwhile ?? []])
       else for (const sid of added) this.#ended.add(sid)
       for (const sid of added) this.#abort(sid)
       this.#cursor = cursor
