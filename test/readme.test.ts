@@ -9,11 +9,8 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock, warnings } from './helper.ts'
+import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock } from './helper.ts'
 import { programsIn, programWith, run } from './programs.ts'
-
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
 
 const root = new URL('../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')

@@ -17,7 +17,7 @@ export type ViewMethod = typeof viewMethods[number]
 
 /** The parameter of a view's constructor. */
 export interface ViewContext {
-  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
+  readonly instance: TokenAuthInstance<object>
 }
 
 /**
@@ -36,7 +36,7 @@ export interface View {
 /** The base class of the class views in the option `classViews`. */
 export class View {
   /** The instance that the view belongs to. */
-  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
+  readonly instance: TokenAuthInstance<object>
   /** The settings of the instance. */
   readonly config: Readonly<Settings>
   /** The hooks of the instance that extend and render responses. */

@@ -146,12 +146,13 @@ export class EndedSessions {
     const [reader] = this.#readers
     if (reader === undefined) return
     const isFull = this.#cursor === null || this.#reads % fullEvery === 0
-    if (isFull) this.#meanwhile = new Set()
+    const meanwhile = new Set<string>()
+    if (isFull) this.#meanwhile = meanwhile
     try {
       const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       const added = ended.filter((sid) => !this.#ended.has(sid))
       // What this process ended meanwhile may not have been in the store when it was read.
-      if (isFull) this.#ended = new Set([...ended, ...this.#meanwhile ?? []])
+      if (isFull) this.#ended = new Set([...ended, ...meanwhile])
       else for (const sid of added) this.#ended.add(sid)
       for (const sid of added) this.#abort(sid)
       this.#cursor = cursor

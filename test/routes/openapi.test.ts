@@ -6,9 +6,6 @@ import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '.
 import { authenticate, host, refreshStore, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
-
 interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
 interface Operation { security?: unknown, summary?: string, responses?: Record<string, Answer> }
 interface Document {

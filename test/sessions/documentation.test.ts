@@ -5,12 +5,9 @@ import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts'
 import { sessionStoreTests } from '../../lib/testing.ts'
-import { authenticate, bearer, host, mistyped, payloadOf, secret, setClock, users, warnings } from '../helper.ts'
+import { authenticate, bearer, host, mistyped, payloadOf, secret, setClock, users } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 import { logout, refresh, sessionEvents, started, WatchedStore, withSessions } from './helper.ts'
-
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
 
 const page = readFileSync(new URL('../../docs/sessions.md', import.meta.url), 'utf8')
 const programs = programsIn(page)

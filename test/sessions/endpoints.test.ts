@@ -3,9 +3,6 @@ import { Responses } from '../../lib/index.ts'
 import { bearer, claims, forge, keysFor, login, now, otherSecret, payloadOf, setClock, warnings } from '../helper.ts'
 import { cookiesOf, jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
-
 const isNoStore = (response: { headers: object }) => Reflect.get(response.headers, 'cache-control') === 'no-store'
 
 t.test('a login starts a session, a refresh rotates it, a logout ends it', async (t) => {

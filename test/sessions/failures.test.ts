@@ -5,8 +5,8 @@ import { connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import { AuthenticationFailed, InvalidToken, memorySessions, Responses, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, holdTimers, listen, mistyped, payloadOf, setClock } from '../helper.ts'
+import tokenAuth, { AuthenticationFailed, InvalidToken, memorySessions, Responses, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, holdTimers, host, listen, mistyped, payloadOf, refusal, secret, setClock } from '../helper.ts'
 import { cookiesOf, jar, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 type Method = keyof SessionStore
@@ -570,4 +570,118 @@ t.test('logout of a browser without cookies, or from an access token of a sessio
   t.equal((await logout(app, undefined, bearer(tokens.access_token))).statusCode, 204)
   t.equal((await logout(app, 'forged')).statusCode, 204)
   t.same(store.taken(), [])
+})
+
+t.test('a login whose handler returns no user is 500, and stores no session', async (t) => {
+  for (const none of [null, undefined]) {
+    const { app, store } = await withSessions(t, { authenticate: mistyped(async () => none) })
+    const answer = await app.inject({ method: 'POST', url: '/auth', payload: {} })
+    t.equal(answer.statusCode, 500)
+    t.equal(answer.json().exception, 'InvalidUserObject')
+    t.same(store.taken(), [])
+  }
+})
+
+t.test('where a token cannot be verified, or a timeout is answering, no session is listed or ended', async (t) => {
+  let fault = ''
+  let wait: Promise<void> | undefined
+  let waitToSend: Promise<void> | undefined
+  const store = new WatchedStore()
+  const app = host(t, { handlerTimeout: 1000 } as object)
+  app.addHook('onRequest', async () => { await wait })
+  app.addHook('onSend', async () => { await waitToSend })
+  await app.register(tokenAuth, {
+    secret,
+    authenticate,
+    sessions: { store },
+    getAuthorizationHeader: () => {
+      if (fault !== '') throw new Error(fault)
+      return 'authorization'
+    }
+  })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const expire = holdTimers(t, 1000)
+  const tokens = await started(app)
+  const requests = Object.entries(requestsWith(tokens)).filter(([name]) => /^(list|end)/.test(name))
+  t.equal(requests.length, 4)
+  store.taken()
+  for (const [name, { request }] of requests) {
+    fault = 'of the inner workings'
+    const failed = await app.inject(request)
+    t.equal(failed.statusCode, 500, name)
+    t.notMatch(failed.body, fault, name)
+    for (const text of ['', 'of the inner workings']) {
+      let release = () => {}
+      let send = () => {}
+      wait = new Promise((resolve) => { release = resolve })
+      waitToSend = new Promise((resolve) => { send = resolve })
+      fault = text
+      const answering = app.inject(request)
+      await turn()
+      await turn()
+      expire()
+      release()
+      wait = undefined
+      for (let turns = 0; turns < 5; turns++) await turn()
+      send()
+      waitToSend = undefined
+      t.equal((await answering).statusCode, 503, name)
+      t.same(store.taken(), [], name)
+    }
+    fault = ''
+  }
+  await checkUntouched(t, app, tokens, 'afterwards')
+})
+
+t.test('the endpoints for sessions may be at the prefix itself', async (t) => {
+  const { app } = await withSessions(t, { pathToSessions: '/' })
+  const [mine, other] = [await started(app), await started(app)]
+  const { sid } = payloadOf(other.access_token)
+  t.equal((await app.inject({ url: '/auth', headers: bearer(mine.access_token) })).json().sessions.length, 2)
+  t.equal((await app.inject({ method: 'DELETE', url: `/auth/${String(sid)}`, headers: bearer(mine.access_token) })).statusCode, 204)
+  t.equal((await app.inject({ method: 'DELETE', url: '/auth', headers: bearer(mine.access_token) })).statusCode, 204)
+  t.same(await app.tokenAuth.sessions.list(1), [])
+})
+
+t.test('an instance without sessions says so where one of their methods is called, and so does one that only verifies', async (t) => {
+  const plain = await build(t)
+  const verifying = await build(t, mistyped<TokenAuthOptions>({ authMode: false, sessions: { store: memorySessions() } }))
+  for (const { tokenAuth: { sessions } } of [plain, verifying]) {
+    const calls = { start: () => sessions.start(mistyped({}), mistyped({}), { user_id: 1 }), list: () => sessions.list(1), end: () => sessions.end(1, 'x'), endAll: () => sessions.endAll(1) }
+    for (const [name, call] of Object.entries(calls)) {
+      await t.rejects(async () => { await call() }, { name: 'InvalidConfiguration', message: new RegExp(`^sessions\\.${name}\\(\\) needs the option "sessions"`) })
+    }
+  }
+})
+
+t.test('a secret of refresh tokens that is too short is refused, wherever it is in the list', async (t) => {
+  const short = 'x'.repeat(31)
+  for (const given of [short, [short], ['x'.repeat(32), short]]) {
+    t.match(await refusal(t, { sessions: { secret: given } }), { name: 'InvalidConfiguration', message: /^"sessions\.secret" has 31 bytes; at least 32 are needed\./ })
+  }
+  t.equal(await refusal(t, { sessions: { secret: ['x'.repeat(32), 'y'.repeat(32)] } }), undefined)
+})
+
+t.test('a store that fails while the application starts or lists sessions itself rejects with SessionStoreUnavailable', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true })
+  let error: unknown
+  app.post('/start', async (request, reply) => {
+    try {
+      await app.tokenAuth.sessions.start(request, reply, { user_id: 1 })
+    } catch (thrown) {
+      error = thrown
+    }
+    return {}
+  })
+  store.fail(new Error('down'))
+  const answer = await app.inject({ method: 'POST', url: '/start' })
+  t.match(error, { name: 'SessionStoreUnavailable', statusCode: 503, headers: { 'retry-after': '5' } })
+  t.same(cookiesOf(answer), [])
+  const { sessions } = app.tokenAuth
+  for (const call of [() => sessions.list(1), () => sessions.end(1, 'x'), () => sessions.endAll(1)]) await t.rejects(async () => { await call() }, { name: 'SessionStoreUnavailable' })
+  store.fail(null)
+  await app.inject({ method: 'POST', url: '/start', headers: { origin: 'https://elsewhere.example' } })
+  t.match(error, { name: 'CrossOriginRequest' })
+  t.same(await sessions.list(1), [])
+  t.equal(cookiesOf(await app.inject({ method: 'POST', url: '/start' })).length, 2)
 })
