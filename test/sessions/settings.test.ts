@@ -16,9 +16,6 @@ import {
 } from '../helper.ts'
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
-// Applications of one key with sessions of their own are open at the same time here.
-warnings(t, 'W22')
-
 const century = 3_153_600_000
 const more = ' See node_modules/fastify-token-auth/README.md#sessions'
 const moreOfSettings = ' See node_modules/fastify-token-auth/README.md#settings'
