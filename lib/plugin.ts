@@ -26,7 +26,7 @@ import { registrationOf, setRegistration, type Registration } from './registrati
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
-import { prepareSessions, readEnded } from './sessions/prepare.ts'
+import { noteInstance, prepareSessions, readEnded } from './sessions/prepare.ts'
 import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
 import { failOnMisplacedGuards } from './routes/misplaced-guards.ts'
 import { documentGuards } from './routes/openapi.ts'
@@ -97,7 +97,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
       return prepareRules(overridden, readStaticKeys(overridden, 'never').verifying, checks, codecs)
     }
   })
-  return { registration, sessions, isSecretShort: verifying?.short ?? false }
+  return { registration, sessions, verifying }
 }
 
 /** Properties of every request of Fastify that a getter would break. */
@@ -134,7 +134,7 @@ function endpointsOf (registration: Registration, instance: TokenAuth, { classVi
   if (settings.authMode) endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
   if (sessions !== undefined) endpoints.push(sessionRefreshEndpoint(registration, sessions), logoutEndpoint(registration, sessions), ...sessionEndpoints(registration, sessions))
   else if (settings.authMode && settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
-  checkViewPaths(views, endpoints)
+  checkViewPaths(views, endpoints, settings)
   return [...views.map(viewEndpoint), ...endpoints]
 }
 
@@ -143,11 +143,11 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const { resolved: given, isDefaultSecret } = withDefaultSecret(resolveSettings(options, Reflect.get(fastify, 'config')))
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const { registration, sessions, isSecretShort } = createRegistration(options, resolved, sessionSettings)
+  const { registration, sessions, verifying } = createRegistration(options, resolved, sessionSettings)
   const { settings } = registration
   if (isDefaultSecret) warn('W01', settings.instanceName)
-  if (isSecretShort) warn('W02', settings.instanceName)
-  warnOfSettings(resolved, registration.host)
+  if (verifying?.short === true) warn('W02', settings.instanceName)
+  warnOfSettings(resolved, registration.host, sessions)
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
@@ -160,6 +160,8 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)
+  // Last: a registration that fails is no instance.
+  if (verifying !== undefined && noteInstance(fastify, verifying.fingerprint, sessions?.store)) warn('W22', settings.instanceName)
 }
 
 /**

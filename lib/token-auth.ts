@@ -29,10 +29,10 @@ const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scop
 
 const needsRequest = ', so verifyToken cannot be used. Read request.tokenAuth.payload instead.'
 
-export class TokenAuth implements TokenAuthInstance<object, Record<string, unknown>, object> {
+export class TokenAuth implements TokenAuthInstance<object> {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
-  readonly sessions: Sessions<object, object>
+  readonly sessions: Sessions<object>
   readonly #registration: Registration
   /** For a token that did not come with a request. Reading a setting that has a getter throws. */
   readonly #withoutRequest: Context

@@ -1,6 +1,7 @@
 /** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code, by which it can be looked up and filtered. */
 import { types } from 'node:util'
 import type { Host } from './host/host.ts'
+import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
@@ -19,7 +20,10 @@ const texts = {
   W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
   W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.',
-  W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.'
+  W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.',
+  W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
+  W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Give "sessions.store" a store of your own for production.',
+  W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set one of them.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -30,8 +34,9 @@ export function warn (code: WarningCode, instanceName: string): void {
 }
 
 /** Emits the warnings about the settings of a registration and the functions of its application. */
-export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: Host): void {
+export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: Host, sessions: PreparedSessions | undefined): void {
   const { authMode, scopesEnabled, refreshTokenEnabled } = settings
+  const setsCookies = settings.cookieSet || getters.has('cookieSet')
   // An instance without endpoints often has the settings and handlers of the service that issues its tokens.
   const areScopesFixed = authMode && !getters.has('scopesEnabled')
   const findings: Partial<Record<WarningCode, boolean>> = {
@@ -49,7 +54,9 @@ export function warnOfSettings ({ settings, getters }: Resolved, { handlers, cus
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
     W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),
-    W19: settings.cookieSet && settings.trustedOrigins === '*'
+    W19: settings.cookieSet && settings.trustedOrigins === '*',
+    W23: sessions?.isMemory === true && process.env.NODE_ENV === 'production',
+    W24: typeof sessions?.settings.lifetime === 'function' && setsCookies && settings.cookieMaxAge === null && !getters.has('cookieMaxAge')
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
 }

@@ -22,8 +22,8 @@ function bytesOf (folder) {
 
 const kilobytes = (bytes) => Math.ceil(bytes / 1000)
 const rows = [
-  ['Tarball, kB', kilobytes(size), 150],
-  ['Unpacked, kB', kilobytes(unpackedSize), 535],
+  ['Tarball, kB', kilobytes(size), 225],
+  ['Unpacked, kB', kilobytes(unpackedSize), 800],
   ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 3791],
   ['Direct dependencies', direct.length, 4],
   ['All dependencies', all.length, 17]

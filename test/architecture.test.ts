@@ -34,16 +34,16 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
   'sessions/stores/*': ['sessions/rotation'],
-  'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/rotation', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
+  'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
   'routes/*': ['guards/describe'],
-  'token-auth': ['events', 'settings/*', 'host/*', 'issuing/*', 'request/*', 'guards/*'],
-  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'issuing/*', 'http/*', 'request/*', 'guards/*', '@sinclair/typebox', 'fastify'],
+  'token-auth': ['events', 'settings/*', 'host/*', 'host/call', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
+  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
+    'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   testing: ['testing/*'],
@@ -157,9 +157,9 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
   }
 })
 
-t.test('the three walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
-  const [, walks = ''] = /^## Three walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
+t.test('the walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
+  const [, walks = ''] = /^## Walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
+  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies'], ['A refresh with sessions', 'endpoints/session-refresh', 'http/cookies']] as const
   for (const [walk, first, last] of ends) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
@@ -183,7 +183,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['errors', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
+  t.strictSame(inRoot, ['errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {

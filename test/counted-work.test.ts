@@ -34,7 +34,7 @@ function countCalls (): void {
 }
 
 countCalls()
-const { bearer, build, claims, forge, keysFor, now, refreshStore } = await import('./helper.ts')
+const { bearer, build, claims, forge, keysFor, now, refreshStore, together } = await import('./helper.ts')
 const { Responses, protect } = await import('../lib/index.ts')
 const { Refusal } = await import('../lib/refusal.ts')
 
@@ -56,7 +56,7 @@ t.test('signers and verifiers are made at registration and with guards, none for
   }
   for (const [what, options] of Object.entries(cases)) {
     const { stored, ...store } = refreshStore()
-    const { app } = await counting(t, { ...store, ...options })
+    const { app } = await counting(t, together(store, options))
     app.get('/', { onRequest: app.tokenAuth.protect() }, app.tokenAuth.injectUser(async (request) => request.tokenAuth.payload))
     app.get('/override', { onRequest: app.tokenAuth.protect({ leeway: 60, claimAud: null }) }, async () => 'reached')
     app.get('/scoped', { onRequest: app.tokenAuth.scoped(() => 'a') }, async () => 'reached')

@@ -12,7 +12,8 @@ import tokenAuth, {
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, users } from './helper.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, together, users } from './helper.ts'
+import { run } from './programs.ts'
 
 type Name = 'issued' | 'refused'
 type Event<N extends Name> = N extends 'issued' ? IssuedEvent : RefusedEvent
@@ -65,15 +66,13 @@ class Refusing extends View {
 /** An application in which everything refuses that can. */
 async function refusing (t: Test, options: TokenAuthOptions = {}): Promise<FastifyInstance> {
   const { stored, ...store } = refreshStore()
-  const app = await build(t, {
-    ...store,
+  const app = await build(t, together(store, {
     retrieveUser: async (_request, { username }) => {
       if (username === 'broken') throw new Error(internal)
       return { user_id: 1, username: 'ada' }
     },
-    classViews: [['/view', Refusing]],
-    ...options
-  })
+    classViews: [['/view', Refusing]]
+  }, options))
   const { tokenAuth: auth } = app
   const handler = async () => 'reached'
   app.get('/protect', { onRequest: auth.protect() }, handler)
@@ -367,7 +366,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     subscribe(name, listener)
     t.teardown(() => unsubscribe(name, listener))
   }
-  for (const program of programs) await new Function('subscribe', 'app', program)(subscribeUntilEnd, app)
+  for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app })
   for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
   t.equal(subscribed.size, 3)
   const { access_token: accessToken } = (await login(app)).json()

@@ -5,7 +5,7 @@ import {
   HandlerFailed, InvalidCustomClaim, InvalidToken, InvalidUserObject, MissingRegisteredClaim, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenExpired,
   type CustomClaim, type TokenAuthOptions, type TokenAuthInstance
 } from '../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, warnings } from './helper.ts'
+import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from './helper.ts'
 
 warnings(t, 'W03', 'W04', 'W05', 'W06')
 
@@ -209,7 +209,7 @@ t.test('verifyToken accepts nothing under a setting that only a request can comp
       const { tokenAuth: without } = await build(t, otherwise)
       t.match(without.verifyToken(token), {}, `${getter}: the token is accepted without it`)
     }
-    const { tokenAuth: auth } = await build(t, { ...otherwise, ...computed })
+    const { tokenAuth: auth } = await build(t, together(otherwise, computed))
     t.throws(() => auth.verifyToken(token), { name: 'RequiredKeysNotFound', message: new RegExp(`^"${getter}" needs a request`) }, getter)
   }
 })
@@ -285,7 +285,7 @@ t.test('generateRefreshToken uses the generator of the registration, or the one 
     { getGenerateRefreshToken: (request) => (_request, { user_id: id }) => `${request.url} ${String(id)}` }
   ]
   for (const options of generators) {
-    const app = await build(t, { ...store, ...options })
+    const app = await build(t, together(store, options))
     t.equal(await during(app, {}, (request) => app.tokenAuth.generateRefreshToken(request, user)), '/ 1')
     t.equal(stored.get(1), '/ 1')
     stored.clear()
@@ -304,7 +304,7 @@ t.test('no refresh token is stored where the generator, the user or the store is
     [{ storeRefreshToken: () => { throw original } }, user, { name: 'HandlerFailed', cause: original }]
   ]
   for (const [options, given, error] of cases) {
-    const app = await build(t, { ...store, ...options })
+    const app = await build(t, together(store, options))
     await t.rejects(during(app, {}, (request) => app.tokenAuth.generateRefreshToken(request, mistyped(given))), Object(error))
     t.equal(stored.size, 0)
   }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, users, warnings } from './helper.ts'
+import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, together, users, warnings } from './helper.ts'
 
 warnings(t, 'W04', 'W05')
 
@@ -22,7 +22,7 @@ async function service (t: Test, options: TokenAuthOptions, req?: Serializer): P
   const { stored, ...store } = refreshStore()
   const app = host(t, server)
   app.setNotFoundHandler((_request, reply) => reply.code(404).send())
-  await app.register(tokenAuth, { secret, authenticate, ...store, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, store, options))
   const reached = async () => 'reached'
   app.get('/early', { onRequest: app.tokenAuth.protect() }, reached)
   app.get('/late', { preHandler: app.tokenAuth.protect() }, reached)

@@ -9,13 +9,13 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandl
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
-  Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, protect, scoped, TokenAuthError, type UserRouteHandler, View
+  Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, memorySessions, protect, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
 import { createTestToken } from '../lib/testing.ts'
 import type { Registration } from '../lib/registration.ts'
 import { TokenAuth } from '../lib/token-auth.ts'
-import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, rsaPair, secret } from './helper.ts'
+import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, otherSecret, rsaPair, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
@@ -28,7 +28,10 @@ async function refused (t: Test, options: object, config: object = {}): Promise<
   const app = host(t)
   app.decorate('config', config)
   app.decorate('taken', true)
-  return await said(async () => await app.register(tokenAuth, { secret, authenticate, ...options }))
+  const message = await said(async () => await app.register(tokenAuth, { secret, authenticate, ...options }))
+  // While it is open, it would be another instance with the same key.
+  await app.close()
+  return message
 }
 
 /** The errors of wrong configurations. The last one is seen by clients, so it names no section of the README. */
@@ -75,6 +78,7 @@ async function during (t: Test, options: object, act: Act): Promise<string> {
     return reply.sent ? reply : 'done'
   })
   await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  await app.close()
   return message
 }
 
@@ -115,9 +119,9 @@ const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' 
 const registrations: Record<string, Case<object>[]> = {
   'names of options': [
     [{ expiration_delta: 60 },
-      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ zzzzzzzzzz: 1 },
-      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ leeway: 1, setLeeway: 2 },
       'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them. See README.md#settings'],
     [{ getUrlPrefix: () => '/x' },
@@ -317,6 +321,31 @@ const registrations: Record<string, Case<object>[]> = {
     [{ classViews: [['/me', Ping]] },
       'InvalidClassViews: The class view "/me" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false. See README.md#responses']
   ],
+  // test/sessions/settings.test.ts has every form of these.
+  sessions: [
+    [{ sessions: [] },
+      'Option "sessions" must be a plain object, such as { store }; given: an array. {} keeps sessions in the memory of the process. See README.md#sessions'],
+    [{ sessions: { idel: 5 } },
+      'Unknown setting "sessions.idel". Did you mean "idle"? "sessions" has store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data. See README.md#sessions'],
+    [{ sessions: { poll: '5' } },
+      '"sessions.poll" must be a whole number of seconds from 1 to 60; given: a string. See README.md#sessions'],
+    [{ sessions: { store: {} } },
+      '"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore. See README.md#sessions'],
+    [{ sessions: { secret: 'short' } },
+      '"sessions.secret" has 5 bytes; at least 32 are needed. Generate one with: node -p "crypto.randomBytes(32).toString(\'base64url\')" See README.md#sessions'],
+    [{ sessions: {}, generateRefreshToken: () => 'x' },
+      '"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken". See README.md#sessions'],
+    [{ sessions: {}, storeRefreshToken: () => {} },
+      '"sessions" and the handler "storeRefreshToken" are given. With sessions, the store keeps what refresh tokens need: remove the handler. See README.md#sessions'],
+    [{ sessions: {}, refreshTokenEnabled: false },
+      '"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled". See README.md#sessions'],
+    [{ sessions: {}, getLeeway: () => 5 },
+      '"sessions" and "getLeeway" are given. Sessions need one value of "leeway" for all requests: give "leeway", or register an instance for each value. See README.md#sessions'],
+    [{ sessions: {}, verifyExp: false },
+      '"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true. See README.md#sessions'],
+    [{ sessions: {}, userId: 'sid' },
+      '"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name. See README.md#settings']
+  ],
   secrets: [
     [{ secret: '' },
       '"secret" is empty or blank. Give a random secret of at least 32 bytes. See README.md#settings'],
@@ -498,6 +527,14 @@ const requests: [options: object, act: Act, message: string][] = [
     'A guard has "maxAge", but "scopesName" is "auth_time", which is the claim with the time of the login. Choose another name. See README.md#guards'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, { authTime: 1.5 }),
     '"authTime" of generateAccessToken() must be a whole number of seconds since 1970, such as Math.floor(Date.now() / 1000); given: 1.5. See README.md#sessions'],
+  [{}, (_request, _reply, app) => app.tokenAuth.sessions.list(1),
+    'sessions.list() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }. See README.md#sessions'],
+  [{ sessions: {} }, (request, _reply, app) => app.tokenAuth.generateRefreshToken(request, { user_id: 1 }),
+    'generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start(). See README.md#sessions'],
+  [{ sessions: {} }, (_request, _reply, app) => app.tokenAuth.protect({ verifyExp: false }),
+    'A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override. See README.md#sessions'],
+  [{ sessions: {} }, (_request, _reply, app) => app.tokenAuth.protect({ leeway: 2161 }),
+    'A guard overrides "leeway" with 2161. With "sessions" it must be at most 2160 seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered. See README.md#sessions'],
   [{ sessions: {} }, (request, reply, app) => app.tokenAuth.sessions.start(request, reply, { user_id: 1 }, mistyped({ authTime: new Date() })),
     '"authTime" of sessions.start() must be a whole number of seconds since 1970, such as Math.floor(Date.now() / 1000); given: an object. See README.md#sessions'],
   [{ cookieSet: true, getTrustedOrigins: () => mistyped<string[]>(['https://app.example.org/']) }, (request) => request.tokenAuth.settings.trustedOrigins,
@@ -513,7 +550,7 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
     'RequiredKeysNotFound: "getLeeway" needs a request, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
-    'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, request. See README.md#instances'],
+    'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, authTime, request. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped(Promise.resolve({ scopes: null }))),
     'The second parameter of generateAccessToken must be a plain object; given: a promise. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken(mistyped(1)),
@@ -567,6 +604,13 @@ t.test('production says that a secret is missing or short, and a name that it is
     '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See README.md#settings')
+})
+
+t.test('a registration says that a store belongs to the users of another key', async (t) => {
+  const store = memorySessions()
+  await build(t, { sessions: { store } })
+  t.equal(await refused(t, { secret: otherSecret, sessions: { store } }),
+    '"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table. See README.md#sessions')
 })
 
 t.test('createTestToken says what is wrong with its options', async (t) => {

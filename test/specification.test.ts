@@ -10,6 +10,8 @@ import { authenticate, host, refreshStore, secret } from './helper.ts'
 
 const page = new URL('../docs/specification.md', import.meta.url)
 const text = readFileSync(page, 'utf8')
+/** The names that the specification does not have, by their kind. That their tests exist is for test/hostile/evidence.test.ts. */
+const [, beyond = ''] = readFileSync(new URL('../docs/sessions.md', import.meta.url), 'utf8').split('## Names beyond the specification')
 
 type Row = Record<string, string>
 interface Table { heading: string, columns: string[], rows: Row[] }
@@ -32,6 +34,7 @@ function readTables (): Table[] {
 const tables = readTables()
 const rowsOf = (heading: string, firstColumn: string): Row[] =>
   tables.filter((table) => table.heading === heading && table.columns[0] === firstColumn).flatMap(({ rows }) => rows)
+const beyondOf = (kind: string) => beyond.split('\n').map(cellsOf).filter(([, given = '']) => given.startsWith(kind)).flatMap(([names]) => code(names))
 const code = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)
 /** The names in one column of a table. */
 const named = (rows: Row[], column: string) => rows.flatMap((row) => code(row[column]))
@@ -69,7 +72,7 @@ t.test('every row names a test, and every test that is named exists', async (t) 
 
 const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-t.test('the page and the code have the same settings, handlers and hooks, under names that follow from those of the specification', async (t) => {
+t.test('the pages and the code have the same settings, handlers and hooks, under names that follow from those of the specification', async (t) => {
   const responses = Object.getOwnPropertyNames(library.Responses.prototype).filter((name) => name !== 'constructor')
   const kinds: [rows: Row[], names: readonly string[]][] = [
     [rowsOf('## Settings', 'Specification').filter(({ Here }) => Here !== undefined), settingNames],
@@ -77,7 +80,8 @@ t.test('the page and the code have the same settings, handlers and hooks, under 
     [rowsOf('## Endpoints', 'Hook'), responses]
   ]
   for (const [rows, names] of kinds) {
-    t.same(named(rows, 'Here').sort(), [...names].sort())
+    const added = names === settingNames ? beyondOf('setting') : []
+    t.same([...named(rows, 'Here'), ...added].sort(), [...names].sort())
     for (const row of rows) {
       const given = row.Specification ?? row.Hook
       const [original = given] = code(given)
@@ -86,11 +90,11 @@ t.test('the page and the code have the same settings, handlers and hooks, under 
   }
 })
 
-t.test('the page names every error and every export, and no error that is none', async (t) => {
+t.test('the pages name every error and every export, and no error that is none', async (t) => {
   const exported = Object.entries(library).filter(([name]) => name !== 'default' && name !== 'module.exports')
   const errors = exported.filter(([, value]) => typeof value === 'function' && value.prototype instanceof library.TokenAuthError)
-  t.same(named(rowsOf('## Errors', 'Error'), 'Error').sort(), errors.map(([name]) => name).sort())
-  const all = code(text)
+  t.same([...named(rowsOf('## Errors', 'Error'), 'Error'), ...beyondOf('error')].sort(), errors.map(([name]) => name).sort())
+  const all = code(text + beyond)
   for (const [name] of exported) t.ok(all.some((part) => part.split('(')[0] === name), name)
 })
 
@@ -105,6 +109,7 @@ t.test('the page names every endpoint and every member of an instance', async (t
 
   const members = named(rowsOf('## Versioning, and what is exported', 'Member of an instance'), 'Member of an instance')
   for (const name of members.filter((member) => !member.includes('.'))) t.ok(name in app.tokenAuth, name)
+  for (const name of beyondOf('member of an instance')) t.ok(name in app.tokenAuth, name)
   t.ok('tokenAuth' in app, 'request.tokenAuth')
 })
 

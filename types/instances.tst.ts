@@ -1,6 +1,7 @@
-import Fastify, { type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, test } from 'tstyche'
 import tokenAuth, { initialize, type Payload, type RequestTokenAuth, type TokenAuthInstance } from '../lib/index.ts'
+import { createTestToken } from '../lib/testing.ts'
 
 interface Customer { user_id: number, name: string }
 
@@ -17,22 +18,26 @@ class Employee {
 
 interface EmployeeClaims { department: string }
 
+/** What the sessions of employees are shown with. */
+interface Device { device: string }
+
 // Users of the package write 'fastify-token-auth' here. The default name stays undeclared for the other type tests.
 declare module '../lib/index.ts' {
   interface TokenAuthInstances {
     customerAuth: { user: Customer }
-    staffAuth: { user: Employee, claims: EmployeeClaims }
+    staffAuth: { user: Employee, claims: EmployeeClaims, sessionData: Device }
   }
 }
 
 const app = Fastify()
 declare const request: FastifyRequest
+declare const reply: FastifyReply
 const customer: Customer = { user_id: 1, name: 'Ada' }
 const employee = new Employee('b-1', 'security')
 
 describe('several instances, each with its users and claims', () => {
   test('the decorators have the declared types', () => {
-    expect(app.staffAuth).type.toBe<TokenAuthInstance<Employee, EmployeeClaims>>()
+    expect(app.staffAuth).type.toBe<TokenAuthInstance<Employee, EmployeeClaims, Device>>()
     expect(app.customerAuth).type.toBe<TokenAuthInstance<Customer>>()
     expect(app.tokenAuth).type.toBe<TokenAuthInstance>()
     expect(request.staffAuth).type.toBe<RequestTokenAuth<Employee, EmployeeClaims>>()
@@ -45,6 +50,18 @@ describe('several instances, each with its users and claims', () => {
     expect(request.staffAuth.payload!.exp).type.toBe<number | undefined>()
     expect(request.customerAuth.payload!.department).type.toBe<unknown>()
     expect(app.staffAuth.verifyToken('token').department).type.toBe<string>()
+  })
+
+  test('sessions have the declared users and data', async () => {
+    const [session] = await app.staffAuth.sessions.list('b-1')
+    expect(session!.data).type.toBe<Device>()
+    expect((await app.customerAuth.sessions.list(1))[0]!.data.device).type.toBe<unknown>()
+    expect(app.staffAuth.sessions.start).type.toBeCallableWith(request, reply, employee)
+    expect(app.staffAuth.sessions.start).type.not.toBeCallableWith(request, reply, customer)
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { data: () => ({ device: 'phone' }) } })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { data: () => ({ device: 1 }) } })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { lifetime: (request: FastifyRequest, user: Customer) => user.user_id } })
+    expect(createTestToken).type.toBeCallableWith(app.staffAuth, employee)
   })
 
   test('users have the declared type', async () => {

@@ -31,7 +31,20 @@ export interface InstanceOptions<User extends object, Claims extends object, Dat
   responsesClass?: (new () => Responses<TakenUser<User>, Claims>) | undefined
 }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName'> &
+/** What has no meaning beside `sessions`, and is refused by `register()` too. */
+type Replaced = 'storeRefreshToken' | 'retrieveRefreshToken' | `${'generate' | 'setGenerate' | 'getGenerate'}RefreshToken`
+/** Getters of what all requests of an instance with `sessions` must agree on. */
+type Fixed = 'getSecret' | 'getPublicKey' | 'getPrivateKey' | 'getAlgorithm' | 'getVerifyExp' | 'getLeeway' | 'getClaimIss' | 'getClaimAud' | 'getUserId'
+type BesideSessions = { [Name in Replaced | Fixed]?: undefined } & { verifyExp?: true | undefined, refreshTokenEnabled?: true | undefined }
+
+/** Which options go together: none of {@link BesideSessions} with `sessions`, and only with `authMode: false` is a feed enough. */
+type SessionMode<User extends object, Data extends object> =
+  { sessions?: undefined } |
+  BesideSessions & { sessions: SessionsOptions<GivenUser<User>, Data> } |
+  BesideSessions & { sessions: SessionFeedOptions, authMode: false }
+
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions'> &
+  SessionMode<UserOf<Name>, SessionDataOf<Name>> &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */

@@ -1,10 +1,12 @@
+import Fastify, { type FastifyRequest } from 'fastify'
 import { expect, test } from 'tstyche'
 import {
-  memorySessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
+  initialize, memorySessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
 } from '../lib/index.ts'
 import { sessionStoreTests } from '../lib/testing.ts'
 
 declare const store: SessionStore
+const app = Fastify()
 declare const event: SessionEvent
 
 test('a store is an object or a class with five methods', () => {
@@ -41,6 +43,27 @@ test('data and users have the types of the registration', () => {
   })
   expect<SessionsOptions<Customer, Device>>().type.not.toBeAssignableFrom({ data: () => ({ device: 1 }) })
   expect<Awaited<ReturnType<Sessions<Customer, Device>['list']>>[number]['data']>().type.toBe<Device>()
+})
+
+test('what is refused beside sessions is refused by its type, and accepted without them', () => {
+  const handlers = { storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
+  expect(initialize).type.toBeCallableWith(app, { sessions: {}, refreshTokenEnabled: true as const, verifyExp: true as const, getExpirationDelta: () => 60 })
+  expect(initialize).type.toBeCallableWith(app, { ...handlers, refreshTokenEnabled: true, sessions: undefined })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, storeRefreshToken: () => {} })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, ...handlers })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, generateRefreshToken: () => 'token' })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, refreshTokenEnabled: false as const })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, verifyExp: false as const })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, getSecret: (request: FastifyRequest) => request.hostname })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, getUserId: () => 'sub' })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: { gracee: 1 } })
+})
+
+test('only an instance without endpoints does with a feed', () => {
+  const { endedSince } = store
+  expect(initialize).type.toBeCallableWith(app, { authMode: false as const, sessions: { store: { endedSince } } })
+  expect(initialize).type.not.toBeCallableWith(app, { sessions: { store: { endedSince } } })
+  expect(initialize).type.toBeCallableWith(app, { authMode: false as const, sessions: { store } })
 })
 
 test('the members of an event follow from its type', () => {

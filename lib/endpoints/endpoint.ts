@@ -26,8 +26,8 @@ export interface Endpoint {
   readonly schema: EndpointSchema
   /** Whether it is a class view: body, schema and compilers are those of the application. */
   readonly isView?: boolean
-  /** Whether it reads an access token without a guard. For the OpenAPI document. */
-  readonly readsToken?: boolean
+  /** For the OpenAPI document: whether it requires an access token without a guard, or accepts one. */
+  readonly readsToken?: 'required' | 'optional'
   /** Whether it is not for pages of other origins in cookie mode, even if they send no cookie: they could log somebody in as another user, or out. */
   readonly refusesOtherOrigins?: boolean
   /** Whether it accepts a request without a body. */
@@ -133,7 +133,7 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
   return (initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash) === true
 }
 
-const isOpen = ({ readsToken, isView, guards = [] }: Endpoint) => readsToken !== true && isView !== true && guards.length === 0
+const isOpen = ({ readsToken, isView, guards = [] }: Endpoint) => readsToken === undefined && isView !== true && guards.length === 0
 const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 /** Refuses requests from other origins in cookie mode, before their body is read. */
@@ -181,7 +181,7 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
         return await sendRefusal(registration, request, reply, error, begin(registration, request, rules))
       }
     }
-    if (endpoint.readsToken === true) describeGuard(handler, () => ({ registration, settings, scopeSets: [[]] }))
+    if (endpoint.readsToken !== undefined) describeGuard(handler, () => ({ registration, settings, scopeSets: [[]], isOptional: endpoint.readsToken === 'optional' }))
     context.route({
       method: endpoint.method,
       url,

@@ -65,7 +65,7 @@ export function logoutEndpoint (registration: Registration, sessions: SessionSer
       }
     },
     isBodyOptional: true,
-    readsToken: true,
+    readsToken: 'optional',
     handler: (request, reply) => logOut(registration, sessions, request, reply)
   }
 }

@@ -59,7 +59,7 @@ export function refreshEndpoint (registration: Registration): Endpoint {
   const { settings } = registration
   return {
     method: 'POST',
-    readsToken: true,
+    readsToken: 'required',
     path: settings.pathToRefresh,
     refusesOtherOrigins: true,
     schema: {

@@ -10,6 +10,7 @@ import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
+import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
 
 /** Requires a valid access token, whatever `doProtection` says: a list of sessions without a user does not exist. */
@@ -37,8 +38,10 @@ function clearCookies ({ settings }: RequestState, reply: FastifyReply): void {
 async function list (sessions: SessionService, state: RequestState): Promise<object> {
   const { sessionId } = state
   const stored = await sessions.list(userIdOf(state))
+  const isCurrent = ({ sid }: StoredSession) => sid === sessionId
   return {
-    sessions: stored.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
+    // The current one first, because it is used now.
+    sessions: [...stored.filter(isCurrent), ...stored.filter((one) => !isCurrent(one))].map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid,
       created_at: new Date(createdAt).toISOString(),
       // Of the own session the time of this answer: otherwise a thief of an access token could watch its owner refresh.
@@ -90,7 +93,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'GET',
       path,
-      readsToken: true,
+      readsToken: 'required',
       schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
       guards,
       handler: (request) => list(sessions, stateOf(request))
@@ -98,7 +101,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path: `${path === '/' ? '' : path.replace(/\/$/, '')}/:id`,
-      readsToken: true,
+      readsToken: 'required',
       isBodyOptional: true,
       schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
       guards,
@@ -107,7 +110,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path,
-      readsToken: true,
+      readsToken: 'required',
       isBodyOptional: true,
       isQueryFit: (query) => [undefined, 'current'].includes(Object(query).except),
       schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },

@@ -22,7 +22,7 @@ export function verifyEndpoint (registration: Registration): Endpoint {
   const isExtended = isReplaced(responses, 'extendVerify')
   return {
     method: 'GET',
-    readsToken: true,
+    readsToken: 'required',
     path: settings.pathToVerify,
     schema: {
       summary: 'Say whether the access token is valid',

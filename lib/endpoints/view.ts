@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
 import { InvalidClassViews } from '../errors.ts'
-import { isGuard } from '../guards/describe.ts'
+import { isGuard, isInjected } from '../guards/describe.ts'
 import { typeName } from '../host/call.ts'
 import { suggest } from '../settings/suggest.ts'
 import type { Responses } from '../http/responses.ts'
@@ -17,7 +17,7 @@ export type ViewMethod = typeof viewMethods[number]
 
 /** The parameter of a view's constructor. */
 export interface ViewContext {
-  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
+  readonly instance: TokenAuthInstance<object>
 }
 
 /**
@@ -36,7 +36,7 @@ export interface View {
 /** The base class of the class views in the option `classViews`. */
 export class View {
   /** The instance that the view belongs to. */
-  readonly instance: TokenAuthInstance<object, Record<string, unknown>, object>
+  readonly instance: TokenAuthInstance<object>
   /** The settings of the instance. */
   readonly config: Readonly<Settings>
   /** The hooks of the instance that extend and render responses. */
@@ -133,7 +133,8 @@ function namesOf (view: View): string[] {
 /** Checks for guards in other fields than `guards`, where they would guard nothing. @throws {InvalidClassViews} */
 function checkMembers (view: View, label: string): void {
   for (const [name, value] of Object.entries(view)) {
-    if (name === 'guards' || ![value].flat(Infinity).some(isGuard)) continue
+    const isMethod = isInjected(value) && viewMethods.some((method) => method === name)
+    if (name === 'guards' || isMethod || ![value].flat(Infinity).some(isGuard)) continue
     throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Give it in the field "guards": ${perMethod.guards.example}.`, { section: 'responses' })
   }
 }

@@ -1,12 +1,15 @@
 /** Class views as endpoints. */
 import type { FastifyReply, HTTPMethods } from 'fastify'
 import { InvalidClassViews } from '../errors.ts'
+import type { Settings } from '../settings/schema.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { ViewRoute } from './view.ts'
 
-/** @throws {InvalidClassViews} for a view on the path of an endpoint */
-export function checkViewPaths (routes: readonly ViewRoute[], endpoints: readonly Endpoint[]): void {
+/** @throws {InvalidClassViews} for a view on the path of an endpoint, or where the refresh endpoint would be */
+export function checkViewPaths (routes: readonly ViewRoute[], endpoints: readonly Endpoint[], { authMode, pathToRefresh }: Settings): void {
   const taken = endpoints.map(({ path }) => path)
+  // Reserved also while refresh tokens are off, so that turning them on breaks no view.
+  if (authMode) taken.push(pathToRefresh)
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {

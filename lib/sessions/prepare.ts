@@ -3,16 +3,20 @@ import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../errors.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import type { Settings } from '../settings/schema.ts'
+import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'
 import { hmacKey, type Key } from '../keys/material.ts'
 import { createRefreshTokenCodec } from './refresh-token.ts'
 import { endedSessionsOf, prepareSessionCheck, type EndedSessions } from './revocation.ts'
 import { SessionService } from './service.ts'
 import type { SessionSettings } from './settings.ts'
-import { memorySessions } from './stores/memory.ts'
+import { isMemoryStore, memorySessions } from './stores/memory.ts'
 
 export interface PreparedSessions {
   readonly settings: SessionSettings
+  readonly store: SessionFeed
+  /** Whether sessions end with this process. */
+  readonly isMemory: boolean
   readonly ended: EndedSessions
   /** Undefined with `authMode: false`. */
   readonly service: SessionService | undefined
@@ -30,8 +34,11 @@ function readSecret (given: unknown): Buffer {
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
 function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key): [Buffer, ...Buffer[]] {
-  const [first, ...others] = secrets ?? []
-  if (first !== undefined) return [readSecret(first), ...others.map(readSecret)]
+  if (secrets !== undefined) {
+    const [first, ...others] = secrets
+    // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
+    return [readSecret(first), ...others.map(readSecret)]
+  }
   return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
 }
 
@@ -46,7 +53,28 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
   const service = settings.authMode && signing !== undefined
     ? new SessionService({ settings, sessions, store, ended, codec: createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) })
     : undefined
-  return { settings: sessions, ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+  return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+}
+
+/** The instances of this process whose applications are open, each by its store, or undefined without sessions; by the key that verifies their access tokens. */
+const open = new Map<string, Set<{ readonly store: SessionFeed | undefined }>>()
+
+/**
+ * Notes an instance until its application closes.
+ * @param fingerprint that of the key that verifies access tokens
+ * @param store undefined without sessions
+ * @returns whether an open instance with the same key has other sessions, so that one accepts tokens that the other refuses
+ */
+export function noteInstance (fastify: FastifyInstance, fingerprint: string, store: SessionFeed | undefined): boolean {
+  const others = open.get(fingerprint) ?? new Set()
+  const differs = [...others].some((other) => other.store !== store)
+  const own = { store }
+  open.set(fingerprint, others.add(own))
+  fastify.addHook('onClose', async () => {
+    others.delete(own)
+    if (others.size === 0 && open.get(fingerprint) === others) open.delete(fingerprint)
+  })
+  return differs
 }
 
 /** Reads the ended sessions from when the application is ready until it closes. */

@@ -9,6 +9,7 @@ import { publishSession } from '../events.ts'
 import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import { invalidClaim } from '../token/claims.ts'
+import { EndedIds } from './ended-ids.ts'
 import { isSessionId } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
 
@@ -31,7 +32,7 @@ const retryTime = 250
 export class EndedSessions {
   readonly #store: SessionFeed
   readonly #readers = new Set<Reader>()
-  #ended = new Set<string>()
+  #ended = new EndedIds()
   /** What was added while everything is being read again; undefined otherwise. */
   #meanwhile: Set<string> | undefined
   /** The controllers that are aborted when a session ends, by session. */
@@ -147,16 +148,18 @@ export class EndedSessions {
     const isFull = this.#cursor === null || this.#reads % fullEvery === 0
     const meanwhile = new Set<string>()
     if (isFull) this.#meanwhile = meanwhile
+    // The result is as old as its request.
+    const begun = performance.now()
     try {
       const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       const added = ended.filter((sid) => !this.#ended.has(sid))
       // What this process ended meanwhile may not have been in the store when it was read.
-      if (isFull) this.#ended = new Set([...ended, ...meanwhile])
+      if (isFull) this.#ended = new EndedIds([...ended, ...meanwhile])
       else for (const sid of added) this.#ended.add(sid)
       for (const sid of added) this.#abort(sid)
       this.#cursor = cursor
       this.#reads++
-      this.#lastGood = performance.now()
+      this.#lastGood = begun
       this.#changeTo(false)
     } catch (error) {
       this.#changeTo(true, error)

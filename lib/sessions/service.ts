@@ -5,7 +5,7 @@ import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } 
 import { publishSession } from '../events.ts'
 import { callHost, isPlainObject, wrongResult } from '../host/call.ts'
 import type { Settings } from '../settings/schema.ts'
-import { newSessionId, type RefreshToken, type RefreshTokenCodec } from './refresh-token.ts'
+import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
 import type { EndedSessions } from './revocation.ts'
 import { isSeconds, maximumSeconds, type SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
@@ -54,12 +54,11 @@ export class SessionService {
   }
 
   /** Prepares a session. The functions of the application that can fail are called here, before anything is stored. @param authTime seconds since 1970 */
-  async draft (request: FastifyRequest, user: object, userId: UserId, authTime: number): Promise<Draft> {
+  async draft (sid: string, request: FastifyRequest, user: object, userId: UserId, authTime: number): Promise<Draft> {
     const { lifetime, data } = this.#sessions
     const seconds: unknown = typeof lifetime === 'function' ? await callHost('sessions.lifetime', () => lifetime(request, user)) : lifetime
     const { expirationDelta } = this.#settings
     if (!isSeconds(seconds, expirationDelta)) throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`, seconds)
-    const sid = newSessionId()
     const session = { sid, user: storedUser(userId, this.#settings), lifetimeMs: seconds * 1000, data: data === undefined ? '{}' : await this.#dataOf(data, request, user) }
     return { sid, userId, session, refreshToken: this.#codec.write({ sid, n: 0, authTime, userId }) }
   }
@@ -67,7 +66,9 @@ export class SessionService {
   async #dataOf (data: NonNullable<SessionSettings['data']>, request: FastifyRequest, user: object): Promise<string> {
     const shown: unknown = await callHost('sessions.data', () => data(request, user))
     if (!isPlainObject(shown)) throw wrongResult('sessions.data', 'a plain object', shown)
-    const text = await callHost('sessions.data', () => JSON.stringify(shown))
+    const text: unknown = await callHost('sessions.data', () => JSON.stringify(shown))
+    // With a method toJSON it can become anything.
+    if (typeof text !== 'string' || !text.startsWith('{')) throw wrongResult('sessions.data', 'an object whose JSON is an object', shown)
     if (Buffer.byteLength(text) > maximumData) throw wrongResult('sessions.data', `an object of at most ${maximumData} bytes as JSON`, shown)
     return text
   }

@@ -17,7 +17,7 @@ interface Parts {
   readonly stateOf: (request: FastifyRequest) => RequestState
 }
 
-export class InstanceSessions implements Sessions<object, object> {
+export class InstanceSessions implements Sessions<object> {
   readonly #parts: Parts | undefined
 
   /** @param parts undefined for an instance without sessions, or with `authMode: false` */
@@ -47,7 +47,7 @@ export class InstanceSessions implements Sessions<object, object> {
     return { sessionId, ...tokens }
   }
 
-  async list (userId: UserId): Promise<Array<ListedSession<object>>> {
+  async list (userId: UserId): Promise<Array<ListedSession>> {
     const sessions = await this.#require('list').service.list(userId)
     return sessions.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid, createdAt: new Date(createdAt), usedAt: new Date(usedAt), expiresAt: new Date(endsAt), data: JSON.parse(data)

@@ -7,6 +7,7 @@ import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../errors.ts'
 import { isPlainObject, typeName } from '../host/call.ts'
 import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
+import { checkWithSessions } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { suggest } from '../settings/suggest.ts'
 
@@ -60,28 +61,34 @@ export interface SessionSettings {
   readonly data: SessionData | undefined
 }
 
-const invalid = (message: string) => new InvalidConfiguration(message, { section: 'sessions' })
+const section = 'sessions'
 const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name].allowed) => {
   const found = typeof value === 'number' ? String(value) : typeName(value)
-  return invalid(`"sessions.${name}" must be ${allowed}; given: ${found}.`)
+  return new InvalidConfiguration(`"sessions.${name}" must be ${allowed}; given: ${found}.`, { section })
 }
 
 function checkStore (store: unknown, authMode: boolean): void {
   const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
   const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
-  if (typeof store !== 'object' || store === null) throw wrong('store', store)
-  if (missing !== undefined) throw invalid(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see SessionStore.`)
+  if (typeof store !== 'object' || store === null) throw wrong('store', store, authMode ? sessionsSchema.store.allowed : 'an object with the method endedSince')
+  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}.`, { section })
 }
 
 /** Whether a value is a number of seconds within bounds. */
 export const isSeconds = (value: unknown, minimum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximumSeconds
 
-/** Bounds that follow from the lifetime of access tokens. */
-function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: { grace: number, idle: number, lifetime: unknown, poll: number, refuseAfter: number | null }, { expirationDelta }: Settings): void {
-  if (grace > expirationDelta / 2) throw wrong('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
-  if (idle < expirationDelta) throw wrong('idle', idle, `at least "expirationDelta", which is ${expirationDelta} seconds`)
-  if (typeof lifetime !== 'function' && !isSeconds(lifetime, expirationDelta)) throw wrong('lifetime', lifetime, `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}, or a function (request, user) that returns one`)
+interface Numbers { grace: number, idle: number, lifetime: unknown, poll: number, refuseAfter: number | null }
+
+/** Bounds that depend on other settings. */
+function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Numbers, { authMode, expirationDelta }: Settings): void {
   if (refuseAfter !== null && refuseAfter < 2 * poll) throw wrong('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
+  if (typeof lifetime !== 'function' && !isSeconds(lifetime, 1)) throw wrong('lifetime', lifetime)
+  // An instance that only verifies tokens does not use the others, whose defaults must not restrict its "expirationDelta".
+  if (!authMode) return
+  const least = `at least "expirationDelta", which is ${expirationDelta} seconds`
+  if (grace > expirationDelta / 2) throw wrong('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
+  if (idle < expirationDelta) throw wrong('idle', idle, least)
+  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw wrong('lifetime', lifetime, least)
 }
 
 /** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
@@ -90,15 +97,15 @@ const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateK
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
 function checkTogether ({ settings, getters, given, generateRefreshToken }: Resolved): void {
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
-    throw invalid('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".')
+    throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { section })
   }
   if (given.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
-    throw invalid('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".')
+    throw new InvalidConfiguration('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".', { section })
   }
   const getter = refusedGetters.find((name) => getters.has(name))
-  if (getter !== undefined) throw invalid(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`)
-  if (!settings.verifyExp) throw invalid('"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.')
-  if (settings.userId === 'sid') throw invalid('"userId" is "sid", which is the claim of the session. Choose another name.')
+  if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { section })
+  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.', { section })
+  checkWithSessions(settings)
 }
 
 /**
@@ -108,13 +115,15 @@ function checkTogether ({ settings, getters, given, generateRefreshToken }: Reso
  */
 export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
-  if (!isPlainObject(option)) throw invalid(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`)
+  if (!isPlainObject(option)) throw new InvalidConfiguration(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`, { section })
   const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
-  if (unknown !== undefined) throw invalid(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`)
+  if (unknown !== undefined) throw new InvalidConfiguration(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`, { section })
+  // Without a prototype: properties of a polluted `Object.prototype` are not settings.
+  const given: Record<string, unknown> = Object.assign(Object.create(null), option)
   const { settings } = resolved
   checkTogether(resolved)
   const { expirationDelta, leeway } = settings
-  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = 1_296_000, lifetime = 2_592_000, maxPerUser = 100, poll = 2, refuseAfter = null } = option
+  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = 1_296_000, lifetime = 2_592_000, maxPerUser = 100, poll = 2, refuseAfter = null } = given
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
   for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
   if (store !== undefined) checkStore(store, settings.authMode)
@@ -150,7 +159,7 @@ export function withSessions (resolved: Resolved): Resolved {
  * @throws {InvalidConfiguration}
  */
 export function checkSessionOverrides ({ verifyExp, leeway }: Settings, { expirationDelta, leeway: own }: Settings): void {
-  if (!verifyExp) throw invalid('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.')
+  if (!verifyExp) throw new InvalidConfiguration('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.', { section })
   const largest = expirationDelta + 2 * own
-  if (leeway > largest) throw invalid(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`)
+  if (leeway > largest) throw new InvalidConfiguration(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`, { section })
 }

@@ -9,6 +9,7 @@ import { Refusal } from '../refusal.ts'
 import { extractRefreshToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import { secondsNow } from '../token/claims.ts'
+import { newSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 
 /** The tokens of a new session. */
@@ -57,8 +58,9 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   // userIdOf throws for anything but an object.
   const known = user as object
   const authTime = login.authTime ?? Math.floor(secondsNow())
-  const draft = await sessions.draft(request, known, userId, authTime)
-  const accessToken = await issuing.accessToken(known, from, state, { authTime }, draft.sid)
+  const sid = newSessionId()
+  const accessToken = await issuing.accessToken(known, from, state, { authTime }, sid)
+  const draft = await sessions.draft(sid, request, known, userId, authTime)
   const { refreshToken } = draft
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
   await prepare({ accessToken, refreshToken }, known)
@@ -67,7 +69,7 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   if (isAnswered(request, reply)) return undefined
   await sessions.create(draft, request)
   publishIssued(settings.instanceName, userId, login.grant, request)
-  if (settings.cookieSet) await endReplaced(login, draft.sid)
+  if (settings.cookieSet) await endReplaced(login, sid)
   if (!isAnswered(request, reply)) setCookies(reply, cookies)
-  return draft.sid
+  return sid
 }

@@ -5,7 +5,7 @@ import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../errors.ts'
 import { typeName } from '../host/call.ts'
 import { faultOfOrigins } from './origins.ts'
-import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
+import { registeredClaimNames, settingsSchema, type pathSettings, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
@@ -94,6 +94,24 @@ function checkDistinct (names: Names, what: string): void {
 /** Unless `strictSlashes` is true, an endpoint answers with and without a trailing slash. */
 const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
+/** @throws {InvalidConfiguration} if endpoints of one method have the same path */
+function checkPaths (settings: Settings, method: string, names: ReadonlyArray<typeof pathSettings[number]>): void {
+  const paths = names.flatMap((name) => {
+    const path = settings[name]
+    return path === null ? [] : [[name, settings.strictSlashes ? path : withoutSlash(path)]]
+  })
+  checkDistinct(Object.fromEntries(paths), `the ${method} endpoints need different paths`)
+}
+
+/** As {@link checkTogether}, for the endpoints and the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
+export function checkWithSessions (settings: Settings): void {
+  checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh', 'pathToLogout'])
+  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions'])
+  for (const setting of ['userId', 'scopesName'] as const) {
+    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', section: 'settings' })
+  }
+}
+
 /** Browsers reject a cookie if the prefix of its name requires attributes that it does not have (RFC 6265bis section 4.1.3). */
 function checkPrefixes (settings: Settings): void {
   for (const setting of ['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const) {
@@ -131,9 +149,8 @@ export function checkTogether (settings: Settings): void {
       throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', section: 'settings' })
     }
   }
-  const shape = settings.strictSlashes ? (path: string) => path : withoutSlash
-  checkDistinct({ pathToAuthenticate: shape(settings.pathToAuthenticate), pathToRefresh: shape(settings.pathToRefresh) }, 'the POST endpoints need different paths')
-  checkDistinct({ pathToVerify: shape(settings.pathToVerify), pathToRetrieveUser: shape(settings.pathToRetrieveUser) }, 'the GET endpoints need different paths')
+  checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh'])
+  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser'])
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', section: 'settings' })

@@ -58,7 +58,7 @@ function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settin
  * @throws the errors of `generateAccessToken`
  */
 export async function createTestToken<User extends object, Claims extends object> (
-  instance: TokenAuthInstance<User, Claims>, user: GivenUser<User>, options: TestTokenOptions = {}
+  instance: TokenAuthInstance<User, Claims, object>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
   if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { section: 'testing-your-routes' })
   checkOptions(options, instance.settings)

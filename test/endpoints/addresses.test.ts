@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret, together, warnings } from '../helper.ts'
 
 const headers = bearer(forge(claims()))
 const options: TokenAuthOptions = { secret, authenticate, refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
@@ -84,7 +84,7 @@ t.test('an empty prefix puts them at the root', async (t) => {
 async function nested (t: Test, more: TokenAuthOptions, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = host(t, server)
   await app.register(async (admin) => {
-    await admin.register(async (deep) => { await deep.register(tokenAuth, { ...options, ...more }) }, { prefix: '/deep' })
+    await admin.register(async (deep) => { await deep.register(tokenAuth, together(options, more)) }, { prefix: '/deep' })
   }, { prefix: '/admin' })
   return app
 }

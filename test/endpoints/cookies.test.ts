@@ -2,7 +2,7 @@ import fastifyCookie, { type FastifyCookieOptions } from '@fastify/cookie'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, Responses, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, payloadOf, refreshStore, refusal, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05', 'W08', 'W09', 'W10')
 
@@ -68,7 +68,7 @@ t.test('each attribute of the cookies follows its setting, at login and at refre
     [{ getCookieMaxAge: () => 60, getCookieSecure: () => false }, 'Max-Age=60; Path=/; HttpOnly; SameSite=Lax']
   ]
   for (const [options, attributes] of cases) {
-    const app = await build(t, { ...refreshing, cookieSet: true, ...options })
+    const app = await build(t, together(refreshing, { cookieSet: true }, options))
     const response = await login(app)
     t.same(fieldsOf(response).map(attributesOf), [`access_token: ${attributes}`, `refresh_token: ${attributes}`])
     const refreshed = await refresh(app, { cookie: `access_token=${response.json().access_token}; refresh_token=${stored}` })
@@ -254,7 +254,7 @@ const refreshCases: Case[] = [
 
 t.test('the refresh token is searched like the access token, and in the body where no strict source says otherwise', async (t) => {
   for (const { name, options, cookie, query, header, body, expect } of refreshCases) {
-    const app = await build(t, { ...refreshing, ...options }, { logger: { serializers: { req: requestSerializer('a', 'r') } } })
+    const app = await build(t, together(refreshing, options), { logger: { serializers: { req: requestSerializer('a', 'r') } } })
     const headers = { ...(header === true && bearer(token)), ...(cookie !== undefined && { cookie }) }
     const response = await refresh(app, headers, { ...(query !== undefined && { query }), ...(body !== undefined && bodyOf(body)) })
     const status = expect === 200 ? 200 : expect === 'MissingRefreshToken' ? 400 : 401

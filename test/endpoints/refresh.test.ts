@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
@@ -117,13 +117,13 @@ t.test('with debug, a missing refresh cookie or query parameter has a detail tha
     [{ queryStringSet: true }, 'Authorization query argument not present. (expected: the query parameter "refresh_token")']
   ]
   for (const [options, detail] of cases) {
-    const app = await build(t, { ...refreshing, ...options, debug: true })
+    const app = await build(t, together(refreshing, options, { debug: true }))
     const token = forge(claims())
     const sent = { method: 'POST' as const, url: `/auth/refresh?access_token=${token}`, headers: { cookie: `access_token=${token}` } }
     const answer = await app.inject(sent)
     t.equal(answer.statusCode, 401)
     t.equal(answer.json().detail, detail)
-    const quiet = await build(t, { ...refreshing, ...options })
+    const quiet = await build(t, together(refreshing, options))
     t.notOk('detail' in (await quiet.inject(sent)).json())
   }
 })
@@ -225,7 +225,7 @@ t.test('what retrieveUser gives must be a user: 500 InvalidUserObject otherwise'
 t.test('a refusal by a handler is JSON here: text belongs to the authenticate endpoint', async (t) => {
   const refuse = () => { throw new AuthenticationFailed('Locked.') }
   for (const options of [{ retrieveUser: refuse }, { retrieveRefreshToken: refuse }]) {
-    const app = await build(t, { ...refreshing, ...options })
+    const app = await build(t, together(refreshing, options))
     const response = await refresh(app)
     t.equal(response.statusCode, 401)
     t.match(response.headers['content-type'], 'application/json')

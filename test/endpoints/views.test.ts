@@ -153,6 +153,21 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
   }
   const app = await build(t, { pathToRetrieveUser: '/who', classViews: [['/me', Fine]] })
   t.equal((await app.inject('/auth/me')).body, 'fine')
+  for (const path of ['/logout', '/sessions', '/sessions/:id']) {
+    const classViews: ClassView[] = [[path, Fine]]
+    await t.rejects(build(t, { sessions: {}, classViews }), { name: 'InvalidClassViews', message: /default endpoint/ }, path)
+    const without = await build(t, { classViews })
+    t.equal((await without.inject(`/auth${path}`)).body, 'fine')
+  }
+})
+
+t.test('what injectUser returns can be a method of a view', async (t) => {
+  class Injected extends View {
+    override get = this.instance.injectUser(async () => 'reached')
+  }
+  const app = await build(t, { classViews: [['/injected', Injected]] })
+  t.equal((await app.inject('/auth/injected')).statusCode, 401)
+  t.equal((await app.inject({ url: '/auth/injected', headers })).statusCode, 200)
 })
 
 t.test('a view that sends its answer itself, by a stream or through slow hooks, is answered with what it sends', async (t) => {

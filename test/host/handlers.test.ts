@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret, together } from '../helper.ts'
 
 const confession = 'password of the database'
 const headers = bearer(forge(claims({ scopes: ['user'] })))
@@ -50,7 +50,7 @@ async function service (t: Test, options: TokenAuthOptions, scopes: () => string
   const reached: string[] = []
   const app = host(t)
   app.addHook('onError', async (_request, _reply, error) => { seen.push(mistyped(error)) })
-  await app.register(tokenAuth, { secret, authenticate, cookieSet: true, cookieStrict: false, ...store, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate, cookieSet: true, cookieStrict: false }, store, options))
   const route = async ({ url }: { url: string }) => { reached.push(url); return 'reached' }
   app.get('/injected', app.tokenAuth.injectUser(route))
   app.get('/scoped', { preHandler: app.tokenAuth.scoped('user') }, route)

@@ -2,7 +2,7 @@
 import Fastify, { type FastifyInstance, type FastifyRequest, type InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, mistyped, refreshStore, secret, warnings } from '../helper.ts'
+import { authenticate, mistyped, refreshStore, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
@@ -57,7 +57,7 @@ async function service (t: Test, options: TokenAuthOptions = {}): Promise<Fastif
   const app = Fastify()
   t.teardown(() => app.close())
   const { stored, ...store } = refreshStore()
-  await app.register(tokenAuth, { secret, authenticate, ...store, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, store, options))
   app.get('/guarded', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   app.get('/injected', app.tokenAuth.injectUser(async () => 'reached'))
   app.route({ method: ['GET', 'POST'], url: '/bare', handler: async (_request, reply) => reply.code(401).send({ reasons: 'No.' }) })

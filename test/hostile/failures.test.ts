@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, warnings } from '../helper.ts'
+import { authenticate, bearer, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W15')
 
@@ -46,7 +46,7 @@ async function service (t: Test, options: TokenAuthOptions, server: FastifyServe
   stored.set(1, 'refresh')
   const app = host(t, server)
   if (errorHandler !== undefined) app.setErrorHandler<TokenAuthError>((error, _request, reply) => reply.code(500).send(errorHandler(error)))
-  await app.register(tokenAuth, { secret, authenticate, ...store, retrieveUser: () => ({ user_id: 1 }), ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, store, { retrieveUser: () => ({ user_id: 1 }) }, options))
   const reached: string[] = []
   const route = (name: string) => async () => { reached.push(name); return 'reached' }
   app.get('/guarded', { preHandler: app.tokenAuth.protect() }, route('guarded'))

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import tokenAuth, { InvalidConfiguration, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, build, ecPair, environment, host, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
@@ -175,7 +175,9 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W13', 'a handler of refresh tokens while they are off', { retrieveRefreshToken: () => 'stored' }],
   ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }],
   ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }],
-  ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }]
+  ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
+  // With a key of its own, because instances of one key must have the same sessions (W22).
+  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }]
 ]
 
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
@@ -204,6 +206,60 @@ t.test('debug warns in production only', async (t) => {
   await build(t, { debug: true })
   await settled()
   t.same(codes, [])
+})
+
+t.test('instances of one key that have different sessions are a warning (W22), until one of them closes', async (t) => {
+  const codes = warnings(t, 'W22')
+  const { publicKey, privateKey } = ecPair('prime256v1')
+  const pair = { algorithm: 'ES256', publicKey, privateKey } as const
+  const verifier = { algorithm: 'ES256', publicKey, authMode: false } as const
+  const store = memorySessions()
+  const taken = async () => { await settled(); return codes.splice(0) }
+  const first = await build(t, { ...pair, sessions: { store } })
+  const same = await build(t, { ...verifier, sessions: { store } })
+  t.same(await taken(), [], 'the same store')
+  await build(t, { ...keysFor('ES384'), sessions: {} })
+  t.same(await taken(), [], 'another key')
+  await build(t, { algorithm: 'ES256', authMode: false, getPublicKey: () => publicKey })
+  t.same(await taken(), [], 'a key that only a request has')
+  const without = await build(t, verifier)
+  t.same(await taken(), ['TOKEN_AUTH_W22'], 'no sessions')
+  const other = await build(t, { ...pair, sessions: {} })
+  t.same(await taken(), ['TOKEN_AUTH_W22'], 'another store')
+  await t.rejects(build(t, { ...pair, sessions: { store }, classViews: mistyped(1) }))
+  t.same(await taken(), [], 'a registration that fails is no instance')
+  for (const app of [first, same, without, other]) await app.close()
+  await build(t, verifier)
+  t.same(await taken(), [], 'after the others have closed')
+})
+
+t.test('sessions in memory warn in production only (W23)', async (t) => {
+  const codes = warnings(t, 'W23')
+  const taken = async () => { await settled(); return codes.splice(0) }
+  const memory = memorySessions()
+  const { create, advance, end, list, endedSince } = memory
+  const options = [{}, { store: memory }, { store: { create, advance, end, list, endedSince } }]
+  const warned = async (sessions: object) => { const app = await build(t, { sessions }); await app.close(); return await taken() }
+  for (const sessions of options) t.same(await warned(sessions), [])
+  environment(t, 'production')
+  t.same(await warned({}), ['TOKEN_AUTH_W23'], 'the default')
+  t.same(await warned({ store: memory }), ['TOKEN_AUTH_W23'])
+  t.same(await warned({ store: { create, advance, end, list, endedSince } }), [], 'a store of the application')
+})
+
+t.test('a function of lifetimes and cookies that end with the browser are a warning (W24), unless cookieMaxAge or its getter is there', async (t) => {
+  const codes = warnings(t, 'W24')
+  const lifetime = () => 86_400
+  const harmless: TokenAuthOptions[] = [
+    { cookieSet: true, cookieMaxAge: 60, sessions: { lifetime } }, { cookieSet: true, getCookieMaxAge: () => 60, sessions: { lifetime } },
+    { sessions: { lifetime } }, { cookieSet: true, sessions: { lifetime: 86_400 } }
+  ]
+  for (const options of harmless) await (await build(t, options)).close()
+  await settled()
+  t.same(codes, [])
+  await build(t, { getCookieSet: () => true, sessions: { lifetime } })
+  await settled()
+  t.same(codes, ['TOKEN_AUTH_W24'], 'also where a getter sets cookies')
 })
 
 t.test('settings that are safe warn of nothing, with every algorithm', async (t) => {

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, InsufficientScope, Responses, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, secret, together } from '../helper.ts'
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }
@@ -156,7 +156,7 @@ async function refusals (app: FastifyInstance) {
 async function service (t: Test, options: TokenAuthOptions, prepare: (app: FastifyInstance) => void = () => {}): Promise<FastifyInstance> {
   const app = host(t)
   prepare(app)
-  await app.register(tokenAuth, { secret, authenticate, ...refreshing, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, refreshing, options))
   const reached = async () => 'reached'
   app.get('/early', { onRequest: app.tokenAuth.protect() }, reached)
   app.get('/late', { preHandler: app.tokenAuth.protect() }, reached)

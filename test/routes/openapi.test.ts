@@ -6,7 +6,6 @@ import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '.
 import { authenticate, host, refreshStore, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
-
 interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
 interface Operation { security?: unknown, summary?: string, responses?: Record<string, Answer> }
 interface Document {
@@ -61,6 +60,27 @@ t.test('each answer of an endpoint is documented with its fields, open for what 
       t.equal(schema?.additionalProperties, true)
     }
   }
+})
+
+t.test('the endpoints of sessions are documented, each with its answers and what it reads', async (t) => {
+  const document = await documented(t, { sessions: {}, cookieSet: true, cookieStrict: false }, () => {})
+  const token = [{ tokenAuthCookie: [] }, { tokenAuth: [] }]
+  const operations: [path: string, method: string, security: unknown, statuses: string[]][] = [
+    ['/auth', 'post', undefined, ['200', '401', '403', '503']],
+    ['/auth/refresh', 'post', undefined, ['200', '400', '401', '403', '503']],
+    ['/auth/logout', 'post', [{}, ...token], ['204', '400', '401', '403', '503']],
+    ['/auth/sessions', 'get', token, ['200', '401', '503']],
+    ['/auth/sessions', 'delete', token, ['204', '400', '401', '403', '503']],
+    ['/auth/sessions/{id}', 'delete', token, ['204', '401', '403', '404', '503']]
+  ]
+  for (const [path, method, security, statuses] of operations) {
+    t.same(securityOf(document, path, method), security, `${method} ${path}`)
+    t.same(Object.keys(document.paths[path]?.[method]?.responses ?? {}).sort(), statuses, `${method} ${path}`)
+    t.type(document.paths[path]?.[method]?.summary, 'string')
+  }
+  t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
+  const { paths } = await documented(t, { sessions: {}, pathToSessions: null }, () => {})
+  t.same(Object.keys(paths), ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout'])
 })
 
 t.test('a guarded route names its scheme and scopes, whichever guard it has', async (t) => {

@@ -239,8 +239,8 @@ t.test('a user lists the own sessions, with the current one marked and without t
   const iso = (seconds: number) => new Date((at + seconds) * 1000).toISOString()
   t.same(answer.json(), {
     sessions: [
-      { id: payloadOf(laptop.access_token).sid, created_at: iso(10), used_at: iso(10), expires_at: iso(10 + 2_592_000), current: false, data: { device: 'laptop' } },
-      { id: payloadOf(phone.access_token).sid, created_at: iso(0), used_at: iso(20), expires_at: iso(2_592_000), current: true, data: { device: 'phone' } }
+      { id: payloadOf(phone.access_token).sid, created_at: iso(0), used_at: iso(20), expires_at: iso(2_592_000), current: true, data: { device: 'phone' } },
+      { id: payloadOf(laptop.access_token).sid, created_at: iso(10), used_at: iso(10), expires_at: iso(10 + 2_592_000), current: false, data: { device: 'laptop' } }
     ]
   }, 'of the current one, the time of the answer')
   t.notMatch(answer.body, phone.refresh_token)

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
 import { memorySessions, type SessionEvent, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
-import { build } from '../helper.ts'
+import { build, together } from '../helper.ts'
 
 type Method = keyof SessionStore
 
@@ -43,8 +43,7 @@ export class WatchedStore implements SessionStore {
 /** An application with sessions in a watched store, and a guarded route. */
 export async function withSessions (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<{ app: FastifyInstance, store: WatchedStore }> {
   const store = new WatchedStore()
-  const sessions = options.sessions ?? {}
-  const app = await build(t, { ...options, sessions: { store, ...sessions } }, server)
+  const app = await build(t, together(options, { sessions: { store, ...Object(options.sessions) } }), server)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { sessionId, userId } }) => ({ sessionId, userId }))
   return { app, store }
 }

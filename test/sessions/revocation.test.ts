@@ -78,7 +78,8 @@ function polling (t: Test, seconds = poll): () => Promise<void> {
 
 /** Takes the place of the monotonic clock. */
 function setMonotonicClock (t: Test): (milliseconds: number) => void {
-  const start = performance.now()
+  // Whole, so that differences are exact.
+  const start = Math.ceil(performance.now())
   let passed = 0
   t.intercept(performance, 'now', { value: () => start + passed })
   return (milliseconds) => { passed = milliseconds }

@@ -86,6 +86,9 @@ const table: Readonly<Record<string, Row>> = {
   pathToRefresh: path('/refresh'),
   pathToRetrieveUser: path('/me'),
   pathToVerify: path('/verify'),
+  pathToLogout: path('/logout'),
+  pathToSessions: { ...path('/sessions'), allowed: `${path('').allowed} or null`, accepts: [null, '/x', '/x/y/'], refuses: path('').refuses.filter((value) => value !== null) },
+  claimAuthTime: flag(false),
   privateKey: key,
   publicKey: key,
   queryStringAccessTokenName: queryName('access_token'),
@@ -238,7 +241,7 @@ t.test('a getter must be a function, and settings that shape routes take none', 
   t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
   t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\. See / })
   const routeSettings = [
-    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
+    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
   ]
   for (const name of Object.keys(table)) {
     const getter = `get${name[0]?.toUpperCase()}${name.slice(1)}`
@@ -274,6 +277,10 @@ t.test('settings that contradict each other are refused', async (t) => {
     [{ pathToAuthenticate: '/refresh/' }, /the POST endpoints need/],
     [{ pathToVerify: '/me' }, /"pathToRetrieveUser" and "pathToVerify" are both "\/me": the GET endpoints need/],
     [{ pathToVerify: '/me/' }, /the GET endpoints need/],
+    [{ pathToLogout: '/refresh', sessions: {} }, /"pathToLogout" and "pathToRefresh" are both "\/refresh": the POST endpoints need/],
+    [{ pathToSessions: '/me/', sessions: {} }, /"pathToSessions" and "pathToRetrieveUser" are both "\/me": the GET endpoints need/],
+    [{ userId: 'sid', sessions: {} }, /^"userId" must not be "sid" with "sessions"/],
+    [{ scopesName: 'sid', sessions: {} }, /^"scopesName" must not be "sid" with "sessions"/],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false }, /^"cookieSamesite" is "none" and "cookieSecure" is false, so/]
   ]
   for (const [options, message] of contradictions) {
@@ -282,6 +289,7 @@ t.test('settings that contradict each other are refused', async (t) => {
     t.match(error?.message, message)
   }
   const harmless = [
+    { pathToLogout: '/refresh', pathToSessions: '/me', userId: 'sid' }, { pathToSessions: null, sessions: {} },
     { userId: 'sub' }, { strictSlashes: true, pathToVerify: '/me/' }, { pathToVerify: '/' }, { pathToVerify: '/refresh' },
     { cookieSamesite: 'none', cookieSecure: false }, { cookieAccessTokenName: 'token', queryStringAccessTokenName: 'token', accessTokenName: 'token' }
   ]

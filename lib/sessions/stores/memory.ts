@@ -15,6 +15,12 @@ interface Ended {
   readonly until: number
 }
 
+/** The stores that were created here. */
+const created = new WeakSet<object>()
+
+/** Whether a store keeps its sessions in the memory of this process. */
+export const isMemoryStore = (store: object): boolean => created.has(store)
+
 /** How many sessions each call checks for expiry. With more than 1, expired sessions are deleted faster than sessions are created. */
 const sweptPerCall = 4
 
@@ -112,7 +118,7 @@ export function memorySessions (): SessionStore {
     return now
   }
 
-  return {
+  const store: SessionStore = {
     async create ({ sid, user, lifetimeMs, data }, rules) {
       const now = begin()
       const ended = endAll(surplusOf(user, now, rules), rules)
@@ -158,4 +164,6 @@ export function memorySessions (): SessionStore {
       return feed.since(cursor)
     }
   }
+  created.add(store)
+  return store
 }
