@@ -51,7 +51,7 @@ export class EndedSessions {
   /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
   #lastGood: number | undefined
   /** The readers that know that the last read failed. */
-  readonly #stale = new Set<Reader>()
+  readonly #stale = new WeakSet<Reader>()
 
   constructor (store: SessionFeed) {
     this.#store = store
@@ -121,7 +121,6 @@ export class EndedSessions {
   /** Ends reading for a registration; the last one stops the timer. */
   async stop (reader: Reader): Promise<void> {
     this.#readers.delete(reader)
-    this.#stale.delete(reader)
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined

@@ -420,8 +420,10 @@ t.test('the answer of a refresh that is given late does not overwrite the cookie
   const send = async (headers: Record<string, string> = {}) => await refresh(app, undefined, { cookie: [...browser.values()].join('; '), ...headers })
   keep(login)
   keep(await send())
+  const events = sessionEvents(t)
   const slow = send({ 'x-tab': 'slow' })
-  await turn()
+  for (let turns = 0; turns < 1000 && events.length === 0; turns++) await turn()
+  t.match(events, [{ type: 'repeated', behind: 0 }])
   setTime(noon + 31)
   keep(await send())
   const newest = browser.get('refresh_token')
@@ -494,18 +496,19 @@ t.test('a refresh whose connection closed before the rotation rotates nothing, o
   }
 })
 
-t.test('a login or a refresh that a timeout has answered stores and rotates nothing', async (t) => {
+t.test('a login or a refresh that a timeout has answered, or is answering, stores and rotates nothing', async (t) => {
   const expire = holdTimers(t, 1000)
   let wait: Promise<void> | undefined
-  const { app, store } = await withSessions(t, {
-    authenticate: async () => { await wait; return { user_id: 1 } },
-    retrieveUser: async () => { await wait; return { user_id: 1 } },
-    sessions: {}
-  }, { handlerTimeout: 1000 } as object)
-  app.post('/start', async (request, reply) => {
+  let waitToSend: Promise<void> | undefined
+  const store = new WatchedStore()
+  const app = host(t, { handlerTimeout: 1000 } as object)
+  app.addHook('onSend', async () => { await waitToSend })
+  const user = async () => {
     await wait
-    return await app.tokenAuth.sessions.start(request, reply, { user_id: 1 })
-  })
+    return { user_id: 1 }
+  }
+  await app.register(tokenAuth, { secret, authenticate: user, retrieveUser: user, sessions: { store } })
+  app.post('/start', async (request, reply) => await app.tokenAuth.sessions.start(request, reply, await user()))
   const { refresh_token: token } = await started(app)
   store.taken()
   const requests: InjectOptions[] = [
@@ -514,19 +517,39 @@ t.test('a login or a refresh that a timeout has answered stores and rotates noth
     { method: 'POST', url: '/start' }
   ]
   for (const request of requests) {
-    let release = () => {}
-    wait = new Promise((resolve) => { release = resolve })
-    const answering = app.inject(request)
-    await turn()
-    await turn()
-    expire()
-    t.equal((await answering).statusCode, 503, String(request.url))
-    release()
-    for (let turns = 0; turns < 5; turns++) await turn()
-    t.same(store.taken(), [], String(request.url))
+    for (const isAnswering of [false, true]) {
+      let release = () => {}
+      let send = () => {}
+      wait = new Promise((resolve) => { release = resolve })
+      if (isAnswering) waitToSend = new Promise((resolve) => { send = resolve })
+      const answering = app.inject(request)
+      for (let turns = 0; turns < 5; turns++) await turn()
+      expire()
+      if (!isAnswering) t.equal((await answering).statusCode, 503, String(request.url))
+      release()
+      for (let turns = 0; turns < 5; turns++) await turn()
+      t.same(store.taken(), [], String(request.url))
+      send()
+      t.equal((await answering).statusCode, 503, String(request.url))
+    }
   }
-  wait = undefined
+  wait = waitToSend = undefined
   t.equal((await refresh(app, token)).statusCode, 200)
+})
+
+t.test('a refresh cookie that is too large is 500, and rotates nothing', async (t) => {
+  const { app, store } = await withSessions(t)
+  const { app: other } = await withSessions(t, { cookieSet: true, cookieStrict: false, cookieRefreshTokenName: 'r.'.repeat(2025), sessions: { store } })
+  const { refresh_token: token } = await started(app)
+  store.taken()
+  const answer = await refresh(other, token)
+  t.equal(answer.statusCode, 500)
+  t.equal(answer.json().exception, 'TokenTooLarge')
+  t.same(cookiesOf(answer), [])
+  t.same(store.taken(), [])
+  const events = sessionEvents(t)
+  t.equal((await refresh(app, token)).statusCode, 200)
+  t.match(events, [{ type: 'refreshed' }])
 })
 
 t.test('what the application returns for a session is checked before anything is stored', async (t) => {

@@ -346,6 +346,9 @@ t.test('one read at a time: a slow one is waited for', async (t) => {
   let answer = () => {}
   feed.answer = () => new Promise((resolve) => { answer = () => { resolve(feed.of()) } })
   await expire()
+  // An instance that joins meanwhile sets the timer anew.
+  const { app: other } = await verifying(t, feed)
+  await other.ready()
   for (let count = 0; count < 5; count++) await expire()
   t.equal(feed.cursors.length, 2)
   answer()
@@ -526,7 +529,27 @@ t.test('a store that begins to hang while an application starts delays it for no
   await settle()
 })
 
-t.test('after an application has closed, nothing is read any more; a read under way is waited for', async (t) => {
+t.test('after an application has closed, nothing is read any more, and no timer is left; a read under way is waited for', async (t) => {
+  const { setTimeout, clearTimeout } = globalThis
+  const timers = new Set<unknown>()
+  t.teardown(() => { Object.assign(globalThis, { setTimeout, clearTimeout }) })
+  Object.assign(globalThis, {
+    setTimeout: (callback: () => void, delay?: number) => {
+      const timer = setTimeout(callback, delay)
+      if (delay === poll * 1000) timers.add(timer)
+      return timer
+    },
+    clearTimeout: (timer: NodeJS.Timeout | undefined) => {
+      timers.delete(timer)
+      clearTimeout(timer)
+    }
+  })
+  const { app: idle } = await verifying(t, new ScriptedFeed())
+  await idle.ready()
+  t.equal(timers.size, 1)
+  await idle.close()
+  t.equal(timers.size, 0)
+
   const expire = polling(t)
   const feed = new ScriptedFeed()
   const { app } = await verifying(t, feed)
