@@ -331,6 +331,8 @@ const registrations: Record<string, Case<object>[]> = {
       '"sessions.poll" must be a whole number of seconds from 1 to 60; given: a string. See README.md#sessions'],
     [{ sessions: { store: {} } },
       '"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore. See README.md#sessions'],
+    [{ authMode: false, sessions: mistyped({}) },
+      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }. See README.md#sessions'],
     [{ sessions: { secret: 'short' } },
       '"sessions.secret" has 5 bytes; at least 32 are needed. Generate one with: node -p "crypto.randomBytes(32).toString(\'base64url\')" See README.md#sessions'],
     [{ sessions: {}, generateRefreshToken: () => 'x' },

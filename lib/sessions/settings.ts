@@ -61,6 +61,10 @@ export interface SessionSettings {
   readonly data: SessionData | undefined
 }
 
+/** 15 and 30 days, in seconds. */
+const defaultIdle = 1_296_000
+const defaultLifetime = 2_592_000
+
 const section = 'sessions'
 const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name].allowed) => {
   const found = typeof value === 'number' ? String(value) : typeName(value)
@@ -87,8 +91,8 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Numbers, { a
   if (!authMode) return
   const least = `at least "expirationDelta", which is ${expirationDelta} seconds`
   if (grace > expirationDelta / 2) throw wrong('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
-  if (idle < expirationDelta) throw wrong('idle', idle, least)
-  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw wrong('lifetime', lifetime, least)
+  if (idle < expirationDelta) throw wrong('idle', idle, idle === defaultIdle ? `${least}; its default is less` : least)
+  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw wrong('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
 }
 
 /** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
@@ -123,9 +127,10 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   const { settings } = resolved
   checkTogether(resolved)
   const { expirationDelta, leeway } = settings
-  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = 1_296_000, lifetime = 2_592_000, maxPerUser = 100, poll = 2, refuseAfter = null } = given
+  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = defaultIdle, lifetime = defaultLifetime, maxPerUser = 100, poll = 2, refuseAfter = null } = given
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
   for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
+  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }.', { section })
   if (store !== undefined) checkStore(store, settings.authMode)
   if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
   if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')

@@ -117,7 +117,7 @@ t.test('bounds follow the lifetime of access tokens, and that of refuseAfter fol
     }
   }
   t.equal(await said(t, { expirationDelta: 1_296_000, sessions: {} }), '')
-  t.equal(await said(t, { expirationDelta: 1_296_001, sessions: {} }), `"sessions.idle" must be at least "expirationDelta", which is 1296001 seconds; given: 1296000.${more}`, 'a default is no exception')
+  t.equal(await said(t, { expirationDelta: 1_296_001, sessions: {} }), `"sessions.idle" must be at least "expirationDelta", which is 1296001 seconds; its default is less; given: 1296000.${more}`, 'a default is no exception')
   for (const poll of [1, 60]) {
     t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll } }), '')
     t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll - 1 } }), `"sessions.refuseAfter" must be null, or at least twice "sessions.poll", which is ${poll} seconds; given: ${2 * poll - 1}.${more}`)
@@ -202,6 +202,7 @@ t.test('a store has five methods; one is enough for an instance that only verifi
     t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}.${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
+  t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }.${more}`)
   t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed.${more}`)
 })
 
@@ -274,7 +275,7 @@ for (const [subject, cases] of Object.entries(contradictions)) {
   t.test(`sessions refuse ${subject}, by name; without sessions the same options are accepted`, async (t) => {
     warnings(t)
     for (const [options, message] of cases) {
-      t.equal(await said(t, { sessions: {}, ...options }), message)
+      t.equal(await said(t, { sessions: { store: memorySessions() }, ...options }), message)
       const { stored, refreshTokenEnabled, ...both } = refreshStore()
       const handlers = 'refreshTokenEnabled' in options && options.refreshTokenEnabled ? both : {}
       t.equal(await said(t, { ...handlers, ...options }), '')
@@ -356,7 +357,7 @@ t.test('what has ended is remembered for as long as the guard with the largest l
 t.test('no custom claim is called sid beside sessions', async (t) => {
   const claim = { key: 'sid', setup: () => 'x', verify: () => true }
   const message = 'The "key" of a custom claim must not be "sid", which is the name of a claim of this plugin or of another custom claim. Choose another name. See node_modules/fastify-token-auth/README.md#handlers'
-  for (const options of [{ sessions: {} }, { sessions: {}, authMode: false }]) {
+  for (const options of [{ sessions: {} }, { sessions: { store: memorySessions() }, authMode: false }]) {
     t.match(await refusal(t, { ...options, customClaims: [claim] }), { name: 'InvalidCustomClaim', message })
   }
   t.equal(await refusal(t, { customClaims: [claim] }), undefined, 'without sessions it has no other meaning')
