@@ -80,6 +80,8 @@ export function noteInstance (fastify: FastifyInstance, fingerprint: string, sto
 /** Reads the ended sessions from when the application is ready until it closes. */
 export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, settings: { rules, poll } }: PreparedSessions): void {
   const reader = { instanceName, log: fastify.log, rules, poll }
-  fastify.addHook('onReady', () => ended.start(reader))
+  // Fastify does not add its default of 10 seconds here, which is enough.
+  const { pluginTimeout = 0 } = fastify.initialConfig
+  fastify.addHook('onReady', () => ended.start(reader, pluginTimeout))
   fastify.addHook('onClose', () => ended.stop(reader))
 }

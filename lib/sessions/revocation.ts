@@ -24,7 +24,7 @@ interface Reader {
 
 /** Every so many reads, everything is read again: what became visible late is known then, and what the store forgot is forgotten. */
 const fullEvery = 60
-/** In milliseconds: how long the start of an application waits for the first read, and how often it tries. */
+/** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
 const startTime = 5000
 const retryTime = 250
 
@@ -90,27 +90,30 @@ export class EndedSessions {
     this.#watching.delete(sid)
   }
 
-  /** Begins to read for a registration: resolves after the first read, or after 5 seconds without one. */
-  async start (reader: Reader): Promise<void> {
+  /**
+   * Begins to read for a registration: resolves after the first read, or after 5 seconds without one.
+   * @param pluginTimeout that of the application, in milliseconds, after which Fastify gives up on its start; 0: never
+   */
+  async start (reader: Reader, pluginTimeout: number): Promise<void> {
     this.#readers.add(reader)
-    this.#started ??= this.#begin()
+    this.#started ??= this.#begin(pluginTimeout > 0 ? Math.min(startTime, pluginTimeout / 2) : startTime)
     await this.#started
     // For each of them: it may read more often than those that began before.
     this.#schedule()
   }
 
-  async #begin (): Promise<void> {
+  async #begin (patience: number): Promise<void> {
     // What an application with this store read before it closed says nothing of now.
     this.#lastGood = undefined
     let timer: NodeJS.Timeout | undefined
-    const first = this.#readFirst()
-    // Also where a read hangs: Fastify gives up after 10 seconds by default.
-    await Promise.race([first, new Promise((resolve) => { timer = setTimeout(resolve, startTime) })])
+    const first = this.#readFirst(patience)
+    // Also where a read hangs.
+    await Promise.race([first, new Promise((resolve) => { timer = setTimeout(resolve, patience) })])
     clearTimeout(timer)
   }
 
-  async #readFirst (): Promise<void> {
-    const end = performance.now() + startTime
+  async #readFirst (patience: number): Promise<void> {
+    const end = performance.now() + patience
     for (;;) {
       await this.read()
       if (this.#lastGood !== undefined || performance.now() >= end || this.#readers.size === 0) return

@@ -225,7 +225,7 @@ t.test('a malformed claim "sid" is InvalidClaim, and a token without one belongs
     t.equal(await get(forge(claims())), 200, 'also while the ended sessions are unknown')
     t.equal(await get(tokenOf(sidOf(1))), passed === 0 ? 200 : 503)
   }
-  const { app: without } = await verifying(t, mistyped(undefined))
+  const { app: without } = await verifying(t, memorySessions())
   t.equal((await without.inject({ url: '/', headers: bearer(forge(claims({ sid: 'x' }))) })).statusCode, 401, 'with sessions in memory, too')
   const plain = await build(t)
   plain.get('/', { onRequest: plain.tokenAuth.protect() }, async () => 'reached')
@@ -502,6 +502,22 @@ t.test('an application whose store comes back while it starts is ready then, and
   t.equal(await get(tokenOf(sidOf(1))), 401)
 })
 
+t.test('an application with a short pluginTimeout waits half of it for its store', async (t) => {
+  const expire = holdTimers(t, 1000)
+  const feed = new ScriptedFeed()
+  let answer = () => {}
+  feed.answer = () => new Promise((resolve) => { answer = () => { resolve(feed.of()) } })
+  const { app } = await verifying(t, feed, {}, { pluginTimeout: 2000 })
+  const ready = app.ready()
+  await until(() => feed.cursors.length === 1)
+  await settle()
+  expire()
+  await ready
+  answer()
+  const patient = await verifying(t, new ScriptedFeed(), {}, { pluginTimeout: 0 })
+  await patient.app.ready()
+})
+
 t.test('a store that begins to hang while an application starts delays it for no more than the five seconds', async (t) => {
   const retry = holdTimers(t, 250)
   const expire = holdTimers(t, 5000)
@@ -574,7 +590,7 @@ t.test('an application that closes while it waits for its store reads no more', 
   feed.answer = () => Promise.reject(new Error('down'))
   const ended = new EndedSessions(feed)
   const reader = { instanceName: 'tokenAuth', log: host(t).log, rules, poll }
-  const starting = ended.start(reader)
+  const starting = ended.start(reader, 0)
   await settle()
   await ended.stop(reader)
   retry()
