@@ -27,7 +27,7 @@ function methodSection ({ settings, areCoresSeparate }) {
 - Every server runs in its own process, which is started again for each of ${replicates} replicates. It first gets at least 10,000 requests and, if it remembers tokens, each token once. Then ${windows} rounds follow, with a window of ${requests.toLocaleString('en')} requests for each server (fewer if they would take longer than 40 ms). The order within a round is random (seed ${seed}).
 - ${areCoresSeparate ? 'The client runs on one core, and the servers on another.' : 'Client and servers shared cores, because the system does not allow to assign them.'}
 - The bare route is measured twice, and so is what takes its place in the comparisons of sessions. If the two measurements differ by more than 5 %, the comparison is repeated once. If they differ again, the run is void.
-- The guards in "Guards with sessions" are compared with the guard of an instance without sessions. Their routes are in one process, and there are 6 times as many rounds. The tokens have the claim \`sid\` of a session that has not ended.
+- The guards in "Guards with sessions" are compared with the guard of an instance without sessions. Their routes are in one process. The tokens have the claim \`sid\` of a session that has not ended. There are 6 times as many rounds for these guards, and twice as many for refreshing.
 - Tokens have about 460 characters and 8 claims. The route responds with \`{"hello":"world"}\`. The status codes of all responses are checked.`)
 }
 
@@ -57,10 +57,21 @@ function footprintSection ({ footprint: { registration, memory, flood }, delay }
 
 function soakSection (soak) {
   if (soak === undefined) return ''
-  const { requests, kinds, samples, isFlat, minutes } = soak
-  return section('Soak', `\`npm run bench:soak\`: ${requests.toLocaleString('en')} requests over 32 connections in ${minutes.toFixed(1)} minutes (${Object.entries(kinds).map(([kind, count]) => `${kind} ${count.toLocaleString('en')}`).join(', ')}). The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**.`,
+  const { requests, kinds, samples, isFlat, minutes, sessions } = soak
+  return section('Soak', `\`npm run bench:soak\`: ${requests.toLocaleString('en')} requests over 32 connections in ${minutes.toFixed(1)} minutes (${listed(kinds)}). The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**.`,
     table(['after requests', 'heap, MB', 'external, MB', 'resident, MB', 'handles'],
-      samples.map(({ after, heap, external, rss, handles }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles])))
+      samples.map(({ after, heap, external, rss, handles }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles])),
+    ...sessions === undefined ? [] : [sessionsOfSoak(sessions)])
+}
+
+const listed = (kinds) => Object.entries(kinds).map(([kind, count]) => `${kind} ${count.toLocaleString('en')}`).join(', ')
+
+function sessionsOfSoak ({ refreshes, kinds, samples, isFlat, areAllAlive, minutes }) {
+  return [`### With sessions
+
+${refreshes.toLocaleString('en')} refreshes, and other requests, over 32 connections in ${minutes.toFixed(1)} minutes (${listed(kinds)}). The sessions are in the memory store. Each request lets 10 milliseconds pass on the clock of the server. A repetition sends the refresh token of a refresh again. A reuse sends an older one, which ends the session. Some clients never come back, so that their sessions expire. The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**. The store holds **${areAllAlive ? 'as many sessions as are alive' : 'NOT as many sessions as are alive'}**, with a difference of at most 1 %, because it deletes expired sessions a few at a time.`,
+  table(['after refreshes', 'heap, MB', 'external, MB', 'resident, MB', 'handles', 'stored sessions', 'alive'],
+    samples.map(({ after, heap, external, rss, handles, stored, alive }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles, stored.toLocaleString('en'), alive.toLocaleString('en')]))].join('\n\n')
 }
 
 /** Writes the report of the results. */

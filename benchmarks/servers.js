@@ -4,6 +4,7 @@
  */
 import { createHmac, createPrivateKey, createSecretKey, randomBytes, sign as signWith, timingSafeEqual } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { replaceClock } from './helper/clock.js'
 import { claims, keyOptions } from './tokens.js'
 
 const answer = { hello: 'world' }
@@ -53,8 +54,9 @@ async function refreshing (app, options) {
 }
 
 /** The same with sessions. @param sessions their settings; the default store is the memory */
-const withSessions = (app, options, sessions) => tokenAuth(app, {
+const withSessions = (app, { expirationDelta, ...options }, sessions) => tokenAuth(app, {
   ...keyOptions(options),
+  ...(expirationDelta !== undefined && { expirationDelta }),
   authenticate: ({ body }) => ({ user_id: body.id }),
   sessions
 })
@@ -236,7 +238,35 @@ const servers = {
   soak: (options) => fastify(async (app) => {
     await refreshing(app, options)
     return app.tokenAuth.protect()
+  }),
+  /** The same with sessions. Only requests let time pass, all of them the same time. */
+  'soak: sessions': ({ milliseconds, grace, idle, lifetime, poll, ...options }) => fastify(async (app) => {
+    const { memorySessions } = await import('../dist/lib/index.js')
+    const pass = replaceClock()
+    const store = withWatchedMaps(memorySessions)
+    app.addHook('onRequest', (_request, _reply, done) => { pass(milliseconds); done() })
+    await withSessions(app, options, { store, grace, idle, lifetime, poll })
+    return app.tokenAuth.protect()
   })
+}
+
+/** The maps of the memory store: by session, and by user. */
+const storedMaps = []
+
+/** Calls a function, and keeps the maps that it creates. */
+function withWatchedMaps (create) {
+  const { Map: RealMap } = globalThis
+  globalThis.Map = class extends RealMap {
+    constructor (...parameters) {
+      super(...parameters)
+      storedMaps.push(this)
+    }
+  }
+  try {
+    return create()
+  } finally {
+    globalThis.Map = RealMap
+  }
 }
 
 /** The calls of a counted store of sessions, but those of the feed. */
@@ -246,6 +276,7 @@ const delay = monitorEventLoopDelay({ resolution: 1 })
 
 const answers = {
   'store calls': () => storeCalls,
+  'stored sessions': () => storedMaps[0].size,
   /** Microseconds of CPU time since the start, in user mode and in the system. */
   cpu: () => process.cpuUsage(),
   'watch the event loop' () {
