@@ -11,6 +11,7 @@ import { machine, updateResults, versions } from './results.js'
 import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
+import { forgedTokenCalls, sessions } from './suites/sessions.js'
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
@@ -28,7 +29,7 @@ console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and serve
 
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
-  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted)]
+  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
   process.exit()
 }
@@ -36,7 +37,8 @@ if (values.only !== undefined) {
 const start = Date.now()
 const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
 
-const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings)]
+const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings), ...await sessions(settings)]
+const forgedRefreshes = await forgedTokenCalls()
 const delay = isQuick ? [] : await issuingDelay(settings)
 const parts = await inProcess('parts')
 const footprint = await inProcess('footprint')
@@ -48,13 +50,14 @@ for (const { title, rows } of parts) {
 }
 console.log('\nRS256 issuing, p99 of the event-loop delay beyond idle in ms', JSON.stringify(delay))
 console.log(JSON.stringify(footprint, null, 1))
+console.log(`\n${forgedRefreshes.forged} forged refresh tokens caused ${forgedRefreshes.calls} calls of the store.`)
 console.log(`\n${minutes.toFixed(1)} minutes`)
 
 const voided = comparisons.filter(({ isVoid }) => isVoid)
 if (voided.length > 0) {
-  console.error(`\nThis run is VOID: two measurements of the bare route differ in ${voided.map(({ title }) => title).join('; ')}. The machine may be busy.`)
+  console.error(`\nThis run is VOID: two measurements of the same server differ in ${voided.map(({ title }) => title).join('; ')}. The machine may be busy.`)
   process.exitCode = 1
 } else if (!isQuick) {
   const { random, ...settled } = settings
-  updateResults({ run: { date: new Date().toISOString().slice(0, 10), machine: machine(), versions: versions(), areCoresSeparate, settings: settled, minutes, comparisons, delay, parts, footprint } })
+  updateResults({ run: { date: new Date().toISOString().slice(0, 10), machine: machine(), versions: versions(), areCoresSeparate, settings: settled, minutes, comparisons, delay, parts, footprint, forgedRefreshes } })
 }

@@ -2,8 +2,9 @@
  * The servers that are compared. Each runs in its own process. The parent process sends the name of the server, gets the
  * port, and then requests measurements. A server loads only the modules that it needs.
  */
-import { createHmac, createPrivateKey, createSecretKey, sign as signWith, timingSafeEqual } from 'node:crypto'
+import { createHmac, createPrivateKey, createSecretKey, randomBytes, sign as signWith, timingSafeEqual } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { replaceClock } from './helper/clock.js'
 import { claims, keyOptions } from './tokens.js'
 
 const answer = { hello: 'world' }
@@ -39,6 +40,26 @@ async function tokenAuth (app, options) {
   const { default: plugin } = await import('../dist/lib/index.js')
   await app.register(plugin, options)
 }
+
+/** Logs in whoever comes, with the refresh tokens of the specification's own mode, in a Map. */
+async function refreshing (app, options) {
+  const stored = new Map()
+  await tokenAuth(app, {
+    ...keyOptions(options),
+    refreshTokenEnabled: true,
+    authenticate: ({ body }) => ({ user_id: body.id }),
+    storeRefreshToken: (id, refreshToken) => { stored.set(id, refreshToken) },
+    retrieveRefreshToken: (id) => stored.get(id)
+  })
+}
+
+/** The same with sessions. @param sessions their settings; the default store is the memory */
+const withSessions = (app, { expirationDelta, ...options }, sessions) => tokenAuth(app, {
+  ...keyOptions(options),
+  ...(expirationDelta !== undefined && { expirationDelta }),
+  authenticate: ({ body }) => ({ user_id: body.id }),
+  sessions
+})
 
 async function fastifyJwt (app, { algorithm, keys }, verify = {}) {
   const { default: plugin } = await import('@fastify/jwt')
@@ -186,23 +207,76 @@ const servers = {
   }, 'POST'),
   'issue: node:crypto': (options) => fastify(() => signByHand(options), 'POST'),
 
+  'refresh: specification': (options) => fastify((app) => refreshing(app, options)),
+  // Without a window, every refresh rotates.
+  'refresh: sessions': (options) => fastify((app) => withSessions(app, options, { grace: 0 })),
+  'refresh: sessions, counted': (options) => fastify(async (app) => {
+    const { memorySessions } = await import('../dist/lib/index.js')
+    const count = (method) => (...parameters) => { storeCalls++; return method(...parameters) }
+    const { endedSince, ...store } = memorySessions()
+    const counted = Object.fromEntries(Object.entries(store).map(([name, method]) => [name, count(method)]))
+    await withSessions(app, options, { store: { ...counted, endedSince } })
+  }),
+  /** Guarded routes in one process, so that nothing but the guard differs: without sessions, and for each number of ended sessions. */
+  'guards with sessions': ({ ended, ...options }) => fastify(async (app) => {
+    const addRoute = (path, sessions) => app.register(async (context) => {
+      await tokenAuth(context, { ...keyOptions(options), authMode: false, ...sessions })
+      context.get(path, { onRequest: context.tokenAuth.protect() }, async () => answer)
+    })
+    await addRoute('/without', {})
+    for (const count of ended) {
+      const bytes = randomBytes(16 * count)
+      const ids = Array.from({ length: count }, (_, index) => bytes.toString('base64url', 16 * index, 16 * index + 16))
+      const store = { endedSince: async (cursor) => ({ ended: cursor === null ? ids : [], cursor: 'read' }) }
+      // Everything is read again only after an hour, so that no measurement contains it.
+      await addRoute(`/${count}`, { sessions: { store, poll: 60 } })
+    }
+    return 'no route'
+  }),
+
   /** The routes that the soak requests. */
   soak: (options) => fastify(async (app) => {
-    const stored = new Map()
-    await tokenAuth(app, {
-      ...keyOptions(options),
-      refreshTokenEnabled: true,
-      authenticate: ({ body }) => ({ user_id: body.id }),
-      storeRefreshToken: (id, refreshToken) => { stored.set(id, refreshToken) },
-      retrieveRefreshToken: (id) => stored.get(id)
-    })
+    await refreshing(app, options)
+    return app.tokenAuth.protect()
+  }),
+  /** The same with sessions. Only requests let time pass, all of them the same time. */
+  'soak: sessions': ({ milliseconds, grace, idle, lifetime, poll, ...options }) => fastify(async (app) => {
+    const { memorySessions } = await import('../dist/lib/index.js')
+    const pass = replaceClock()
+    const store = withWatchedMaps(memorySessions)
+    app.addHook('onRequest', (_request, _reply, done) => { pass(milliseconds); done() })
+    await withSessions(app, options, { store, grace, idle, lifetime, poll })
     return app.tokenAuth.protect()
   })
 }
 
+/** The maps of the memory store: by session, and by user. */
+const storedMaps = []
+
+/** Calls a function, and keeps the maps that it creates. */
+function withWatchedMaps (create) {
+  const { Map: RealMap } = globalThis
+  globalThis.Map = class extends RealMap {
+    constructor (...parameters) {
+      super(...parameters)
+      storedMaps.push(this)
+    }
+  }
+  try {
+    return create()
+  } finally {
+    globalThis.Map = RealMap
+  }
+}
+
+/** The calls of a counted store of sessions, but those of the feed. */
+let storeCalls = 0
+
 const delay = monitorEventLoopDelay({ resolution: 1 })
 
 const answers = {
+  'store calls': () => storeCalls,
+  'stored sessions': () => storedMaps[0].size,
   /** Microseconds of CPU time since the start, in user mode and in the system. */
   cpu: () => process.cpuUsage(),
   'watch the event loop' () {

@@ -1,14 +1,17 @@
 /**
  * Sends a million requests of all kinds to one server and checks whether its memory and the number of its handles stay
- * constant. Usage: `node benchmarks/soak.js [requests]`.
+ * constant; then the same for a million refreshes with sessions. Usage: `node benchmarks/soak.js [requests] [refreshes]`.
  */
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from './helper/client.js'
 import { startServer } from './helper/measure.js'
 import { randomFrom } from './helper/statistics.js'
 import { updateResults } from './results.js'
+import { soakSessions } from './suites/session-soak.js'
 import { expiredTokens, forgedTokens, keysOf, manyTokens } from './tokens.js'
 
-const total = Number(process.argv[2] ?? 1_000_000)
+const published = 1_000_000
+const total = Number(process.argv[2] ?? published)
+const refreshTotal = Number(process.argv[3] ?? total)
 const samplesWanted = 10
 /** Allowed growth of the heap after the first samples, when all caches are full: the noise of garbage collections. */
 const allowedGrowth = 1.5 * 2 ** 20
@@ -65,10 +68,18 @@ for (let sample = 1; sample <= samplesWanted; sample++) {
 connections.forEach((connection) => connection.close())
 await server.stop()
 
-// The first two samples fill the caches and warm up the compiler.
-const [reference, ...later] = samples.slice(1)
-const isFlat = later.every(({ heap, external, handles }) => heap + external <= reference.heap + reference.external + allowedGrowth && handles <= reference.handles)
+/** The first two samples fill the caches and warm up the compiler. */
+function isFlat (samples) {
+  const [reference, ...later] = samples.slice(1)
+  return later.every(({ heap, external, handles }) => heap + external <= reference.heap + reference.external + allowedGrowth && handles <= reference.handles)
+}
+
+const isFlatOverall = isFlat(samples)
 const minutes = (Date.now() - start) / 60_000
-console.log(`${isFlat ? 'Flat' : 'NOT FLAT'} after ${total.toLocaleString('en')} requests in ${minutes.toFixed(1)} minutes.`)
-if (!isFlat) process.exitCode = 1
-if (total >= 1_000_000) updateResults({ soak: { requests: total, kinds: counts, samples, isFlat, minutes } })
+console.log(`${isFlatOverall ? 'Flat' : 'NOT FLAT'} after ${total.toLocaleString('en')} requests in ${minutes.toFixed(1)} minutes.`)
+
+const sessionsStart = Date.now()
+const sessions = { ...await soakSessions({ refreshes: refreshTotal, samplesWanted, random, isFlat }), minutes: (Date.now() - sessionsStart) / 60_000 }
+console.log(`${sessions.isFlat ? 'Flat' : 'NOT FLAT'} after ${refreshTotal.toLocaleString('en')} refreshes in ${sessions.minutes.toFixed(1)} minutes; ${sessions.areAllAlive ? 'as many sessions are stored as are alive' : 'the stored sessions are NOT those that are alive'}.`)
+if (!isFlatOverall || !sessions.isFlat || !sessions.areAllAlive) process.exitCode = 1
+if (total >= published && refreshTotal >= published) updateResults({ soak: { requests: total, kinds: counts, samples, isFlat: isFlatOverall, minutes, sessions } })

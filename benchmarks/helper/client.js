@@ -17,6 +17,7 @@ export function postRequest (path, body, token = null) {
 function isComplete (text) {
   const end = text.indexOf('\r\n\r\n')
   if (end === -1) return false
+  if (text.startsWith('HTTP/1.1 204')) return true
   const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, end + 2))
   return length === null ? text.endsWith('0\r\n\r\n') : text.length >= end + 4 + Number(length[1])
 }

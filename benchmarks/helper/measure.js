@@ -20,36 +20,42 @@ export async function startServer (server, options, launching) {
   return { port, ask: (question) => ask(child, question), stop: () => stop(child) }
 }
 
-/** A server that repeatedly gets the same list of requests. */
+/** A server that repeatedly gets the same list of requests, or a list in which an answer replaces its request. */
 class Subject {
   #server
   #one
   #many
   #requests
+  #next
   #status
   #remembers
-  #next = 0
+  #sent = 0
   #count
   #user = 0
   #total = 0
 
-  static async start ({ name, server = name, options = {}, requests, status, remembers = false }) {
+  /** @param processes the running servers, by name */
+  static async start ({ name, server = name, process = name, options = {}, requests, next, status, remembers = false }, processes) {
+    if (!processes.has(process)) processes.set(process, await startServer(server, options))
     const subject = new Subject()
     subject.name = name
-    subject.#requests = requests
+    subject.#next = next
     subject.#status = status
     subject.#remembers = remembers
-    subject.#server = await startServer(server, options)
+    subject.#server = processes.get(process)
     subject.#one = await openConnections(subject.#server.port, 1)
     subject.#many = await openConnections(subject.#server.port, manyConnections)
+    subject.#requests = typeof requests === 'function' ? await requests(subject.#one) : requests
     return subject
   }
 
   async #send (connections, count) {
-    const from = this.#next
-    this.#next += count
-    await exchange(connections, (number) => this.#requests[(from + number) % this.#requests.length], count, (status) => {
+    const from = this.#sent
+    this.#sent += count
+    const placeOf = (number) => (from + number) % this.#requests.length
+    await exchange(connections, (number) => this.#requests[placeOf(number)], count, (status, number, text) => {
       if (status !== this.#status) throw new Error(`"${this.name}" answered ${status} instead of ${this.#status}.`)
+      if (this.#next !== undefined) this.#requests[placeOf(number)] = this.#next(text)
     })
   }
 
@@ -78,17 +84,17 @@ class Subject {
     return { one: await this.#measure(this.#one, this.#count), many: await this.#measure(this.#many, Math.ceil(this.#count / 3)) }
   }
 
-  async stop () {
+  close () {
     for (const connection of [...this.#one, ...this.#many]) connection.close()
-    await this.#server.stop()
   }
 }
 
-async function replicate (subjects, results, { windows, requests, random }) {
+async function replicate (subjects, results, { windows, requests, random, baseline }) {
+  const processes = new Map()
   const started = []
   // Shuffles the servers from the start, so that other load on the machine does not affect the same server each time.
   for (const subject of shuffled(subjects, random)) {
-    const running = await Subject.start(subject)
+    const running = await Subject.start(subject, processes)
     await running.warmUp(requests)
     started.push(running)
   }
@@ -97,15 +103,17 @@ async function replicate (subjects, results, { windows, requests, random }) {
     for (const subject of shuffled(started, random)) {
       times.set(subject.name, await subject.measure())
     }
-    for (const [name, time] of times) results.get(name).push({ ...time, bare: times.get('bare'), ours: times.get('fastify-token-auth') })
+    for (const [name, time] of times) results.get(name).push({ ...time, bare: times.get(baseline), ours: times.get('fastify-token-auth') })
   }
   for (const subject of started) {
     for (const window of results.get(subject.name).slice(-windows)) window.userPart = subject.userPart
-    await subject.stop()
+    subject.close()
   }
+  for (const server of processes.values()) await server.stop()
 }
 
 async function measureAll (title, subjects, settings) {
+  const { baseline } = settings
   const results = new Map(subjects.map(({ name }) => [name, []]))
   for (let count = 0; count < settings.replicates; count++) await replicate(subjects, results, settings)
   const rows = subjects.map(({ name }) => {
@@ -120,24 +128,30 @@ async function measureAll (title, subjects, settings) {
       ...(windows[0].ours !== undefined && { timesOurs: summary(windows.map(({ one, ours }) => one / ours.one)) })
     }
   })
-  const { median } = rows.find(({ name }) => name === 'bare again').ratio
-  return { title, rows, isVoid: median < tolerance.min || median > tolerance.max }
+  const { median } = rows.find(({ name }) => name === `${baseline} again`).ratio
+  return { title, baseline, rows, isVoid: median < tolerance.min || median > tolerance.max }
 }
 
 /**
  * Measures servers in alternation, in new processes for each replicate. Repeats the measurement once if the two
- * measurements of the bare route differ.
- * @param subjects name, server, options, requests, and expected status of each server, including `bare` and `bare again`
+ * measurements of the baseline differ.
+ * @param subjects name, server, options, requests, and expected status of each server, including the baseline twice, such
+ * as `bare` and `bare again`. Subjects with the same `process` share a server. `requests` may be a function that gets a
+ * connection and returns the requests. `next` returns, from an answer, the request that replaces the answered one; the list
+ * must then be much longer than the number of connections
+ * @param given the settings; `baseline` is the name of the subject to which the others are relative
  */
-export async function compare (title, subjects, settings) {
+export async function compare (title, subjects, given) {
+  const settings = { baseline: 'bare', ...given }
+  const { baseline } = settings
   let result = await measureAll(title, subjects, settings)
   if (result.isVoid && !settings.isQuick) {
-    console.log(`\n${title}: the two measurements of the bare route differ. Repeating.`)
+    console.log(`\n${title}: the two measurements of "${baseline}" differ. Repeating.`)
     result = await measureAll(title, subjects, settings)
   }
-  console.log(`\n${title}${result.isVoid ? ': VOID, the two measurements of the bare route differ' : ''}`)
-  for (const { name, ratio, microseconds } of result.rows) {
-    console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0)} us`)
+  console.log(`\n${title}${result.isVoid ? `: VOID, the two measurements of "${baseline}" differ` : ''}`)
+  for (const { name, ratio, microseconds, ratioOfMany } of result.rows) {
+    console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0).padStart(4)} us  32 connections: ${ratioOfMany.median.toFixed(2)}`)
   }
   return result
 }

@@ -20,19 +20,26 @@ async function runAsync (operation, count) {
   return Number(process.hrtime.bigint() - start) / 1000 / count
 }
 
-/** Measures one call in microseconds: median, min and max of batches. A batch takes at least the given milliseconds. */
-export async function timeOf (operation, { milliseconds }) {
+/** Returns a function that measures a batch, which takes at least the given milliseconds. */
+async function batchOf (operation, { milliseconds }) {
   const measure = operation(0) instanceof Promise ? runAsync : run
   let count = 1
   while (await measure(operation, count) * count < milliseconds * 1000) count *= 2
-  const times = []
-  for (let batch = 0; batch < batches; batch++) times.push(await measure(operation, count))
-  return summary(times)
+  return () => measure(operation, count)
 }
 
-/** Measures several operations by name. */
+/** Measures one call of several operations in microseconds: median, min and max of batches, in turn, so that all get the same load of the machine. */
 export async function timesOf (operations, settings) {
-  const rows = []
-  for (const [name, operation] of Object.entries(operations)) rows.push({ name, ...await timeOf(operation, settings) })
-  return rows
+  const measured = []
+  for (const [name, operation] of Object.entries(operations)) measured.push({ name, batch: await batchOf(operation, settings), times: [] })
+  for (let count = 0; count < batches; count++) {
+    for (const { batch, times } of measured) times.push(await batch())
+  }
+  return measured.map(({ name, times }) => ({ name, ...summary(times) }))
+}
+
+/** Measures one call of an operation in microseconds. */
+export async function timeOf (operation, settings) {
+  const [{ median, min, max }] = await timesOf({ operation }, settings)
+  return { median, min, max }
 }
