@@ -32,8 +32,8 @@ export interface Endpoint {
   readonly refusesOtherOrigins?: boolean
   /** Whether it accepts a request without a body. */
   readonly isBodyOptional?: boolean
-  /** Whether the query of a request is acceptable. Default: any is. */
-  readonly isQueryFit?: (query: unknown) => boolean
+  /** Describes what is wrong with the query of a request; undefined for nothing. Default: any query is accepted. */
+  readonly faultOfQuery?: (query: unknown) => string | undefined
   /** Hooks that a request passes before its body is read. */
   readonly guards?: ReadonlyArray<Guard | onRequestAsyncHookHandler>
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
@@ -101,12 +101,13 @@ function serialize (body: unknown): string {
  * of another library, and an application that replaces them must not change what an endpoint accepts. The schemas document
  * the routes.
  */
-function compilers ({ isBodyOptional = false, isView = false, isQueryFit = () => true }: Endpoint) {
+function compilers ({ isBodyOptional = false, isView = false, faultOfQuery }: Endpoint) {
   if (isView) return {}
   return {
     validatorCompiler: ({ httpPart }: { httpPart?: string | undefined }) => (data: unknown) => {
       // Fastify passes null for a missing body too.
-      if (httpPart === 'querystring' && !isQueryFit(data)) return { error: new Error('querystring has a parameter with another value than documented') }
+      const fault = httpPart === 'querystring' ? faultOfQuery?.(data) : undefined
+      if (fault !== undefined) return { error: new Error(`querystring${fault}`) }
       const accepted = httpPart !== 'body' || (data === null ? isBodyOptional : typeof data === 'object' && !Array.isArray(data))
       return accepted ? { value: data } : { error: new Error('body must be a JSON object') }
     },

@@ -112,7 +112,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
       path,
       readsToken: 'required',
       isBodyOptional: true,
-      isQueryFit: (query) => [undefined, 'current'].includes(Object(query).except),
+      faultOfQuery: (query) => [undefined, 'current'].includes(Object(query).except) ? undefined : '/except must be "current", or absent',
       schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },
       guards,
       handler: (request, reply) => endAll(sessions, stateOf(request), request, reply)

@@ -287,6 +287,7 @@ t.test('a user ends all sessions, or all but the current one', async (t) => {
   const end = (query: string, token: string) => app.inject({ method: 'DELETE', url: `/auth/sessions${query}`, headers: bearer(token) })
   const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   for (const query of ['?except=other', '?except=', '?except=current&except=current']) t.equal((await end(query, one.access_token)).statusCode, 400, query)
+  t.equal((await end('?except=other', one.access_token)).json().message, 'querystring/except must be "current", or absent')
   const others = await end('?except=current', one.access_token)
   t.equal(others.statusCode, 204)
   t.same(cookiesOf(others), [])
