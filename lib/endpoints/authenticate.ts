@@ -62,7 +62,7 @@ export function authenticateEndpoint (registration: Registration): Endpoint {
       response: {
         200: bodySchema(tokenProperties(names, settings), { description: 'The tokens.' }),
         401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } },
-        ...(sessions !== undefined && { 503: { description: 'The store of sessions does not answer. No session was started.', ...errorSchema } })
+        ...(sessions !== undefined && { 503: { description: 'The session store is unavailable. No session was started.', ...errorSchema } })
       }
     },
     handler: (request, reply) => (sessions === undefined ? authenticate(registration, request, reply) : logInWithSession(registration, sessions, request, reply)).catch((error: unknown) => {

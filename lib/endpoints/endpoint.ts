@@ -6,9 +6,11 @@ import { InvalidConfiguration } from '../errors.ts'
 import { describeGuard } from '../guards/describe.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
+import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
 import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
 import type { Settings } from '../settings/schema.ts'
 
 /** A schema with what OpenAPI documents of a route. */
@@ -137,19 +139,27 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
 const isOpen = ({ readsToken, isView, guards = [] }: Endpoint) => readsToken === undefined && isView !== true && guards.length === 0
 const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
-/** Refuses requests from other origins in cookie mode, before their body is read. */
-function refuseOtherOrigins (registration: Registration): onRequestAsyncHookHandler {
+/**
+ * Creates a hook that refuses requests before their body is read.
+ * @param ask returns the refusal of a request, or throws an error; anything else lets the request pass
+ */
+export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): onRequestAsyncHookHandler {
   return async (request, reply) => {
     const state = begin(registration, request, registration.rules)
-    let refused: unknown = null
+    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
+    let verdict
     try {
-      if (state.settings.cookieSet) refused = checkOrigin(request, state.settings)
+      verdict = await ask(state, request)
     } catch (error) {
-      refused = error
+      return await answer(error)
     }
-    return refused === null ? undefined : await sendRefusal(registration, request, reply, refused, state)
+    return verdict instanceof Refusal || isAnswered(request, reply) ? await answer(verdict) : undefined
   }
 }
+
+/** Refuses requests from other origins in cookie mode. */
+const refuseOtherOrigins = (registration: Registration) =>
+  refuseEarly(registration, ({ settings }, request) => settings.cookieSet ? checkOrigin(request, settings) : null)
 
 const crossOriginAnswer = { 403: { description: 'The request comes from another origin.', ...errorSchema } }
 

@@ -2,8 +2,8 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MissingRefreshToken, SessionEnded } from '../errors.ts'
+import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
-
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { begin } from '../request/slot.ts'
@@ -31,14 +31,21 @@ async function endByAccessToken (sessions: SessionService, state: RequestState, 
 
 async function logOut (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const state = begin(registration, request, registration.rules)
-  // In every answer of this handler: a browser is logged out also while the store is down.
-  if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings, reply))
+  // In every response of this handler: a browser is logged out even while the store is down. A setting that cannot be
+  // computed must not keep the session from ending.
+  let failure: { readonly error: unknown } | undefined
+  try {
+    if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings, reply))
+  } catch (error) {
+    failure = { error }
+  }
   const found = findRefreshToken(request, state)
   const token = typeof found === 'string' ? sessions.read(found) : undefined
   if (token !== undefined) await sessions.end(token.userId, { sid: token.sid }, 'logout', request)
   else if (typeof found !== 'string') await endByAccessToken(sessions, state, request)
   else await endByAccessToken(sessions, state, request).catch(ignoreRefusal)
-  return reply.code(204).send()
+  if (failure !== undefined) throw failure.error
+  return isAnswered(request, reply) ? reply : reply.code(204).send()
 }
 
 /** RFC 7009 section 2.2: a refresh token that is not authentic is answered like one that is. */
@@ -61,7 +68,7 @@ export function logoutEndpoint (registration: Registration, sessions: SessionSer
         204: { description: 'The session has ended, now or earlier.', type: 'null' },
         400: { description: 'No token.', ...errorSchema },
         401: { description: 'The access token was refused, and there was no refresh token.', ...errorSchema },
-        503: { description: 'The store of sessions does not answer. The session has not ended.', ...errorSchema }
+        503: { description: 'The session store is unavailable. The session has not ended.', ...errorSchema }
       }
     },
     isBodyOptional: true,

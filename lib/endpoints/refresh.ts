@@ -1,35 +1,21 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed } from '../errors.ts'
 import { publishIssued } from '../events.ts'
-import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
-import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RefreshSubject } from '../request/state.ts'
-import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, errorSchema, refuseEarly, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
 /** Refuses a request whose access token is not acceptable before its body is read. */
-function requireAccessToken (registration: Registration): onRequestAsyncHookHandler {
-  return async (request, reply) => {
-    const state = begin(registration, request, registration.rules)
-    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
-    let subject
-    try {
-      subject = await state.verifyForRefresh()
-    } catch (error) {
-      return await answer(error)
-    }
-    return subject instanceof Refusal || isAnswered(request, reply) ? await answer(subject) : undefined
-  }
-}
+const requireAccessToken = (registration: Registration) => refuseEarly(registration, (state) => state.verifyForRefresh())
 
 async function refresh (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { responses, host: { handlers }, issuing } = registration

@@ -1,21 +1,33 @@
 /** POST {prefix}/refresh with sessions: exchanges a refresh token for an access token and the next refresh token. */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { AuthenticationFailed } from '../errors.ts'
+import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
 import { extendBody } from '../http/responses.ts'
+import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
-/** Whether the connection of a request was closed, or its stream over HTTP/2, whose responses have no `destroyed`. */
-function isClosed ({ raw }: FastifyReply): boolean {
-  return raw.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
+/**
+ * Whether nobody can receive the response any more. Over HTTP/2, a response has no `destroyed`, but its stream has. Over
+ * HTTP/1, the response to a pipelined request knows nothing of the connection before it is its turn.
+ */
+function isClosed ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): boolean {
+  return raw.destroyed || socket.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
+}
+
+const failed = new Refusal(() => new AuthenticationFailed())
+
+/** Clients discard their tokens on 401. An error of another library with this status, such as of an HTTP client, must not make them do so. */
+function withoutForeign401 (error: unknown): unknown {
+  const isForeign = error instanceof Error && !(error instanceof TokenAuthError)
+  return isForeign && Reflect.get(error, 'statusCode') === 401 ? new HandlerFailed('refresh', { cause: error }) : error
 }
 
 /**
@@ -28,35 +40,36 @@ async function refresh (registration: Registration, sessions: SessionService, re
   const { settings } = state
   const purportedToken = requireRefreshToken(request, state)
   const token = sessions.read(purportedToken)
-  if (token === undefined || sessions.ended.has(token.sid)) throw new AuthenticationFailed()
+  if (token === undefined || sessions.ended.has(token.sid)) throw failed
 
   const { userId, sid, authTime } = token
   const payload = { [settings.userId]: userId, sid }
   const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null) {
     await sessions.end(userId, { sid }, 'no-user', request)
-    throw new AuthenticationFailed()
+    throw failed
   }
-  if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw new AuthenticationFailed()
+  if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw failed
   const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime }, sid)
   const extension = await extendBody(responses, {}, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
-  // All refresh tokens of a session have one length: where this one fits into a cookie, the next one does.
+  // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
+  // and all refresh tokens of a session have the same length, so that the next one fits into a cookie if this one does.
+  tokenFields({ accessToken, refreshToken: purportedToken }, settings)
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
 
-  // An abandoned request must not rotate what its client will never hear of.
   if (isAnswered(request, reply)) return reply
-  if (isClosed(reply)) return reply.hijack()
+  // Without a connection, the client would not get the new token.
+  if (isClosed(request, reply)) return reply.hijack()
   const { outcome, n } = await sessions.advance(token, request)
-  if (outcome === 'unknown' || outcome === 'reused') throw new AuthenticationFailed()
+  if (outcome === 'unknown' || outcome === 'reused') throw failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
-  if (!isAnswered(request, reply)) {
-    // Without a change no cookie: a slow answer must not overwrite what another tab was given in the meantime.
-    const changed = settings.cookieSet && refreshToken !== purportedToken ? tokenCookies({ refreshToken }, settings, reply) : []
-    setCookies(reply, [...cookies, ...changed])
-  }
+  if (isAnswered(request, reply)) return reply
+  // No cookie for an unchanged token, because a slow response could overwrite a newer cookie of another tab.
+  const changed = settings.cookieSet && refreshToken !== purportedToken ? tokenCookies({ refreshToken }, settings, reply) : []
+  setCookies(reply, [...cookies, ...changed])
   return { ...tokenFields({ accessToken, refreshToken }, settings), ...extension }
 }
 
@@ -68,17 +81,17 @@ export function sessionRefreshEndpoint (registration: Registration, sessions: Se
     refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for an access token and the next refresh token',
-      description: 'On 401, throw the tokens away. On 503, keep them and try again.',
+      description: 'After a 401, discard the tokens. After a 503, keep them and try again.',
       tags: ['authentication'],
       body: bodySchema({ [settings.refreshTokenName]: Type.Optional(Type.String()) }),
       response: {
         200: bodySchema(tokenProperties([settings.accessTokenName, settings.refreshTokenName], settings), { description: 'The new tokens.' }),
         400: { description: 'No refresh token.', ...errorSchema },
         401: { description: 'The refresh token was refused.', ...errorSchema },
-        503: { description: 'The store of sessions does not answer. The refresh token is still good.', ...errorSchema }
+        503: { description: 'The session store is unavailable. The refresh token remains valid.', ...errorSchema }
       }
     },
     isBodyOptional: true,
-    handler: (request, reply) => refresh(registration, sessions, request, reply)
+    handler: (request, reply) => refresh(registration, sessions, request, reply).catch((error: unknown) => { throw withoutForeign401(error) })
   }
 }

@@ -1,32 +1,20 @@
 /** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SessionNotFound } from '../errors.ts'
-import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
+import { isSessionId } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { StoredSession } from '../../types/sessions.ts'
-import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
+import { bodySchema, errorSchema, refuseEarly, type Endpoint } from './endpoint.ts'
 
-/** Requires a valid access token, whatever `doProtection` says: a list of sessions without a user does not exist. */
-function requireToken (registration: Registration): onRequestAsyncHookHandler {
-  return async (request, reply) => {
-    const state = begin(registration, request, registration.rules)
-    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
-    let refusal
-    try {
-      refusal = await state.verify()
-    } catch (error) {
-      return await answer(error)
-    }
-    return refusal !== null || isAnswered(request, reply) ? await answer(refusal) : undefined
-  }
-}
+/** Requires a valid access token, whatever `doProtection` says, because the endpoints need a user. */
+const requireToken = (registration: Registration) => refuseEarly(registration, (state) => state.verify())
 
 /** The user of a request that passed {@link requireToken}. */
 const userIdOf = (state: RequestState): UserId => state.userId!
@@ -35,16 +23,17 @@ function clearCookies ({ settings }: RequestState, reply: FastifyReply): void {
   if (settings.cookieSet) setCookies(reply, clearingCookies(settings, reply))
 }
 
-async function list (sessions: SessionService, state: RequestState): Promise<object> {
+async function list (sessions: SessionService, state: RequestState, request: FastifyRequest, reply: FastifyReply): Promise<object> {
   const { sessionId } = state
   const stored = await sessions.list(userIdOf(state))
+  if (isAnswered(request, reply)) return reply
   const isCurrent = ({ sid }: StoredSession) => sid === sessionId
   return {
     // The current one first, because it is used now.
     sessions: [...stored.filter(isCurrent), ...stored.filter((one) => !isCurrent(one))].map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid,
       created_at: new Date(createdAt).toISOString(),
-      // Of the own session the time of this answer: otherwise a thief of an access token could watch its owner refresh.
+      // The current time for the current session, so that a stolen access token does not reveal when its owner refreshes.
       used_at: new Date(sid === sessionId ? Date.now() : usedAt).toISOString(),
       expires_at: new Date(endsAt).toISOString(),
       current: sid === sessionId,
@@ -55,8 +44,9 @@ async function list (sessions: SessionService, state: RequestState): Promise<obj
 
 async function endOne (sessions: SessionService, state: RequestState, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const sid = String(Reflect.get(Object(request.params), 'id'))
-  const ended = await sessions.end(userIdOf(state), { sid }, 'user', request)
+  const ended = isSessionId(sid) ? await sessions.end(userIdOf(state), { sid }, 'user', request) : []
   if (ended.length === 0) throw new SessionNotFound()
+  if (isAnswered(request, reply)) return reply
   if (sid === state.sessionId) clearCookies(state, reply)
   return reply.code(204).send()
 }
@@ -64,6 +54,7 @@ async function endOne (sessions: SessionService, state: RequestState, request: F
 async function endAll (sessions: SessionService, state: RequestState, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const isExcepted = Reflect.get(Object(request.query), 'except') !== undefined
   await sessions.end(userIdOf(state), { except: isExcepted ? state.sessionId : null }, 'user', request)
+  if (isAnswered(request, reply)) return reply
   if (!isExcepted) clearCookies(state, reply)
   return reply.code(204).send()
 }
@@ -84,7 +75,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
   const shared = { tags: ['authentication'] }
   const failures = {
     401: { description: 'No valid access token.', ...errorSchema },
-    503: { description: 'The store of sessions does not answer.', ...errorSchema }
+    503: { description: 'The session store is unavailable.', ...errorSchema }
   }
   const done = { 204: { description: 'Ended.', type: 'null' } }
   const guards = [requireToken(registration)]
@@ -96,7 +87,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
       readsToken: 'required',
       schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
       guards,
-      handler: (request) => list(sessions, stateOf(request))
+      handler: (request, reply) => list(sessions, stateOf(request), request, reply)
     },
     {
       method: 'DELETE',

@@ -178,8 +178,8 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   }
 
   get sessionId (): string | null {
-    const sid = this.claims?.sid
-    return typeof sid === 'string' ? sid : null
+    const claims = this.claims
+    return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 
   get token (): string | null {

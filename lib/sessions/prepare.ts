@@ -7,7 +7,7 @@ import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'
 import { hmacKey, type Key } from '../keys/material.ts'
 import { createRefreshTokenCodec } from './refresh-token.ts'
-import { endedSessionsOf, prepareSessionCheck, type EndedSessions } from './revocation.ts'
+import { endedSessionsOf, prepareSessionCheck, releaseEndedSessions, type EndedSessions } from './revocation.ts'
 import { SessionService } from './service.ts'
 import type { SessionSettings } from './settings.ts'
 import { isMemoryStore, memorySessions } from './stores/memory.ts'
@@ -56,7 +56,7 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
   return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
 }
 
-/** The instances of this process whose applications are open, each by its store, or undefined without sessions; by the key that verifies their access tokens. */
+/** Instances of open applications, by the fingerprint of the key that verifies their access tokens. `store` is undefined without sessions. */
 const open = new Map<string, Set<{ readonly store: SessionFeed | undefined }>>()
 
 /**
@@ -78,10 +78,13 @@ export function noteInstance (fastify: FastifyInstance, fingerprint: string, sto
 }
 
 /** Reads the ended sessions from when the application is ready until it closes. */
-export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, settings: { rules, poll } }: PreparedSessions): void {
+export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, store, settings: { rules, poll } }: PreparedSessions): void {
   const reader = { instanceName, log: fastify.log, rules, poll }
   // Fastify does not add its default of 10 seconds here, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig
   fastify.addHook('onReady', () => ended.start(reader, pluginTimeout))
-  fastify.addHook('onClose', () => ended.stop(reader))
+  fastify.addHook('onClose', async () => {
+    await ended.stop(reader)
+    releaseEndedSessions(store)
+  })
 }

@@ -27,6 +27,8 @@ const fullEvery = 60
 /** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
 const startTime = 5000
 const retryTime = 250
+/** In milliseconds: how long an application that closes waits for a read. */
+const closeTime = 1000
 
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
@@ -98,12 +100,12 @@ export class EndedSessions {
     this.#readers.add(reader)
     this.#started ??= this.#begin(pluginTimeout > 0 ? Math.min(startTime, pluginTimeout / 2) : startTime)
     await this.#started
-    // For each of them: it may read more often than those that began before.
+    // Again, because this registration may have a shorter `poll`.
     this.#schedule()
   }
 
   async #begin (patience: number): Promise<void> {
-    // What an application with this store read before it closed says nothing of now.
+    // The result of an earlier read, before an application with this store closed, is outdated.
     this.#lastGood = undefined
     let timer: NodeJS.Timeout | undefined
     const first = this.#readFirst(patience)
@@ -127,7 +129,10 @@ export class EndedSessions {
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined
-    await this.#reading
+    // A read under way, but not for long: a store that hangs must not keep the application from closing.
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([this.#reading, new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
+    clearTimeout(timer)
   }
 
   #schedule (): void {
@@ -151,7 +156,7 @@ export class EndedSessions {
     const isFull = this.#cursor === null || this.#reads % fullEvery === 0
     const meanwhile = new Set<string>()
     if (isFull) this.#meanwhile = meanwhile
-    // The result is as old as its request.
+    // The age of the result is counted from the start of the read.
     const begun = performance.now()
     try {
       const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
@@ -188,7 +193,8 @@ export class EndedSessions {
   }
 }
 
-const feeds = new WeakMap<object, { ended: EndedSessions, fingerprint: string }>()
+/** The feeds of stores, with the number of registrations whose applications are open. */
+const feeds = new WeakMap<object, { readonly ended: EndedSessions, readonly fingerprint: string, holders: number }>()
 
 /**
  * Returns the ended sessions of a store.
@@ -199,11 +205,20 @@ export function endedSessionsOf (store: SessionFeed, fingerprint: string): Ended
   const existing = feeds.get(store)
   if (existing === undefined) {
     const fresh = new EndedSessions(store)
-    feeds.set(store, { ended: fresh, fingerprint })
+    feeds.set(store, { ended: fresh, fingerprint, holders: 1 })
     return fresh
   }
-  if (existing.fingerprint === fingerprint) return existing.ended
+  if (existing.fingerprint === fingerprint) {
+    existing.holders++
+    return existing.ended
+  }
   throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { section: 'sessions' })
+}
+
+/** Forgets the ended sessions of a store when the last application closes that has a registration with it. */
+export function releaseEndedSessions (store: SessionFeed): void {
+  const feed = feeds.get(store)
+  if (feed !== undefined && --feed.holders === 0) feeds.delete(store)
 }
 
 const ended = new Refusal(() => new SessionEnded())
@@ -216,7 +231,7 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
  */
 export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null): SessionCheck {
   return (payload) => {
-    // A token without a session: nothing but its expiry ends it.
+    // A token without a session can only expire.
     if (!Object.hasOwn(payload, 'sid')) return undefined
     const { sid } = payload
     if (!isSessionId(sid)) return malformed

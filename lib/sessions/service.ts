@@ -9,7 +9,7 @@ import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
 import type { EndedSessions } from './revocation.ts'
 import { isSeconds, maximumSeconds, type SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
-import { storedUser } from './user.ts'
+import { canHaveSessions, storedUser } from './user.ts'
 
 /** In bytes: what `sessions.data` may return as JSON. */
 const maximumData = 1024
@@ -88,8 +88,11 @@ export class SessionService {
 
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
-    const advance = await callStore('advance', () => this.#store.advance(storedUser(userId, this.#settings), sid, n, this.#sessions.rules))
+    const user = storedUser(userId, this.#settings)
+    const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
+    // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
+    if (outcome !== 'reused' && this.ended.has(sid)) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
     if (outcome === 'rotated' || outcome === 'recovered') this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered' }, request)
     if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind === 1 ? 1 : 0 }, request)
@@ -109,7 +112,9 @@ export class SessionService {
 
   /** Ends one session of a user, or all but one. @returns the ids of those that ended @throws {SessionStoreUnavailable} */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
-    const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules))
+    if (!canHaveSessions(userId)) return []
+    const user = storedUser(userId, this.#settings)
+    const ended = await callStore('end', () => this.#store.end(user, which, this.#sessions.rules))
     this.ended.add(ended)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
@@ -117,7 +122,10 @@ export class SessionService {
 
   /** Lists the active sessions of a user, the one that was used last first. @throws {SessionStoreUnavailable} */
   async list (userId: UserId): Promise<StoredSession[]> {
-    const sessions = await callStore('list', () => this.#store.list(storedUser(userId, this.#settings), this.#sessions.rules))
-    return sessions.sort((one, other) => other.usedAt - one.usedAt)
+    if (!canHaveSessions(userId)) return []
+    const user = storedUser(userId, this.#settings)
+    const sessions = await callStore('list', () => this.#store.list(user, this.#sessions.rules))
+    // A copy: the array is the store's.
+    return [...sessions].sort((one, other) => other.usedAt - one.usedAt)
   }
 }

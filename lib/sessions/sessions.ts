@@ -6,7 +6,11 @@ import { InvalidConfiguration, SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
+import { isPlainObject, typeName } from '../host/call.ts'
 import { checkAuthTime } from '../settings/auth-time.ts'
+import { suggest } from '../settings/suggest.ts'
+import { isUserId } from '../settings/user-id.ts'
+import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
 
@@ -15,6 +19,25 @@ interface Parts {
   readonly issuing: Issuing
   /** Returns the state of a request under the rules of the registration. */
   readonly stateOf: (request: FastifyRequest) => RequestState
+}
+
+const exceptOnly = ['except']
+
+const place = { section: 'sessions', duringRequest: true } as const
+
+/** @throws {InvalidConfiguration} where a variable is not set, or a user is given instead of the id */
+function checkUserId (userId: unknown, method: string): void {
+  if (!isUserId(userId)) throw new InvalidConfiguration(`sessions.${method}() must be given a user id: a non-empty string, a safe integer or a boolean; given: ${typeName(userId)}.`, place)
+}
+
+/** Reads the session that stays. A misspelt option would end it, too. @throws {InvalidConfiguration} */
+function readExcept (options: unknown): string | null {
+  if (!isPlainObject(options)) throw new InvalidConfiguration(`The second parameter of sessions.endAll() must be a plain object, such as { except: sessionId }; given: ${typeName(options)}.`, place)
+  const unknown = Object.keys(options).find((name) => !exceptOnly.includes(name))
+  if (unknown !== undefined) throw new InvalidConfiguration(`sessions.endAll() has no option "${unknown}".${suggest(unknown, exceptOnly)} Its option is except.`, place)
+  const { except = null } = options
+  if (except === null || isSessionId(except)) return except
+  throw new InvalidConfiguration(`"except" of sessions.endAll() must be the id of a session, or null for none; given: ${typeName(except)}.`, place)
 }
 
 export class InstanceSessions implements Sessions<object> {
@@ -42,25 +65,33 @@ export class InstanceSessions implements Sessions<object> {
     let tokens: NewTokens | undefined
     const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })
-    // Answered by a timeout in the meantime: nothing was stored.
-    if (sessionId === undefined || tokens === undefined) throw new SessionStoreUnavailable()
+    if (sessionId === undefined || tokens === undefined) {
+      throw new SessionStoreUnavailable(undefined, { cause: new Error('The reply was sent before sessions.start() had finished, so no session was stored. Await sessions.start() before you send the reply. Fastify sends one by itself after "handlerTimeout".') })
+    }
     return { sessionId, ...tokens }
   }
 
   async list (userId: UserId): Promise<Array<ListedSession>> {
-    const sessions = await this.#require('list').service.list(userId)
+    const { service } = this.#require('list')
+    checkUserId(userId, 'list')
+    const sessions = await service.list(userId)
     return sessions.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid, createdAt: new Date(createdAt), usedAt: new Date(usedAt), expiresAt: new Date(endsAt), data: JSON.parse(data)
     }))
   }
 
   async end (userId: UserId, sessionId: string): Promise<boolean> {
-    const ended = await this.#require('end').service.end(userId, { sid: sessionId }, 'host')
+    const { service } = this.#require('end')
+    checkUserId(userId, 'end')
+    if (!isSessionId(sessionId)) return false
+    const ended = await service.end(userId, { sid: sessionId }, 'host')
     return ended.length > 0
   }
 
-  async endAll (userId: UserId, { except = null }: { except?: string | null | undefined } = {}): Promise<number> {
-    const ended = await this.#require('endAll').service.end(userId, { except }, 'host')
+  async endAll (userId: UserId, options: { except?: string | null | undefined } = {}): Promise<number> {
+    const { service } = this.#require('endAll')
+    checkUserId(userId, 'endAll')
+    const ended = await service.end(userId, { except: readExcept(options) }, 'host')
     return ended.length
   }
 }

@@ -11,6 +11,11 @@ export interface Binding {
   readonly claimAud: string | null
 }
 
+/** Whether a user id is short enough for sessions. A user for whom the application generated an access token itself may have a longer one. */
+export function canHaveSessions (userId: UserId): boolean {
+  return Buffer.byteLength(JSON.stringify(userId)) <= maximumUserBytes
+}
+
 /** Converts a user id to JSON, in which 42 and "42" differ. @throws {InvalidUserObject} for more than 512 bytes */
 export function userIdText (userId: UserId): string {
   const text = JSON.stringify(userId)

@@ -670,7 +670,7 @@ t.test('an instance without sessions says so where one of their methods is calle
   const plain = await build(t)
   const verifying = await build(t, mistyped<TokenAuthOptions>({ authMode: false, sessions: { store: memorySessions() } }))
   for (const { tokenAuth: { sessions } } of [plain, verifying]) {
-    const calls = { start: () => sessions.start(mistyped({}), mistyped({}), { user_id: 1 }), list: () => sessions.list(1), end: () => sessions.end(1, 'x'), endAll: () => sessions.endAll(1) }
+    const calls = { start: () => sessions.start(mistyped({}), mistyped({}), { user_id: 1 }), list: () => sessions.list(1), end: () => sessions.end(1, 'A'.repeat(22)), endAll: () => sessions.endAll(1) }
     for (const [name, call] of Object.entries(calls)) {
       await t.rejects(async () => { await call() }, { name: 'InvalidConfiguration', message: new RegExp(`^sessions\\.${name}\\(\\) needs the option "sessions"`) })
     }
@@ -701,7 +701,7 @@ t.test('a store that fails while the application starts or lists sessions itself
   t.match(error, { name: 'SessionStoreUnavailable', statusCode: 503, headers: { 'retry-after': '5' } })
   t.same(cookiesOf(answer), [])
   const { sessions } = app.tokenAuth
-  for (const call of [() => sessions.list(1), () => sessions.end(1, 'x'), () => sessions.endAll(1)]) await t.rejects(async () => { await call() }, { name: 'SessionStoreUnavailable' })
+  for (const call of [() => sessions.list(1), () => sessions.end(1, 'A'.repeat(22)), () => sessions.endAll(1)]) await t.rejects(async () => { await call() }, { name: 'SessionStoreUnavailable' })
   store.fail(null)
   await app.inject({ method: 'POST', url: '/start', headers: { origin: 'https://elsewhere.example' } })
   t.match(error, { name: 'CrossOriginRequest' })

@@ -148,11 +148,13 @@ export function memorySessions (): SessionStore {
 
     async end (user, which, rules) {
       const now = begin()
-      if ('sid' in which) {
-        const session = find(user, which.sid, now)
+      // Own properties only, because code in the process may have polluted `Object.prototype`.
+      const { sid: ending, except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      if (ending !== undefined) {
+        const session = find(user, ending, now)
         return session === undefined ? [] : endAll([session], rules)
       }
-      return endAll(activeOf(user, now).filter(({ sid }) => sid !== which.except), rules)
+      return endAll(activeOf(user, now).filter(({ sid }) => sid !== except), rules)
     },
 
     async list (user) {
