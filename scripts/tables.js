@@ -92,8 +92,10 @@ function sessionSettingsTable () {
   const comments = commentsOf('lib/sessions/settings.ts', (node) => ts.isPropertyAssignment(node) && Object.hasOwn(sessionsSchema, node.name.getText()))
   const defaults = sessionDefaults()
   return table(['Setting', 'Allowed', 'Default', 'Meaning'], Object.entries(sessionsSchema).map(([name, { allowed }]) => {
-    const [meaning, byComment = 'none'] = comments.get(name).split(/ Default: (.*)\.$/)
-    return [`\`${name}\``, allowed, defaults[name] ?? byComment, meaning]
+    const [meaning, byComment] = comments.get(name).split(/ Default: (.*)\.$/)
+    const preset = defaults[name] ?? byComment
+    if (preset === undefined) throw new Error(`The setting "sessions.${name}" has neither a default in sessionDefaults nor "Default: ..." in its comment.`)
+    return [`\`${name}\``, allowed, preset, meaning]
   }))
 }
 

@@ -332,7 +332,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: { store: {} } },
       '"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore. See README.md#sessions'],
     [{ authMode: false, sessions: mistyped({}) },
-      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }. See README.md#sessions'],
+      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }. See README.md#sessions'],
     [{ sessions: { secret: 'short' } },
       '"sessions.secret" has 5 bytes; at least 32 are needed. Generate one with: node -p "crypto.randomBytes(32).toString(\'base64url\')" See README.md#sessions'],
     [{ sessions: {}, generateRefreshToken: () => 'x' },
@@ -344,7 +344,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: {}, getLeeway: () => 5 },
       '"sessions" and "getLeeway" are given. Sessions need one value of "leeway" for all requests: give "leeway", or register an instance for each value. See README.md#sessions'],
     [{ sessions: {}, verifyExp: false },
-      '"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true. See README.md#sessions'],
+      '"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true. See README.md#sessions'],
     [{ sessions: {}, userId: 'sid' },
       '"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name. See README.md#settings']
   ],

@@ -9,7 +9,7 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
   /**
    * Key material of at least 32 bytes that authenticates refresh tokens: text, bytes, a secret `KeyObject` or a file. If it
    * is a list, the first one signs, and all verify. Default: derived from the key that signs access tokens, so that a change
-   * of that key logs out all users. Required with `keys`.
+   * of that key logs out all users.
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**

@@ -23,7 +23,7 @@ export const sessionsSchema = {
   store: Type.Any({ allowed: 'an object with the methods create, advance, end, list and endedSince' }),
   /** Secret, or list of secrets, that authenticates refresh tokens: the first signs, all verify. Default: derived from the key that signs access tokens. */
   secret: Type.Any({ allowed: 'a secret of at least 32 bytes, or a non-empty list of them' }),
-  /** Seconds after a rotation in which the rotated refresh token and its predecessor get the same answer again. 0: none (RFC 9700). */
+  /** Seconds after a refresh in which the current refresh token, and the one before it, are exchanged for the current one. 0: each can be used once (RFC 9700). */
   grace: integer(0, 300),
   /** Seconds without a refresh after which a session ends. */
   idle: integer(1, maximumSeconds),
@@ -33,9 +33,9 @@ export const sessionsSchema = {
   maxPerUser: integer(1, 1000, 'a whole number'),
   /** Seconds between two reads of the sessions that ended in other processes. */
   poll: integer(1, 60),
-  /** Seconds after the last successful read from which guards answer 503. Null: they go on. */
+  /** Seconds after the last successful read from which guards answer 503. Null: guards continue with what they know. */
   refuseAfter: Type.Union([Type.Integer({ minimum: 1, maximum: maximumSeconds }), Type.Null()], { allowed: `a whole number of seconds from 1 to ${maximumSeconds}, or null` }),
-  /** Function `(request, user)` that returns what a session is shown with in lists, such as the device. */
+  /** Function `(request, user)` that returns the data to store with a session and show in lists, such as the device. Default: none. */
   data: Type.Any({ allowed: 'a function (request, user) that returns an object' })
 } as const satisfies Record<string, TSchema>
 
@@ -99,7 +99,7 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Numbers, { a
 const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateKey', 'algorithm', 'verifyExp', 'leeway', 'claimIss', 'claimAud', 'userId']
 
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
-function checkTogether ({ settings, getters, given, generateRefreshToken }: Resolved): void {
+function checkConflicts ({ settings, getters, given, generateRefreshToken }: Resolved): void {
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
     throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { section })
   }
@@ -108,7 +108,7 @@ function checkTogether ({ settings, getters, given, generateRefreshToken }: Reso
   }
   const getter = refusedGetters.find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { section })
-  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.', { section })
+  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.', { section })
   checkWithSessions(settings)
 }
 
@@ -125,12 +125,12 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   // Without a prototype: properties of a polluted `Object.prototype` are not settings.
   const given: Record<string, unknown> = Object.assign(Object.create(null), option)
   const { settings } = resolved
-  checkTogether(resolved)
+  checkConflicts(resolved)
   const { expirationDelta, leeway } = settings
   const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = defaultIdle, lifetime = defaultLifetime, maxPerUser = 100, poll = 2, refuseAfter = null } = given
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
   for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
-  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }.', { section })
+  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.', { section })
   if (store !== undefined) checkStore(store, settings.authMode)
   if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
   if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')
@@ -160,7 +160,7 @@ export function withSessions (resolved: Resolved): Resolved {
 }
 
 /**
- * Checks the overrides of a guard: it must not accept what the ended sessions do not cover any more.
+ * Checks the overrides of a guard: it must not accept tokens whose sessions may have been removed from the list of ended ones.
  * @throws {InvalidConfiguration}
  */
 export function checkSessionOverrides ({ verifyExp, leeway }: Settings, { expirationDelta, leeway: own }: Settings): void {

@@ -47,7 +47,7 @@ async function endReplaced ({ sessions, state: { settings }, request }: Login, s
 
 /**
  * Starts a session. Everything that can fail comes before the session is stored, and it is stored before anything is sent.
- * @param prepare called with the tokens before the session is stored: what it throws, nothing is stored for
+ * @param prepare called with the tokens before the session is stored. If it throws, no session is stored
  * @returns the id of the session; undefined where the request was answered in the meantime
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {SessionStoreUnavailable}
  */

@@ -79,6 +79,7 @@ t.test('the endpoints of sessions are documented, each with its answers and what
     t.type(document.paths[path]?.[method]?.summary, 'string')
   }
   t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
+  t.same(Object.keys(document.paths).sort(), [...new Set(['/auth/verify', '/auth/me', ...operations.map(([path]) => path)])].sort(), 'every path')
   const { paths } = await documented(t, { sessions: {}, pathToSessions: null }, () => {})
   t.same(Object.keys(paths), ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout'])
 })

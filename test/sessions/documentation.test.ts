@@ -258,7 +258,7 @@ t.test('nothing that a store is given is enough to log in: no token, no secret',
   t.notOk(text.includes(secret))
 })
 
-t.test('sessions in memory end with the process: refresh tokens are refused afterwards, and access tokens live out', async (t) => {
+t.test('sessions in memory end with the process: refresh tokens are refused afterwards, and access tokens are accepted until they expire', async (t) => {
   const { app } = await withSessions(t)
   const tokens = await started(app)
   await app.close()
@@ -279,4 +279,14 @@ t.test('a user who is gone loses the session at the next refresh; while nobody c
   t.equal((await refresh(app, refreshToken)).statusCode, 401)
   t.match(events, [{ type: 'ended', reason: 'no-user', userId: 1 }])
   t.equal(await statusOf(app, { url: '/', headers: bearer(token) }), 401)
+})
+
+t.test('the table of endpoints has every endpoint that sessions add or change', async (t) => {
+  const app = host(t)
+  const routes = new Set<string>()
+  app.addHook('onRoute', ({ method, url }) => { if (String(method) !== 'HEAD') routes.add(`${String(method)} ${url}`) })
+  await app.register(tokenAuth, { secret, authenticate, sessions: {}, strictSlashes: true })
+  const [, section = ''] = /^## Endpoints\n([\s\S]*?)^## /m.exec(page) ?? []
+  const listed = [...section.matchAll(/^\| `((?:GET|POST|DELETE) [^` ]+)`/gm)].map(([, endpoint = '']) => endpoint)
+  t.same([...listed, 'GET /auth/me'].sort(), [...routes].sort())
 })

@@ -202,7 +202,7 @@ t.test('a store has five methods; one is enough for an instance that only verifi
     t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}.${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
-  t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens learns from the store of their issuer which sessions have ended: give "sessions": { store }.${more}`)
+  t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.${more}`)
   t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed.${more}`)
 })
 
@@ -263,7 +263,7 @@ const contradictions: Record<string, [object, string][]> = {
     { verifyExp: false },
     { setVerifyExp: () => false },
     { verifyExp: false, authMode: false }
-  ].map((options) => [options, `"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.${more}`]),
+  ].map((options) => [options, `"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.${more}`]),
   'the claim sid': [
     [{ userId: 'sid' }, sid('userId')],
     [{ userId: 'sid', authMode: false }, sid('userId')],
@@ -290,7 +290,7 @@ t.test('sessions refuse refreshTokenEnabled: false of the application\'s configu
     return said(t, { sessions: {} }, app)
   }
   t.equal(await configured({ SERVICE_JWT_REFRESH_TOKEN_ENABLED: 'false' }), `"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".${more}`)
-  t.equal(await configured({ SERVICE_JWT_VERIFY_EXP: '0' }), `"sessions" is given, and "verifyExp" is false. An ended session would have to be remembered for ever: set "verifyExp" to true.${more}`)
+  t.equal(await configured({ SERVICE_JWT_VERIFY_EXP: '0' }), `"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.${more}`)
   t.equal(await configured({ SERVICE_JWT_USER_ID: 'sid' }), sid('userId'))
   t.equal(await configured({ SERVICE_JWT_REFRESH_TOKEN_ENABLED: 'true' }), '')
   t.equal(await said(t, { sessions: {}, refreshTokenEnabled: true }), '')
