@@ -204,6 +204,36 @@ t.test('a store that is down for a while logs nobody out who tries again', async
   for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 200)
 })
 
+t.test('a process that dies before, during or after a rotation logs nobody out: another one rotates, or repeats, within the window', async (t) => {
+  for (const [point, type] of [['before', 'refreshed'], ['during', 'repeated'], ['after', 'repeated']] as const) {
+    const setTime = setClock(t, noon)
+    const store = memorySessions()
+    const dead = new Promise<never>(() => {})
+    // The one that dies reaches the store, or not, and never answers.
+    const dying: SessionStore = {
+      ...store,
+      advance: async (...given) => {
+        if (point === 'before') return await dead
+        const answering = store.advance(...given)
+        return point === 'during' ? await dead : await answering.then(async () => await dead)
+      }
+    }
+    const { app: first } = await withSessions(t, { sessions: { store: dying } })
+    const { app: second } = await withSessions(t, { sessions: { store } })
+    const { refresh_token: token } = await started(second)
+    refresh(first, token).catch(() => {})
+    for (let turns = 0; turns < 10; turns++) await turn()
+    setTime(noon + 29)
+    const events = sessionEvents(t)
+    const answer = await refresh(second, token)
+    t.equal(answer.statusCode, 200, point)
+    t.same(events.map((event) => event.type), [type], point)
+    t.notSame(answer.json().refresh_token, token, point)
+    setTime(noon + 60)
+    t.equal((await refresh(second, answer.json().refresh_token)).statusCode, 200, `${point}: and goes on`)
+  }
+})
+
 t.test('a user database that is down for three windows logs nobody out, and asks the store for nothing', async (t) => {
   const setTime = setClock(t, noon)
   let isDown = false
