@@ -15,7 +15,7 @@ import { verifyEndpoint } from './endpoints/verify.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { InvalidConfiguration } from './errors.ts'
-import { isPlainObject, typeName } from './host/call.ts'
+import { describeOther, isPlainObject } from './host/call.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost } from './host/host.ts'
 import { Responses } from './http/responses.ts'
@@ -51,9 +51,8 @@ type Options = Readonly<Record<string, unknown>>
  */
 function readOptions (options: unknown): Options {
   if (!isPlainObject(options)) {
-    const description = typeof options === 'object' && !(options instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(options)
     const advice = options instanceof Promise ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
-    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${description}. ${advice}`, { section: 'settings' })
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, { section: 'settings' })
   }
   for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {

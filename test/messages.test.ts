@@ -552,7 +552,7 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
     'InitializationFailure: The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.'],
   [{ secret: undefined, getSecret: () => 5 }, (request) => request.tokenAuth.payload,
-    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; getSecret gave a number. See README.md#settings'],
+    '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; getSecret returned a number. See README.md#settings'],
   [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
     'getLeeway must return a whole number of seconds from 0 to 3153600000; returned: a promise. See README.md#settings'],
   [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),

@@ -1,7 +1,7 @@
 /** The options of guards: read, checked, and prepared for requests. */
 import type { GuardOptions } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../errors.ts'
-import { isPlainObject, typeName } from '../host/call.ts'
+import { describeOther, isPlainObject, typeName } from '../host/call.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
@@ -40,8 +40,7 @@ export function readOptions<Options extends object> (options: Options): Options 
     throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
   }
   const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
-  const description = isObject && !Array.isArray(value) && !(value instanceof Promise) ? 'an instance of a class, or an object that inherits from another' : typeName(value)
-  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${description}.${hint}`, { section: 'guards' })
+  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${describeOther(value)}.${hint}`, { section: 'guards' })
 }
 
 interface RedirectOptions {

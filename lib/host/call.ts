@@ -22,6 +22,12 @@ export function isPlainObject (value: unknown): value is Record<string, unknown>
   return prototype === null || (Object.getPrototypeOf(prototype) === null && Object.hasOwn(Object(prototype), 'hasOwnProperty'))
 }
 
+/** Describes a value that is no plain object, although it should be. */
+export function describeOther (value: unknown): string {
+  const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Promise)
+  return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
+}
+
 /** Whether an error was created by the application and declares a 4xx status itself. */
 function isClientError (error: unknown): boolean {
   if (typeof error !== 'object' || error === null || !('statusCode' in error)) return false

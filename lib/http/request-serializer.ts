@@ -1,4 +1,4 @@
-/** A serializer of requests for the host's logger, which writes the URL of every request: in query-string mode, with the token in it. */
+/** A serializer of requests for the application's logger, which writes the URL of every request: in query-string mode, with the token in it. */
 import type { FastifyRequest } from 'fastify'
 import { parameterName } from '../request/pairs.ts'
 

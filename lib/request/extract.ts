@@ -86,7 +86,7 @@ function readAccessTokenCookie (carrier: TokenCarrier, settings: Settings): stri
   return typeof signature === 'string' ? `${value}.${signature}` : signature
 }
 
-/** The refresh token is percent-encoded when its cookie is set, because the host's generator may return any string. */
+/** The refresh token is percent-encoded when its cookie is set, because the application's generator may return any string. */
 function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
   const value = readTokenCookie(carrier, settings.cookieRefreshTokenName)
   if (typeof value !== 'string' || !value.includes('%')) return value

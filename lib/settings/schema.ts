@@ -104,7 +104,7 @@ export const settingsSchema = Type.Object({
   leeway: seconds(180, 0),
   /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
-  /** What becomes of a refusal: rendered by `exceptionResponse` and sent, or thrown on to the host's error handler. */
+  /** What becomes of a refusal: rendered by `exceptionResponse` and sent, or thrown on to the application's error handler. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
   /** Path of the endpoint that issues tokens, under `urlPrefix`. */
   pathToAuthenticate: path('/'),
