@@ -174,6 +174,8 @@ const registrations: Record<string, Case<object>[]> = {
       'Option "trustedOrigins" must be a list of origins such as "https://app.example.org", or "*" for all; given: "https://app.example.org". See README.md#settings'],
     [{ trustedOrigins: null },
       'Option "trustedOrigins" must be a list of origins such as "https://app.example.org", or "*" for all; given: null. See README.md#settings'],
+    [{ trustedOrigins: [`not an origin, ${'x'.repeat(60)}`] },
+      `Option "trustedOrigins" must be a list of origins such as "https://app.example.org", or "*" for all; given: a list whose entry 0 is "not an origin, ${'x'.repeat(42)}...", which no browser sends as an origin. See README.md#settings`],
     [{ trustedOrigins: ['https://app.example.org', 1] },
       'Option "trustedOrigins" must be a list of origins such as "https://app.example.org", or "*" for all; given: a list whose entry 1 is a number. See README.md#settings'],
     [{ trustedOrigins: ['*'] },

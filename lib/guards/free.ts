@@ -30,8 +30,8 @@ function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: 
 }
 
 /** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
-function hideFromClients (error: unknown): unknown {
-  return error instanceof InvalidConfiguration ? new InvalidConfiguration(error.message, { duringRequest: true, cause: error }) : error
+function hideFromClients (error: unknown): InvalidConfiguration {
+  return new InvalidConfiguration(String(Object(error).message), { duringRequest: true, cause: error })
 }
 
 /** Makes one guard for each registration, when a request meets it first. */

@@ -118,6 +118,7 @@ t.test('bounds follow the lifetime of access tokens, and that of refuseAfter fol
   }
   t.equal(await said(t, { expirationDelta: 1_296_000, sessions: {} }), '')
   t.equal(await said(t, { expirationDelta: 1_296_001, sessions: {} }), `"sessions.idle" must be at least "expirationDelta", which is 1296001 seconds; its default is less; given: 1296000.${more}`, 'a default is no exception')
+  t.equal(await said(t, { expirationDelta: 2_592_001, sessions: { idle: 2_592_001 } }), `"sessions.lifetime" must be at least "expirationDelta", which is 2592001 seconds; its default is less; given: 2592000.${more}`)
   for (const poll of [1, 60]) {
     t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll } }), '')
     t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll - 1 } }), `"sessions.refuseAfter" must be null, or at least twice "sessions.poll", which is ${poll} seconds; given: ${2 * poll - 1}.${more}`)
