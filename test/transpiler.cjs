@@ -1,7 +1,7 @@
 'use strict'
 
 /**
- * Transpiles TypeScript for the test runner on Node.js 20, which cannot strip types; see tsconfig.tap.json. Every test file
+ * Transpiles TypeScript for the test runner on Node.js 20, which cannot strip types; see tsconfig.json. Every test file
  * is a process that loads most of lib/: without a cache, each of them spends about a second on transpiling the same files.
  */
 const { createHash } = require('node:crypto')
