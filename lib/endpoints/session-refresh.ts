@@ -24,10 +24,13 @@ function isClosed ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): 
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
-/** Clients discard their tokens on 401. An error of another library with this status, such as of an HTTP client, must not make them do so. */
-function withoutForeign401 (error: unknown): unknown {
-  const isForeign = error instanceof Error && !(error instanceof TokenAuthError)
-  return isForeign && Reflect.get(error, 'statusCode') === 401 ? new HandlerFailed('refresh', { cause: error }) : error
+/**
+ * Clients discard their tokens on 401. What another library throws with this status, such as an HTTP client, must not make
+ * them do so. It need not be an `Error` of this realm.
+ */
+function withoutForeign401 (thrown: unknown): unknown {
+  const isForeign = !(thrown instanceof TokenAuthError) && Object(thrown).statusCode === 401
+  return isForeign ? new HandlerFailed('refresh', { cause: thrown }) : thrown
 }
 
 /**

@@ -45,6 +45,10 @@ t.test('an error of another library with the status 401 is no 401 of a refresh: 
   const answer = await refresh(app, token)
   t.equal(answer.statusCode, 500)
   t.notMatch(answer.body, 't0ps3cret')
+  fault = mistyped<Error>({ statusCode: 401, message: 'upstream: token t0ps3cret was refused' })
+  const plain = await refresh(app, token)
+  t.equal(plain.statusCode, 500, 'also where it is no Error')
+  t.notMatch(plain.body, 't0ps3cret')
   fault = Object.assign(new Error('Too many users.'), { statusCode: 429 })
   t.equal((await refresh(app, token)).statusCode, 429, 'another status of the application stays')
   fault = undefined
