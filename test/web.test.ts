@@ -4,12 +4,16 @@ import { type BrowserContext, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { memorySessions, type SessionStore } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
+import { warnings } from './helper.ts'
 
 interface Service {
   createService: (options?: { fastify?: object, secret?: string, store?: SessionStore, cookieSecure?: boolean }) => Promise<FastifyInstance>
 }
 const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService }: Service = await import(example)
+
+// A test allows the cookies over plain HTTP.
+warnings(t, 'W10')
 
 const secret = 'a secret for tests only, of more than thirty-two bytes'
 const people = { ada: 'lovelace', grace: 'hopper' }
