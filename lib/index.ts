@@ -9,10 +9,12 @@ import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './http/request-serializer.ts'
 import { Responses } from './http/responses.ts'
 import { memorySessions } from './sessions/stores/memory.ts'
+import { postgresSessions, postgresSessionSchema } from './sessions/stores/postgres.ts'
+import { redisSessions } from './sessions/stores/redis.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './endpoints/view.ts'
 
-const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, protect, requestSerializer, scoped }
+const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
@@ -20,7 +22,7 @@ export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugi
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './errors.ts'
-export { Authentication, Configuration, initialize, injectUser, memorySessions, protect, requestSerializer, Responses, scoped, View }
+export { Authentication, Configuration, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, Responses, scoped, View }
 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './http/responses.ts'
@@ -36,7 +38,7 @@ export type {
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserOf } from '../types/registry.ts'
 export type {
-  Advance, ListedSession, NewSession, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
+  Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
 export type { EncryptedPem, JsonWebKey, KeyFile, KeyMaterial } from '../types/keys.ts'

@@ -199,6 +199,24 @@ export interface SessionStore extends SessionFeed {
   list (user: string, rules: SessionRules): Promise<StoredSession[]>
 }
 
+/** A pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js, as {@link postgresSessions} takes it. */
+export type PostgresLike =
+  { query (sql: string, values: unknown[]): PromiseLike<{ rows: unknown[] }> } |
+  { unsafe (sql: string, values: never[]): PromiseLike<unknown[]> }
+
+/** A client of ioredis or iovalkey, or a cluster of one, as {@link redisSessions} takes it. */
+export interface IoredisLike {
+  readonly status: string
+  evalsha (sha: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
+  eval (script: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
+}
+
+/** A client of node-redis (the package redis), or a cluster of it, as {@link redisSessions} takes it. */
+export interface NodeRedisLike {
+  evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
+  eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
+}
+
 /** The session of an event. */
 export interface SessionSubject {
   /** The name of the instance. */

@@ -1,0 +1,162 @@
+/** Sessions in PostgreSQL 13 or later. */
+import type { PostgresLike, SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
+import { InvalidConfiguration } from '../../errors.ts'
+import { isPlainObject, typeName } from '../../host/call.ts'
+
+type Row = Record<string, unknown>
+type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
+
+const defaultTable = 'token_auth_sessions'
+/** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
+const maximumName = 48
+
+function checkTable (table: unknown): asserts table is string {
+  if (typeof table === 'string' && table.length <= maximumName && /^[A-Za-z_]\w*$/.test(table)) return
+  const given = typeof table === 'string' ? JSON.stringify(table) : typeName(table)
+  throw new InvalidConfiguration(`The name of the table must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, { section: 'sessions' })
+}
+
+/**
+ * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
+ * can be executed repeatedly.
+ * @param table at most 48 letters, digits and `_`
+ * @throws {@link InvalidConfiguration} for another name
+ */
+export function postgresSessionSchema (table: string = defaultTable): string {
+  checkTable(table)
+  // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
+  return `CREATE TABLE IF NOT EXISTS ${table} (
+  sid text PRIMARY KEY,
+  user_id text NOT NULL,
+  n bigint NOT NULL DEFAULT 0,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  used_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  rotated_at timestamptz,
+  ends_at timestamptz NOT NULL,
+  ended_at timestamptz,
+  data text NOT NULL
+) WITH (fillfactor = 80);
+CREATE INDEX IF NOT EXISTS ${table}_user ON ${table} (user_id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS ${table}_ended ON ${table} (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS ${table}_ends ON ${table} (ends_at);
+`
+}
+
+const now = 'clock_timestamp()'
+const milliseconds = (parameter: string) => `(${parameter}::float8 * interval '1 millisecond')`
+/** @param idle the parameter with the time in milliseconds after which an unused session expires */
+const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds(idle)}`
+const epoch = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${column}`
+/** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. */
+const overlap = "interval '10 seconds'"
+
+function statementsOf (table: string) {
+  const gone = (column: string) =>
+    // now(), not clock_timestamp(), with which no index would be used.
+    `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5 FOR UPDATE SKIP LOCKED)`
+  return {
+    create: `WITH mine AS (
+        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('$5')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active('$5')}),
+      surplus AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL RETURNING s.sid),
+      expired AS (${gone('ends_at')}),
+      ended AS (${gone('ended_at')}),
+      made AS (INSERT INTO ${table} (sid, user_id, ends_at, data) VALUES ($1, $2, ${now} + ${milliseconds('$4')}, $3))
+      SELECT sid FROM surplus`,
+    swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}
+      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active('$5')} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) RETURNING n::text`,
+    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active('$4')}`,
+    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL RETURNING n::text`,
+    endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
+    endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
+    list: `SELECT sid, ${epoch('created_at')}, ${epoch('used_at')}, ${epoch('ends_at')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
+    // Microseconds since 1970: the text of a timestamp would depend on the DateStyle of the connection.
+    since: `SELECT (extract(epoch from now()) * 1000000)::bigint::text AS cursor,
+      ARRAY(SELECT sid FROM ${table} WHERE ended_at > coalesce(to_timestamp($1::bigint / 1000000.0) - ${overlap}, '-infinity')) AS ended`
+  }
+}
+
+/** Recognizes a client: pg and @fastify/postgres have `query`, postgres.js has `unsafe`. @throws {InvalidConfiguration} */
+function queryOf (db: unknown): Query {
+  const client: { query?: unknown, unsafe?: unknown } = Object(db)
+  const { unsafe, query } = client
+  if (typeof unsafe === 'function') return async (sql, values) => await Reflect.apply(unsafe, db, [sql, values])
+  if (typeof query === 'function') return async (sql, values) => (await Reflect.apply(query, db, [sql, values])).rows
+  throw new InvalidConfiguration(`postgresSessions() must be given a pool or client of pg, fastify.pg of @fastify/postgres, or the function of postgres.js; given: ${typeName(db)}.`, { section: 'sessions' })
+}
+
+/** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
+const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
+const attempts = 5
+
+function withRetries (query: Query): Query {
+  return async (sql, values) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await query(sql, values)
+      } catch (error) {
+        if (attempt === attempts || !repeatable.has(Object(error).code)) throw error
+      }
+    }
+  }
+}
+
+const sidsOf = (rows: readonly Row[]) => rows.map(({ sid }) => String(sid))
+
+/** How often `advance` looks again, because another request changed the session between two of its statements. */
+const rounds = 4
+
+/**
+ * Creates a store in PostgreSQL. Create its table with {@link postgresSessionSchema}. Statements are not prepared, so that
+ * transaction pools such as PgBouncer can be used.
+ * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js
+ * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
+ */
+export function postgresSessions (db: PostgresLike, { table = defaultTable, ...others }: { table?: string | undefined } = {}): SessionStore {
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined || !isPlainObject(others)) throw new InvalidConfiguration(`postgresSessions() has no option "${unknown}". Its option is table.`, { section: 'sessions' })
+  checkTable(table)
+  const query = withRetries(queryOf(db))
+  const sql = statementsOf(table)
+
+  return {
+    async create ({ sid, user, lifetimeMs, data }, { idleMs, maxPerUser, keepMs }) {
+      return sidsOf(await query(sql.create, [sid, user, data, lifetimeMs, idleMs, maxPerUser, keepMs]))
+    },
+
+    async advance (user, sid, n, { graceMs, idleMs }) {
+      for (let round = 1; round <= rounds; round++) {
+        const [swapped] = await query(sql.swap, [sid, user, n, graceMs, idleMs])
+        if (swapped !== undefined) return { outcome: 'rotated', n: Number(swapped.n) }
+        const [found] = await query(sql.look, [sid, user, graceMs, idleMs])
+        if (found === undefined) return { outcome: 'unknown', n: 0 }
+        const current = Number(found.n)
+        if (n > current) {
+          const [jumped] = await query(sql.jump, [sid, user, n])
+          if (jumped !== undefined) return { outcome: 'recovered', n: Number(jumped.n) }
+        } else if (found.fresh === true && n >= current - 1) {
+          return { outcome: 'repeated', n: current }
+        } else if (n < current) {
+          const [ended] = await query(sql.endOne, [user, sid, idleMs])
+          return ended === undefined ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
+        }
+      }
+      throw new Error('The session was changed again and again while it was refreshed.')
+    },
+
+    async end (user, which, { idleMs }) {
+      const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      return sidsOf(sid === undefined ? await query(sql.endAll, [user, except, idleMs]) : await query(sql.endOne, [user, sid, idleMs]))
+    },
+
+    async list (user: string, { idleMs }: SessionRules): Promise<StoredSession[]> {
+      const rows = await query(sql.list, [user, idleMs])
+      return rows.map(({ sid, created_at: createdAt, used_at: usedAt, ends_at: endsAt, data }) =>
+        ({ sid: String(sid), createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data: String(data) }))
+    },
+
+    async endedSince (cursor) {
+      const [row] = await query(sql.since, [cursor])
+      return { ended: row?.ended as string[], cursor: String(row?.cursor) }
+    }
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The Lua scripts of {@link redisSessions}. Redis executes each of them atomically.
+ *
+ * Keys, all of one bucket, so that a cluster has them on one node:
+ *
+ * - the hash of a session: n (counter), r (time of the last rotation), c (created), l (last used), e (end of its lifetime), d (data)
+ * - the sorted set of the sessions of a user, by the time at which they expire
+ * - the feed, the sorted set of the sessions that have ended, by time
+ *
+ * All times are in milliseconds, by the clock of the server.
+ */
+const clock = `
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+`
+
+/** The time of an entry in the feed is never before that of an earlier entry, because the clock may be set back. */
+const feed = `
+local function openFeed(feed, keep)
+  local last = redis.call('ZREVRANGE', feed, 0, 0, 'WITHSCORES')
+  local at = now
+  if last[2] and tonumber(last[2]) > at then at = tonumber(last[2]) end
+  redis.call('ZREMRANGEBYSCORE', feed, '-inf', at - keep)
+  return at
+end
+`
+
+const prolong = `
+local function prolong(key, sessions, sid, dead)
+  redis.call('PEXPIREAT', key, dead)
+  redis.call('ZADD', sessions, dead, sid)
+  if redis.call('PTTL', sessions) < dead - now then redis.call('PEXPIREAT', sessions, dead) end
+end
+`
+
+/** KEYS: session, sessions of the user, feed, beginning of session keys. ARGV: sid, data, idle, lifetime, keep, maximum. */
+export const create = `${clock}${feed}${prolong}
+local ended = {}
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+local surplus = redis.call('ZCARD', KEYS[2]) + 1 - tonumber(ARGV[6])
+if surplus > 0 then
+  local at = openFeed(KEYS[3], tonumber(ARGV[5]))
+  for _, sid in ipairs(redis.call('ZRANGE', KEYS[2], 0, surplus - 1)) do
+    redis.call('ZREM', KEYS[2], sid)
+    if redis.call('DEL', KEYS[4] .. sid) == 1 then
+      redis.call('ZADD', KEYS[3], at, sid)
+      ended[#ended + 1] = sid
+    end
+  end
+  redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
+end
+redis.call('HSET', KEYS[1], 'n', 0, 'c', now, 'l', now, 'e', now + ARGV[4], 'd', ARGV[2])
+prolong(KEYS[1], KEYS[2], ARGV[1], now + math.min(tonumber(ARGV[3]), tonumber(ARGV[4])))
+return ended
+`
+
+/** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep. */
+export const advance = `${clock}${feed}${prolong}
+local session = redis.call('HMGET', KEYS[1], 'n', 'r', 'e')
+if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return { 'unknown', 0 } end
+local presented = tonumber(ARGV[2])
+local current = tonumber(session[1])
+local isOpen = session[2] and now - tonumber(session[2]) < tonumber(ARGV[3])
+if presented > current or (presented == current and not isOpen) then
+  redis.call('HSET', KEYS[1], 'n', presented + 1, 'r', now, 'l', now)
+  prolong(KEYS[1], KEYS[2], ARGV[1], math.min(now + tonumber(ARGV[4]), tonumber(session[3])))
+  return { presented > current and 'recovered' or 'rotated', presented + 1 }
+end
+if isOpen and presented >= current - 1 then return { 'repeated', current } end
+local at = openFeed(KEYS[3], tonumber(ARGV[5]))
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZADD', KEYS[3], at, ARGV[1])
+redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
+return { 'reused', current }
+`
+
+/** KEYS: sessions of the user, feed, beginning of session keys. ARGV: sid or '', exception or '', keep. */
+export const end = `${clock}${feed}
+local ended = {}
+local at = openFeed(KEYS[2], tonumber(ARGV[3]))
+local sids = ARGV[1] ~= '' and { ARGV[1] } or redis.call('ZRANGE', KEYS[1], 0, -1)
+for _, sid in ipairs(sids) do
+  if sid ~= ARGV[2] and redis.call('ZREM', KEYS[1], sid) == 1 and redis.call('DEL', KEYS[3] .. sid) == 1 then
+    redis.call('ZADD', KEYS[2], at, sid)
+    ended[#ended + 1] = sid
+  end
+end
+if #ended > 0 then redis.call('PEXPIRE', KEYS[2], ARGV[3] * 2) end
+return ended
+`
+
+/** KEYS: sessions of the user, beginning of session keys. */
+export const list = `
+local found = {}
+for _, sid in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  local session = redis.call('HMGET', KEYS[2] .. sid, 'c', 'l', 'e', 'd')
+  if session[1] then found[#found + 1] = { sid, session[1], session[2], session[3], session[4] } end
+end
+return found
+`
+
+/** KEYS: feed. ARGV: the time from which on. Returns the time of the server, and the ended sessions. */
+export const since = `${clock}
+return { now, redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf') }
+`

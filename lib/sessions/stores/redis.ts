@@ -1,0 +1,133 @@
+/** Sessions in Redis 6.2, Valkey 7.2, or later. */
+import { createHash } from 'node:crypto'
+import type { IoredisLike, NodeRedisLike, SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
+import { InvalidConfiguration } from '../../errors.ts'
+import { typeName } from '../../host/call.ts'
+import * as scripts from './redis-scripts.ts'
+
+/** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
+type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>) => Promise<unknown>
+
+interface Script { readonly text: string, readonly sha: string }
+
+const scriptOf = (text: string): Script => ({ text, sha: createHash('sha1').update(text).digest('hex') })
+const { create, advance, end, list, since } = {
+  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since)
+}
+
+const isMissingScript = (error: unknown) => String(Object(error).message).startsWith('NOSCRIPT')
+
+/** Executes a script by its digest, and sends its text where the server does not know it. */
+async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Promise<unknown> {
+  try {
+    return await call(true)
+  } catch (error) {
+    if (!isMissingScript(error)) throw error
+    return await call(false)
+  }
+}
+
+/**
+ * Both client libraries keep commands in a queue while they are not connected, and send them after the call was given up.
+ * A refresh that is executed that late would retire the token that its client still has.
+ */
+function requireConnection (isReady: boolean, state: string): void {
+  if (!isReady) throw new Error(`The Redis client is not connected: ${state}.`)
+}
+
+function runWithIoredis (client: IoredisLike): Run {
+  return async (script, keys, values) => await byDigest((isKnown) => {
+    requireConnection(client.status === 'ready', `its status is ${JSON.stringify(client.status)}`)
+    const rest = [...keys, ...values.map(String)]
+    return isKnown ? client.evalsha(script.sha, keys.length, ...rest) : client.eval(script.text, keys.length, ...rest)
+  })
+}
+
+function runWithNodeRedis (client: NodeRedisLike & { isReady?: boolean, isOpen?: boolean }): Run {
+  return async (script, keys, values) => await byDigest((isKnown) => {
+    // Clusters have no isReady.
+    requireConnection(client.isReady ?? client.isOpen === true, 'it is not ready')
+    const options = { keys: [...keys], arguments: values.map(String) }
+    return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
+  })
+}
+
+/** Recognizes a client by the spelling of its methods, so that this package depends on none. @throws {InvalidConfiguration} */
+function runWith (client: unknown): Run {
+  const methods: { evalSha?: unknown, evalsha?: unknown } = Object(client)
+  if (typeof methods.evalSha === 'function') return runWithNodeRedis(client as NodeRedisLike)
+  if (typeof methods.evalsha === 'function') return runWithIoredis(client as IoredisLike)
+  throw new InvalidConfiguration(`redisSessions() must be given a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, { section: 'sessions' })
+}
+
+const buckets = Array.from({ length: 16 }, (_, index) => index.toString(16))
+
+/** The bucket of a user: FNV-1a of the UTF-8 bytes. Sixteen of them spread over a cluster, and are few enough to be read by each poll. */
+function bucketOf (user: string): string {
+  let hash = 0x811c9dc5
+  for (const byte of Buffer.from(user)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0
+  return buckets[hash % 16]!
+}
+
+/** How far the clocks of a failed-over server may be behind, before only the complete read finds an ended session. In milliseconds. */
+const overlap = 10_000
+
+const texts = (value: unknown): string[] => Array.isArray(value) ? value.map(String) : []
+
+/**
+ * Creates a store in Redis or Valkey: one server or a cluster. Set `maxmemory-policy noeviction`, because a server that evicts
+ * keys logs users out, and forgets which sessions have ended.
+ * @param client a connected client, or cluster, of ioredis, iovalkey or node-redis
+ * @param options `prefix`: the beginning of all keys; each user base needs its own. Default: `token-auth`
+ * @throws {@link InvalidConfiguration} for another client, or a prefix with braces
+ */
+export function redisSessions (client: IoredisLike | NodeRedisLike, { prefix = 'token-auth', ...others }: { prefix?: string | undefined } = {}): SessionStore {
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) throw new InvalidConfiguration(`redisSessions() has no option "${unknown}". Its option is prefix.`, { section: 'sessions' })
+  // The first braces of a key choose its node.
+  if (typeof prefix !== 'string' || prefix === '' || /[{}]/.test(prefix)) throw new InvalidConfiguration(`The prefix of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, { section: 'sessions' })
+  const run = runWith(client)
+  const keysOf = (user: string) => {
+    const base = `${prefix}:{${bucketOf(user)}}`
+    return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e` }
+  }
+
+  return {
+    async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
+      const keys = keysOf(user)
+      return texts(await run(create, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser]))
+    },
+
+    async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
+      const keys = keysOf(user)
+      const [outcome, counter] = texts(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs]))
+      // Checked by its caller.
+      return { outcome, n: Number(counter) } as Awaited<ReturnType<SessionStore['advance']>>
+    },
+
+    async end (user, which, { keepMs }) {
+      const keys = keysOf(user)
+      const { sid = '', except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      return texts(await run(end, [keys.user, keys.feed, keys.sessions], [sid, except ?? '', keepMs]))
+    },
+
+    async list (user: string): Promise<StoredSession[]> {
+      const keys = keysOf(user)
+      const rows = await run(list, [keys.user, keys.sessions], [])
+      return (Array.isArray(rows) ? rows : []).map(texts).map(([sid = '', createdAt, usedAt, endsAt, data = '']) =>
+        ({ sid, createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data }))
+    },
+
+    async endedSince (cursor: string | null, _rules: SessionRules) {
+      // One time for each bucket, because they may be on servers with different clocks.
+      const times = cursor?.split(',') ?? []
+      const answers = await Promise.all(buckets.map(async (bucket, index) => {
+        const from = times[index] === undefined ? '-inf' : Number(times[index]) - overlap
+        const answer = await run(since, [`${prefix}:{${bucket}}:e`], [from])
+        const [time, ended] = Array.isArray(answer) ? answer : []
+        return { time: String(time), ended: texts(ended) }
+      }))
+      return { ended: answers.flatMap(({ ended }) => ended), cursor: answers.map(({ time }) => time).join(',') }
+    }
+  }
+}
