@@ -46,7 +46,8 @@ const now = 'clock_timestamp()'
 const milliseconds = (parameter: string) => `(${parameter}::float8 * interval '1 millisecond')`
 /** @param idle the parameter with the time in milliseconds after which an unused session expires */
 const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds(idle)}`
-const epoch = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${column}`
+/** Names without an underscore, which postgres.js may be set to change. */
+const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. */
 const overlap = "interval '10 seconds'"
 
@@ -68,7 +69,7 @@ function statementsOf (table: string) {
     jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL RETURNING n::text`,
     endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
     endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
-    list: `SELECT sid, ${epoch('created_at')}, ${epoch('used_at')}, ${epoch('ends_at')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
+    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
     // Microseconds since 1970: the text of a timestamp would depend on the DateStyle of the connection.
     since: `SELECT (extract(epoch from now()) * 1000000)::bigint::text AS cursor,
       ARRAY(SELECT sid FROM ${table} WHERE ended_at > coalesce(to_timestamp($1::bigint / 1000000.0) - ${overlap}, '-infinity')) AS ended`
@@ -150,8 +151,8 @@ export function postgresSessions (db: PostgresLike, { table = defaultTable, ...o
 
     async list (user: string, { idleMs }: SessionRules): Promise<StoredSession[]> {
       const rows = await query(sql.list, [user, idleMs])
-      return rows.map(({ sid, created_at: createdAt, used_at: usedAt, ends_at: endsAt, data }) =>
-        ({ sid: String(sid), createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data: String(data) }))
+      return rows.map(({ sid, created, used, ends, data }) =>
+        ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
     },
 
     async endedSince (cursor) {

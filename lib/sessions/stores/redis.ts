@@ -28,11 +28,11 @@ async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Prom
 }
 
 /**
- * Both client libraries keep commands in a queue while they are not connected, and send them after the call was given up.
- * A refresh that is executed that late would retire the token that its client still has.
+ * The client libraries keep commands while they are not connected, and send them later. A refresh that is executed after its
+ * call was given up would retire the token that its client still has.
  */
-function requireConnection (isReady: boolean, state: string): void {
-  if (!isReady) throw new Error(`The Redis client is not connected: ${state}.`)
+function requireConnection (isConnected: boolean, state: string): void {
+  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}.`)
 }
 
 function runWithIoredis (client: IoredisLike): Run {
@@ -43,10 +43,14 @@ function runWithIoredis (client: IoredisLike): Run {
   })
 }
 
-function runWithNodeRedis (client: NodeRedisLike & { isReady?: boolean, isOpen?: boolean }): Run {
+/** How long node-redis keeps a command that it could not send, in milliseconds: a cluster seems ready while one of its servers is down. */
+const unsentMs = 1000
+
+function runWithNodeRedis (given: NodeRedisLike): Run {
+  const client = given.withCommandOptions?.({ timeout: unsentMs }) ?? given
   return async (script, keys, values) => await byDigest((isKnown) => {
-    // Clusters have no isReady.
-    requireConnection(client.isReady ?? client.isOpen === true, 'it is not ready')
+    // Clusters of node-redis 5 have no isReady.
+    requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
     const options = { keys: [...keys], arguments: values.map(String) }
     return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
   })
