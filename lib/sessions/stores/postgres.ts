@@ -1,7 +1,8 @@
 /** Sessions in PostgreSQL 13 or later. */
-import type { PostgresLike, SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
+import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../errors.ts'
-import { isPlainObject, typeName } from '../../host/call.ts'
+import { typeName } from '../../host/call.ts'
+import { place, readOption, textsOf } from './values.ts'
 
 type Row = Record<string, unknown>
 type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
@@ -13,7 +14,7 @@ const maximumName = 48
 function checkTable (table: unknown): asserts table is string {
   if (typeof table === 'string' && table.length <= maximumName && /^[A-Za-z_]\w*$/.test(table)) return
   const given = typeof table === 'string' ? JSON.stringify(table) : typeName(table)
-  throw new InvalidConfiguration(`The name of the table must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, { section: 'sessions' })
+  throw new InvalidConfiguration(`The name of the table of sessions must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, place)
 }
 
 /**
@@ -82,7 +83,7 @@ function queryOf (db: unknown): Query {
   const { unsafe, query } = client
   if (typeof unsafe === 'function') return async (sql, values) => await Reflect.apply(unsafe, db, [sql, values])
   if (typeof query === 'function') return async (sql, values) => (await Reflect.apply(query, db, [sql, values])).rows
-  throw new InvalidConfiguration(`postgresSessions() must be given a pool or client of pg, fastify.pg of @fastify/postgres, or the function of postgres.js; given: ${typeName(db)}.`, { section: 'sessions' })
+  throw new InvalidConfiguration(`The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: ${typeName(db)}.`, place)
 }
 
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
@@ -112,9 +113,8 @@ const rounds = 4
  * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js
  * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
  */
-export function postgresSessions (db: PostgresLike, { table = defaultTable, ...others }: { table?: string | undefined } = {}): SessionStore {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined || !isPlainObject(others)) throw new InvalidConfiguration(`postgresSessions() has no option "${unknown}". Its option is table.`, { section: 'sessions' })
+export function postgresSessions (db: PostgresLike, options: { table?: string | undefined } = {}): SessionStore {
+  const table = readOption('postgresSessions()', options, 'table', defaultTable)
   checkTable(table)
   const query = withRetries(queryOf(db))
   const sql = statementsOf(table)
@@ -149,7 +149,7 @@ export function postgresSessions (db: PostgresLike, { table = defaultTable, ...o
       return sidsOf(sid === undefined ? await query(sql.endAll, [user, except, idleMs]) : await query(sql.endOne, [user, sid, idleMs]))
     },
 
-    async list (user: string, { idleMs }: SessionRules): Promise<StoredSession[]> {
+    async list (user, { idleMs }) {
       const rows = await query(sql.list, [user, idleMs])
       return rows.map(({ sid, created, used, ends, data }) =>
         ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
@@ -157,7 +157,7 @@ export function postgresSessions (db: PostgresLike, { table = defaultTable, ...o
 
     async endedSince (cursor) {
       const [row] = await query(sql.since, [cursor])
-      return { ended: row?.ended as string[], cursor: String(row?.cursor) }
+      return { ended: textsOf(row?.ended), cursor: String(row?.cursor) }
     }
   }
 }
