@@ -1,0 +1,225 @@
+/** What an operator of a real server relies on: rights, isolation, transaction pools, and the list of ended sessions. */
+import { Cluster, Redis } from 'ioredis'
+import pg from 'pg'
+import postgres from 'postgres'
+import { createClient, createCluster } from 'redis'
+import t, { type Test } from 'tap'
+import { postgresSessions, redisSessions, type SessionRules, type SessionStore } from '../../../lib/index.ts'
+import { skip, startDatabase } from '../../database.ts'
+import { bearer, build, holdTimers, together } from '../../helper.ts'
+import { logout, refresh, sessionEvents, started, withSessions } from '../helper.ts'
+import { poolOf, postgresBackend, redisOperator } from './backends.ts'
+import { untilReachable } from './rules.ts'
+
+const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 600_000, maxPerUser: 3 }
+const sessionOf = (sid: string) => ({ sid, user: '1', lifetimeMs: 3_600_000, data: '{}' })
+
+/** Calls every method of a store, each of the results of `advance` included. */
+async function useAll (store: SessionStore): Promise<void> {
+  for (const sid of ['a', 'b', 'c', 'd']) await store.create(sessionOf(sid), rules)
+  for (const n of [0, 0, 7, 1]) await store.advance('1', 'd', n, rules)
+  await store.advance('1', 'c', 0, { ...rules, graceMs: 0 })
+  await store.end('1', { sid: 'b' }, rules)
+  await store.list('1', rules)
+  await store.end('1', { except: 'c' }, rules)
+  const { cursor } = await store.endedSince(null, rules)
+  await store.endedSince(cursor, rules)
+}
+
+/** An instance that only verifies tokens, and a route that it guards. */
+async function verifier (t: Test, store: Pick<SessionStore, 'endedSince'>, poll = 60) {
+  const app = await build(t, together({ authMode: false, authenticate: undefined, sessions: { store: { endedSince: store.endedSince }, poll } }))
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  await app.ready()
+  return async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
+}
+
+/** With these rights alone, an instance refuses the tokens of ended sessions, and cannot do more. */
+async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): Promise<void> {
+  const { app } = await withSessions(t, { sessions: { store: issuer, poll: 60 } })
+  const [leaving, staying] = [await started(app), await started(app)]
+  t.equal((await logout(app, leaving.refresh_token)).statusCode, 204)
+  const get = await verifier(t, reader)
+  t.equal(await get(leaving.access_token), 401)
+  t.equal(await get(staying.access_token), 200)
+  await t.rejects(reader.create(sessionOf('a'), rules), /permission/)
+  await t.rejects(reader.advance('1', 'a', 0, rules), /permission/)
+  await t.rejects(reader.end('1', { except: null }, rules), /permission/)
+  await t.rejects(reader.list('1', rules), /permission/)
+  t.equal((await app.tokenAuth.sessions.list(1)).length, 1)
+}
+
+t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  await pool.query('CREATE ROLE reader LOGIN; GRANT SELECT (sid, ended_at) ON token_auth_sessions TO reader')
+  const url = server.url.replace('postgres@', 'reader@')
+  const sql = postgres(url, { onnotice: () => {} })
+  t.teardown(async () => await sql.end({ timeout: 1 }))
+  for (const client of [poolOf(t, url), sql]) {
+    await onlyReads(t, postgresSessions(pool), postgresSessions(client))
+    await pool.query('TRUNCATE token_auth_sessions')
+  }
+})
+
+/** The rights of a user of Redis that may only read which sessions have ended. */
+const rights = ['on', '>password', '~token-auth:{?}:e', '+evalsha', '+eval', '+time', '+zrangebyscore']
+/** What the client of a cluster asks, too. */
+const rightsOfClusters = [...rights, '+cluster|slots']
+const credentials = { username: 'reader', password: 'password' }
+
+t.test('a user of Redis with the rights to read which sessions have ended is enough for a service that only verifies', { skip: skip.redis }, async (t) => {
+  const server = await startDatabase(t, 'redis')
+  const operator = redisOperator(t, server.url)
+  await operator.call('ACL', 'SETUSER', 'reader', ...rights)
+  const issuer = redisSessions(operator)
+  await untilReachable(issuer)
+  const ioredis = new Redis(server.url, { ...credentials, enableReadyCheck: false })
+  const nodeRedis = createClient({ url: server.url, ...credentials })
+  t.teardown(() => {
+    ioredis.disconnect()
+    nodeRedis.destroy()
+  })
+  await nodeRedis.connect()
+  for (const client of [ioredis, nodeRedis]) {
+    // The server must be sent the text of the script, too.
+    await operator.script('FLUSH')
+    const reader = redisSessions(client)
+    await onlyReads(t, issuer, reader)
+    await operator.flushall()
+  }
+})
+
+t.test('a user of a cluster of Redis with these rights, and the right to see its slots, is enough as well', { skip: skip.redis }, async (t) => {
+  const { urls } = await startDatabase(t, 'redis-cluster')
+  for (const url of urls) await redisOperator(t, url).call('ACL', 'SETUSER', 'reader', ...rightsOfClusters)
+  const rootNodes = urls.map((url) => ({ url }))
+  const issuing = createCluster({ rootNodes })
+  const nodeRedis = createCluster({ rootNodes, defaults: credentials })
+  const ioredis = new Cluster([...urls], { enableReadyCheck: false, redisOptions: { ...credentials, enableReadyCheck: false } })
+  t.teardown(() => {
+    issuing.destroy()
+    nodeRedis.destroy()
+    ioredis.disconnect()
+  })
+  await Promise.all([issuing.connect(), nodeRedis.connect()])
+  for (const client of [ioredis, nodeRedis]) {
+    const issuer = redisSessions(issuing)
+    const reader = redisSessions(client)
+    let isReady = false
+    while (!isReady) isReady = await reader.endedSince(null, rules).then(() => true, () => new Promise((resolve) => { setTimeout(resolve, 20, false) }))
+    await onlyReads(t, issuer, reader)
+    for (const node of issuing.masters) await (await issuing.nodeClient(node)).flushAll()
+  }
+})
+
+t.test('a session that ends in a transaction of PostgreSQL that is committed more than 10 seconds later is found by the next complete read', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  const { app } = await withSessions(t, { sessions: { store: postgresSessions(pool), poll: 60 } })
+  const { access_token: token } = await started(app)
+  const expire = holdTimers(t, 2000)
+  const store = postgresSessions(poolOf(t, server.url))
+  const reads: Array<string | null> = []
+  const get = await verifier(t, {
+    async endedSince (cursor, rules) {
+      const result = await store.endedSince(cursor, rules)
+      reads.push(cursor)
+      return result
+    }
+  }, 2)
+  const poll = async () => {
+    const { length } = reads
+    expire()
+    while (reads.length === length) await new Promise(setImmediate)
+    // What was read is known in the next turn.
+    await new Promise(setImmediate)
+  }
+  const transaction = await pool.connect()
+  await transaction.query("BEGIN; UPDATE token_auth_sessions SET ended_at = clock_timestamp() - interval '12 seconds'")
+  await poll()
+  await transaction.query('COMMIT')
+  transaction.release()
+  for (let count = 2; count < 60; count++) await poll()
+  t.equal(await get(token), 200, 'its time is before that of the last read')
+  await poll()
+  t.equal(reads.length, 61)
+  t.same(reads.flatMap((cursor, index) => cursor === null ? [index] : []), [0, 60])
+  t.equal(await get(token), 401)
+})
+
+t.test('whatever the isolation of PostgreSQL, many refreshes of one session at once are one rotation, and none is a 503', { skip: skip.postgres }, async (t) => {
+  for (const isolation of ['serializable', 'repeatable read']) {
+    const { pool, counters, endWindows } = await postgresBackend(t, '-c', `default_transaction_isolation=${isolation}`)
+    const { rows } = await pool.query('SHOW transaction_isolation')
+    t.same(rows, [{ transaction_isolation: isolation }])
+    const { app } = await withSessions(t, { sessions: { store: postgresSessions(pool), poll: 60 } })
+    let { refresh_token: token } = await started(app)
+    const events = sessionEvents(t)
+    for (let round = 1; round <= 5; round++) {
+      const answers = await Promise.all(Array.from({ length: 30 }, async () => await refresh(app, token)))
+      t.same([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
+      const next = [...new Set(answers.map((answer) => String(answer.json().refresh_token)))]
+      t.equal(next.length, 1)
+      t.same(Object.values(await counters()), [round])
+      t.equal(events.filter(({ type }) => type === 'refreshed').length, round)
+      token = next[0]!
+      await endWindows()
+    }
+    const answers = await Promise.all(Array.from({ length: 30 }, async () => await logout(app, token)))
+    t.same([...new Set(answers.map(({ statusCode }) => statusCode))], [204])
+    t.equal(events.filter(({ type }) => type === 'ended').length, 1)
+  }
+})
+
+t.test('a deadlock with another transaction is tried again', { skip: skip.postgres }, async (t) => {
+  // The server ends the transaction whose time is over first.
+  const { pool } = await postgresBackend(t, '-c', 'deadlock_timeout=200ms')
+  const sent: string[] = []
+  const store = postgresSessions({
+    async query (sql: string, values: unknown[]) {
+      sent.push(sql)
+      return await pool.query(sql, values)
+    }
+  })
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), rules)
+  const other = await pool.connect()
+  await other.query("SET deadlock_timeout = '1min'")
+  // Rows are updated in the order in which they were created.
+  await other.query("BEGIN; SELECT FROM token_auth_sessions WHERE sid = 'b' FOR UPDATE")
+  sent.length = 0
+  const ending = store.end('1', { except: null }, rules)
+  while ((await pool.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).rows.length === 0) await new Promise(setImmediate)
+  await other.query("SELECT FROM token_auth_sessions WHERE sid = 'a' FOR UPDATE")
+  await other.query('COMMIT')
+  other.release()
+  t.same((await ending).toSorted(), ['a', 'b'])
+  t.equal(sent.length, 2)
+  t.same(await store.list('1', rules), [])
+})
+
+t.test('no statement is prepared and no state is kept in a connection of PostgreSQL, so that transaction pools can be used', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  const one = poolOf(t, server.url, { max: 1 })
+  const sql = postgres(server.url, { max: 1, onnotice: () => {} })
+  t.teardown(async () => await sql.end({ timeout: 1 }))
+  const state = "SELECT (SELECT count(*)::int FROM pg_prepared_statements WHERE statement LIKE '%token_auth_sessions%') AS statements, (SELECT count(*)::int FROM pg_cursors) AS cursors, (SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory') AS locks"
+  for (const [client, read] of [[one, async () => (await one.query(state)).rows], [sql, async () => [...await sql.unsafe(state)]]] as const) {
+    await useAll(postgresSessions(client))
+    t.same(await read(), [{ statements: 0, cursors: 0, locks: 0 }])
+    await pool.query('TRUNCATE token_auth_sessions')
+  }
+})
+
+t.test('one connection of PostgreSQL is enough for refreshes at once, one after another', { skip: skip.postgres }, async (t) => {
+  const { server, counters } = await postgresBackend(t)
+  const client = new pg.Client(server.url)
+  await client.connect()
+  t.teardown(async () => await client.end())
+  const { app } = await withSessions(t, { sessions: { store: postgresSessions(client), poll: 60 } })
+  const { refresh_token: token } = await started(app)
+  // pg says once that its clients will not queue queries in its next major version. Pools are not concerned.
+  t.intercept(process, 'emitWarning', { value: (text: string) => { t.match(text, 'Calling client.query() when the client is already executing a query is deprecated') } })
+  const answers = await Promise.all(Array.from({ length: 50 }, async () => await refresh(app, token)))
+  t.same([...new Set(answers.map(({ statusCode }) => statusCode))], [200])
+  t.equal(new Set(answers.map((answer) => answer.json().refresh_token)).size, 1)
+  t.same(Object.values(await counters()), [1])
+})
