@@ -132,6 +132,49 @@ t.test('an advance between whose statements the session changes looks again, fou
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
 
+t.test('the server is told until when it may rotate, by its own clock; where it says that this is over, it is asked again for as long as there is time', async (t) => {
+  const start = performance.now()
+  let passed = 0
+  t.intercept(performance, 'now', { value: () => start + passed })
+  const time = 1_800_000_000_000
+  const deadlines = (sent: unknown[][]) => sent.map((call) => Number(call.at(-1)))
+  const late = (at: number) => ['late', 0, at]
+
+  // Nothing is known at first. The server is 300 seconds ahead later.
+  const { client, sent } = ioredis(late(time), ['rotated', 1, time], late(time + 300_000), ['repeated', 1, time + 300_000], ['repeated', 1, 'no time'], ['repeated', 1])
+  const store = redisSessions(client)
+  for (const outcome of ['rotated', 'repeated', 'repeated', 'repeated']) t.match(await store.advance('1', 'a', 0, rules), { outcome })
+  t.same(deadlines(sent), [0, time + 5000, time + 5000, time + 305_000, time + 305_000, time + 305_000])
+
+  // The feed knows the time, too.
+  const fed = ioredis(...Array.from({ length: 16 }, () => [time]), ['rotated', 1, time])
+  const other = redisSessions(fed.client)
+  await other.endedSince(null, rules)
+  passed = 1000
+  await other.advance('1', 'a', 0, rules)
+  t.same(deadlines(fed.sent.slice(16)), [time + 6000])
+
+  const given: unknown[][] = []
+  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: [], cursor: String(time * 1000 + 7_000_000) }], [{ n: '2', time: String(time) }]]
+  const db = postgresSessions({
+    async query (_sql: string, values: unknown[]) {
+      given.push(values)
+      return { rows: rows.shift() ?? [] }
+    }
+  })
+  t.same(await db.advance('1', 'a', 0, rules), { outcome: 'rotated', n: 1 })
+  await db.endedSince(null, rules)
+  t.same(await db.advance('1', 'a', 1, rules), { outcome: 'rotated', n: 2 })
+  t.same(deadlines(given), [0, 0, time + 5000, 0, time + 12_000])
+
+  const answerAfter = async (milliseconds: number) => {
+    passed += milliseconds
+    return late(time)
+  }
+  const slow = redisSessions({ status: 'ready', evalsha: async () => await answerAfter(2500), eval: async () => {} })
+  await t.rejects(slow.advance('1', 'a', 0, rules), { message: 'The call reached the database after more than 5 seconds, and was not executed.' })
+})
+
 t.test('postgres.js is called as its users call it', async (t) => {
   const calls: unknown[][] = []
   const sql = Object.assign(() => { throw new Error('not as a template') }, {
