@@ -43,6 +43,9 @@ function instructions (first, second) {
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')
 }
 
+// A program that forked this one, such as a test, ends it also when it is killed.
+process.once('disconnect', () => process.exit())
+
 const [, , name] = process.argv
 if (!Object.hasOwn(stores, name ?? '')) fail(`Name the store, ${Object.keys(stores).join(' or ')}, as in: node examples/web/two-processes.js redis`)
 const { database, variable, example, prepare } = stores[name]
