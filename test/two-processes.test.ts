@@ -20,6 +20,9 @@ const grace = { username: 'grace', password: 'hopper' }
 /** In milliseconds: `poll`, and the five seconds that a call of the store may take. Usually it is known after `poll` and one query. */
 const knownWithin = 2000 + 5000
 
+/** In milliseconds: how long a test waits for what should be true soon, before it fails. */
+const maximumWait = 60_000
+
 const browser = openBrowser(t)
 
 interface Ended { code: number | null, output: string, errors: string }
@@ -79,15 +82,17 @@ const logIn = async (address: string, user: object) => (await request(address, '
 const refresh = async (address: string, cookie: string) => (await request(address, '/auth/refresh', cookie)).status
 
 /** Asks until the answer has a status. */
-async function until (expected: number, ask: () => Promise<number>): Promise<void> {
-  while (await ask() !== expected) await setTimeout(50)
+async function until (t: Test, expected: number, promise: string, ask: () => Promise<number>, patience = maximumWait): Promise<void> {
+  const end = performance.now() + patience
+  let status = await ask()
+  while (status !== expected && performance.now() < end) {
+    await setTimeout(50)
+    status = await ask()
+  }
+  t.equal(status, expected, promise)
 }
 
-async function untilRefused (t: Test, ask: () => Promise<number>): Promise<void> {
-  const begun = performance.now()
-  await until(401, ask)
-  t.ok(performance.now() - begun < knownWithin, 'it is known within "poll" and the time of one query')
-}
+const untilRefused = async (t: Test, promise: string, ask: () => Promise<number>) => await until(t, 401, promise, ask, knownWithin)
 
 async function testWith (t: Test, name: Name): Promise<void> {
   const server = await startDatabase(t, name, ...(name === 'redis' ? ['--appendonly', 'yes'] : []))
@@ -100,7 +105,7 @@ async function testWith (t: Test, name: Name): Promise<void> {
       t.ok(command.includes(` ${/first process/.test(title) ? first : second}/`), `${title}: at that process`)
       const send = async () => await curl(command, files)
       if (title.includes('within 2 seconds')) {
-        await untilRefused(t, async () => (await send()).status)
+        await untilRefused(t, title, async () => (await send()).status)
         t.match((await send()).body, 'SessionEnded', title)
         continue
       }
@@ -150,7 +155,7 @@ async function testWith (t: Test, name: Name): Promise<void> {
     await chrome.page.getByRole('status').getByText('Ended: Firefox on Windows.').waitFor()
     t.equal(await chrome.items.count(), 1)
 
-    await untilRefused(t, async () => Number(await firefox.page.evaluate("fetch('/private').then(({ status }) => status)")))
+    await untilRefused(t, 'the first process knows it within "poll" and the time of one query', async () => Number(await firefox.page.evaluate("fetch('/private').then(({ status }) => status)")))
     await firefox.page.getByRole('button', { name: 'Load again' }).click()
     await firefox.page.getByRole('status').getByText('Your session was ended from another device.').waitFor()
     t.equal(new URL(firefox.page.url()).origin, first)
@@ -163,11 +168,11 @@ async function testWith (t: Test, name: Name): Promise<void> {
     const cookie = await logIn(first, grace)
     await server.kill()
     for (const address of [first, second]) {
-      await until(503, async () => await refresh(address, cookie))
+      await until(t, 503, 'tokens are kept', async () => await refresh(address, cookie))
       t.equal((await request(address, '/private', cookie, 'GET')).status, 200, 'guards do not ask the store')
     }
     await server.start()
-    for (const address of [first, second]) await until(200, async () => await refresh(address, cookie))
+    for (const address of [first, second]) await until(t, 200, 'and are good when it is back', async () => await refresh(address, cookie))
   })
 
   signal('SIGINT')
@@ -196,8 +201,10 @@ t.test('both processes end with the program: by Ctrl-C, a signal, or a crash', {
     const { first, second, signal, ended } = await start(t, 'redis', url)
     t.equal((await fetch(first)).status, 200)
     signal(name, to)
-    await ended
-    for (const address of [first, second]) await t.rejects(fetch(address), `${name}: nothing listens at ${address}`)
+    for (const address of [first, second]) {
+      await until(t, 0, `${name}: nothing listens any more`, async () => await fetch(address).then(({ status }) => status, () => 0))
+    }
+    t.ok(await Promise.race([ended, setTimeout(maximumWait, undefined, { ref: false })]), `${name}: no process is left`)
   }))
 })
 
