@@ -15,7 +15,8 @@ const ignoreErrors = (client) => client.on('error', () => {})
  * `await createClient({ url }).on('error', () => {}).connect()`, and the rest is the same.
  */
 async function connectRedis (url) {
-  const client = ignoreErrors(new Redis(url))
+  // A command that was on its way when a connection broke is not sent again: its request was given up.
+  const client = ignoreErrors(new Redis(url, { autoResendUnfulfilledCommands: false }))
   try {
     await once(client, 'ready', { signal: AbortSignal.timeout(connectionTimeout) })
     return client
