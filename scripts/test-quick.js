@@ -46,6 +46,7 @@ const slow = [
   'test/testing/session-store.test.ts',
   'test/token/codec.test.ts',
   'test/topology.test.ts',
+  'test/two-processes.test.ts',
   'test/web.test.ts'
 ]
 
