@@ -3,9 +3,7 @@ import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
-
-/** The time limit of a call. */
-export const storeTimeoutMs = 5000
+import { storeTimeoutMs } from './stores/store-clock.ts'
 
 type Results = { [Method in keyof SessionStore]: Awaited<ReturnType<SessionStore[Method]>> }
 

@@ -2,6 +2,7 @@
 import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../errors.ts'
 import { typeName } from '../../host/call.ts'
+import { StoreClock } from './store-clock.ts'
 import { place, readOption, textsOf } from './values.ts'
 
 type Row = Record<string, unknown>
@@ -49,6 +50,8 @@ const milliseconds = (parameter: string) => `(${parameter}::float8 * interval '1
 const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds(idle)}`
 /** Names without an underscore, which postgres.js may be set to change. */
 const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
+/** Whether the server may still execute a call. */
+const inTime = (deadline: string) => `${now} <= to_timestamp(${deadline}::float8 / 1000)`
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. */
 const overlap = "interval '10 seconds'"
 
@@ -65,9 +68,10 @@ function statementsOf (table: string) {
       made AS (INSERT INTO ${table} (sid, user_id, ends_at, data) VALUES ($1, $2, ${now} + ${milliseconds('$4')}, $3))
       SELECT sid FROM surplus`,
     swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}
-      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active('$5')} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) RETURNING n::text`,
-    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active('$4')}`,
-    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL RETURNING n::text`,
+      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active('$5')} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
+      RETURNING n::text, ${epoch(now, 'time')}`,
+    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh, NOT ${inTime('$5')} AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active('$4')}`,
+    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$4')} RETURNING n::text`,
     endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
     endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
@@ -118,6 +122,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
   checkTable(table)
   const query = withRetries(queryOf(db))
   const sql = statementsOf(table)
+  const clock = new StoreClock()
 
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, maxPerUser, keepMs }) {
@@ -125,14 +130,24 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
     },
 
     async advance (user, sid, n, { graceMs, idleMs }) {
+      const start = performance.now()
       for (let round = 1; round <= rounds; round++) {
-        const [swapped] = await query(sql.swap, [sid, user, n, graceMs, idleMs])
-        if (swapped !== undefined) return { outcome: 'rotated', n: Number(swapped.n) }
-        const [found] = await query(sql.look, [sid, user, graceMs, idleMs])
+        const deadline = clock.deadline(start)
+        const [swapped] = await query(sql.swap, [sid, user, n, graceMs, idleMs, deadline])
+        if (swapped !== undefined) {
+          clock.learn(Number(swapped.time))
+          return { outcome: 'rotated', n: Number(swapped.n) }
+        }
+        const [found] = await query(sql.look, [sid, user, graceMs, idleMs, deadline])
         if (found === undefined) return { outcome: 'unknown', n: 0 }
+        clock.learn(Number(found.time))
         const current = Number(found.n)
-        if (n > current) {
-          const [jumped] = await query(sql.jump, [sid, user, n])
+        if (found.late === true) {
+          clock.requireTime(start)
+          // Nothing was tried.
+          round--
+        } else if (n > current) {
+          const [jumped] = await query(sql.jump, [sid, user, n, deadline])
           if (jumped !== undefined) return { outcome: 'recovered', n: Number(jumped.n) }
         } else if (found.fresh === true && n >= current - 1) {
           return { outcome: 'repeated', n: current }
@@ -157,6 +172,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
 
     async endedSince (cursor) {
       const [row] = await query(sql.since, [cursor])
+      clock.learn(Number(row?.cursor) / 1000)
       return { ended: textsOf(row?.ended), cursor: String(row?.cursor) }
     }
   }

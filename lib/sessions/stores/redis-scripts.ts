@@ -54,25 +54,26 @@ prolong(KEYS[1], KEYS[2], ARGV[1], now + math.min(tonumber(ARGV[3]), tonumber(AR
 return ended
 `
 
-/** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep. */
+/** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep, deadline. Returns the time of the server, too. */
 export const advance = `${clock}${feed}${prolong}
+if now > tonumber(ARGV[6]) then return { 'late', 0, now } end
 local session = redis.call('HMGET', KEYS[1], 'n', 'r', 'e')
-if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return { 'unknown', 0 } end
+if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return { 'unknown', 0, now } end
 local presented = tonumber(ARGV[2])
 local current = tonumber(session[1])
 local isOpen = session[2] and now - tonumber(session[2]) < tonumber(ARGV[3])
 if presented > current or (presented == current and not isOpen) then
   redis.call('HSET', KEYS[1], 'n', presented + 1, 'r', now, 'l', now)
   prolong(KEYS[1], KEYS[2], ARGV[1], math.min(now + tonumber(ARGV[4]), tonumber(session[3])))
-  return { presented > current and 'recovered' or 'rotated', presented + 1 }
+  return { presented > current and 'recovered' or 'rotated', presented + 1, now }
 end
-if isOpen and presented >= current - 1 then return { 'repeated', current } end
+if isOpen and presented >= current - 1 then return { 'repeated', current, now } end
 local at = openFeed(KEYS[3], tonumber(ARGV[5]))
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZADD', KEYS[3], at, ARGV[1])
 redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
-return { 'reused', current }
+return { 'reused', current, now }
 `
 
 /** KEYS: sessions of the user, feed, beginning of session keys. ARGV: sid or '', exception or '', keep. */

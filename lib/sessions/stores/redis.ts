@@ -4,6 +4,7 @@ import type { Advance, IoredisLike, NodeRedisLike, SessionStore } from '../../..
 import { InvalidConfiguration } from '../../errors.ts'
 import { typeName } from '../../host/call.ts'
 import * as scripts from './redis-scripts.ts'
+import { StoreClock } from './store-clock.ts'
 import { place, readOption, textsOf } from './values.ts'
 
 /** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
@@ -83,8 +84,8 @@ const overlap = 10_000
 
 const outcomes = ['rotated', 'recovered', 'repeated', 'reused', 'unknown'] as const
 
-function advanceOf (result: unknown): Advance {
-  const [text, n] = textsOf(result)
+function advanceOf (result: readonly string[]): Advance {
+  const [text, n] = result
   const outcome = outcomes.find((known) => known === text)
   if (outcome === undefined) throw new TypeError('The script returned an unknown outcome.')
   return { outcome, n: Number(n) }
@@ -106,6 +107,8 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
     const base = `${prefix}:{${bucketOf(user)}}`
     return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e` }
   }
+  /** By bucket, because each may be on another server. */
+  const clocks = new Map(buckets.map((bucket) => [bucket, new StoreClock()]))
 
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
@@ -115,7 +118,14 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
 
     async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
       const keys = keysOf(user)
-      return advanceOf(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs]))
+      const clock = clocks.get(bucketOf(user))!
+      const start = performance.now()
+      for (;;) {
+        const result = textsOf(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs, clock.deadline(start)]))
+        clock.learn(Number(result[2]))
+        if (result[0] !== 'late') return advanceOf(result)
+        clock.requireTime(start)
+      }
     },
 
     async end (user, which, { keepMs }) {
@@ -137,7 +147,9 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
       const times = cursor?.split(',')
       const answers = await Promise.all(buckets.map(async (bucket, index) => {
         const from = times === undefined ? '-inf' : Number(times[index]) - overlap
-        return textsOf(await run(since, [`${prefix}:{${bucket}}:e`], [from]))
+        const result = textsOf(await run(since, [`${prefix}:{${bucket}}:e`], [from]))
+        clocks.get(bucket)!.learn(Number(result[0]))
+        return result
       }))
       return { ended: answers.flatMap(([, ...ended]) => ended), cursor: answers.map(([time]) => time).join(',') }
     }
