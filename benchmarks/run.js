@@ -18,6 +18,8 @@ const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
   isQuick,
+  // Database servers take longer than a quick run may.
+  withDatabases: !isQuick || values.only !== undefined,
   seed,
   random: randomFrom(seed),
   ...(isQuick

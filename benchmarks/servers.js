@@ -5,6 +5,7 @@
 import { createHmac, createPrivateKey, createSecretKey, randomBytes, sign as signWith, timingSafeEqual } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { replaceClock } from './helper/clock.js'
+import { clients } from './stores.js'
 import { claims, keyOptions } from './tokens.js'
 
 const answer = { hello: 'world' }
@@ -209,7 +210,9 @@ const servers = {
 
   'refresh: specification': (options) => fastify((app) => refreshing(app, options)),
   // Without a window, every refresh rotates.
-  'refresh: sessions': (options) => fastify((app) => withSessions(app, options, { grace: 0 })),
+  'refresh: sessions': ({ client, url, ...options }) => fastify(async (app) => {
+    await withSessions(app, options, { grace: 0, ...client !== undefined && { store: (await clients[client].open(url)).store } })
+  }),
   'refresh: sessions, counted': (options) => fastify(async (app) => {
     const { memorySessions } = await import('../dist/lib/index.js')
     const count = (method) => (...parameters) => { storeCalls++; return method(...parameters) }

@@ -2,7 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import { createRefreshTokenCodec } from '../../dist/lib/sessions/refresh-token.js'
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from '../helper/client.js'
+import { availableDatabases, startDatabases } from '../helper/database.js'
 import { compare, startServer } from '../helper/measure.js'
+import { clients } from '../stores.js'
 import { keysOf, tokenMaker } from '../tokens.js'
 
 const algorithm = 'HS256'
@@ -37,15 +39,30 @@ const refreshByAccessToken = (body) => postRequest('/auth/refresh', { refresh_to
 const refreshSession = (body) => postRequest('/auth/refresh', { refresh_token: body.refresh_token })
 const bodyOf = (text) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
 
-function refreshing ({ windows, ...settings }) {
+const refreshSubject = { server: 'refresh: sessions', requests: logIn(refreshSession), next: (text) => refreshSession(bodyOf(text)), status: 200 }
+
+/** The rows of sessions in databases: one for each client library, and forged tokens over ioredis. @param urls the addresses of the databases by kind */
+function databaseSubjects (urls) {
+  const found = Object.entries(clients).filter(([, { kind }]) => urls[kind] !== undefined)
+  const rows = found.map(([client, { kind }]) => ({ name: `sessions, ${client}`, ...refreshSubject, options: { ...options, client, url: urls[kind] } }))
+  const overIoredis = rows.filter(({ options: { client } }) => client === 'ioredis')
+  return [...rows, ...overIoredis.map(({ name, ...row }) => ({ ...row, name: `${name}, forged token`, requests: forgedRequests(), next: undefined, status: 401 }))]
+}
+
+/** @param withDatabases whether sessions in the databases of this machine are measured */
+async function refreshing ({ windows, withDatabases, ...settings }) {
   const specification = { server: 'refresh: specification', requests: logIn(refreshByAccessToken), status: 200 }
-  return compare('refreshing', [
+  const databases = await startDatabases(withDatabases ? availableDatabases() : [])
+  const result = await compare('refreshing', [
     { name: 'the specification\'s own mode', ...specification },
     { name: 'the specification\'s own mode again', ...specification },
     { name: 'bare', server: 'bare POST', options: { ...options, token: 'no token' }, requests: [postRequest('/', { refresh_token: 'x'.repeat(66) })], status: 200 },
-    { name: 'sessions', server: 'refresh: sessions', requests: logIn(refreshSession), next: (text) => refreshSession(bodyOf(text)), status: 200 },
-    { name: 'sessions, forged token', server: 'refresh: sessions', requests: forgedRequests(), status: 401 }
+    { name: 'sessions', ...refreshSubject },
+    { name: 'sessions, forged token', ...refreshSubject, requests: forgedRequests(), next: undefined, status: 401 },
+    ...databaseSubjects(databases.urls)
   ].map((subject) => ({ options, ...subject })), { ...settings, windows: windows * rounds.refreshing, baseline: 'the specification\'s own mode' })
+  await databases.stop()
+  return result
 }
 
 const ended = [0, 1000, 1_000_000]
