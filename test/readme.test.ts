@@ -142,7 +142,7 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 
 t.test('every file and script that the documents name exists', async (t) => {
   const scripts: Record<string, string> = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).scripts
-  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md']) {
+  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md', 'docs/stores.md']) {
     const document = new URL(name, root)
     const text = readFileSync(document, 'utf8')
     for (const [, target = ''] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {

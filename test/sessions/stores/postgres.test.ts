@@ -33,7 +33,7 @@ const clients: Record<string, (t: Test, url: string) => Promise<PostgresLike>> =
   }
 }
 
-t.test('a server', { skip: skip.postgres }, async (t) => {
+t.test('the store in PostgreSQL keeps every rule of the contract of stores, with each client', { skip: skip.postgres }, async (t) => {
   const server = await startDatabase(t, 'postgres')
   const setup = new pg.Client(server.url)
   await setup.connect()
@@ -44,7 +44,7 @@ t.test('a server', { skip: skip.postgres }, async (t) => {
   }
 })
 
-t.test('PGlite', async (t) => {
+t.test('the store in PGlite keeps every rule of the contract of stores', async (t) => {
   const db = new PGlite()
   t.teardown(async () => await db.close())
   await db.exec(postgresSessionSchema())

@@ -50,7 +50,7 @@ const clusters: Record<string, (urls: readonly string[]) => Promise<Connection>>
   'node-redis 5': async (urls) => await nodeRedis(createCluster5(rootNodes(urls)))
 }
 
-t.test('one server', { skip: skip.redis }, async (t) => {
+t.test('the store in Redis keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis', '--appendonly', 'yes')
   for (const [name, open] of Object.entries(clients)) {
     await t.test(name, async (t) => {
@@ -61,7 +61,7 @@ t.test('one server', { skip: skip.redis }, async (t) => {
   }
 })
 
-t.test('a cluster of three servers', { skip: skip.redis }, async (t) => {
+t.test('the store in a cluster of three Redis servers keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis-cluster', '--appendonly', 'yes')
   for (const [name, open] of Object.entries(clusters)) {
     await t.test(name, async (t) => {
