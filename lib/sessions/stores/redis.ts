@@ -135,10 +135,17 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
     async endedSince (cursor) {
       // One time for each bucket, because they may be on servers with different clocks.
       const times = cursor?.split(',')
-      const answers = await Promise.all(buckets.map(async (bucket, index) => {
+      const read = async (bucket: string, index: number) => {
         const from = times === undefined ? '-inf' : Number(times[index]) - overlap
         return textsOf(await run(since, [`${prefix}:{${bucket}}:e`], [from]))
-      }))
+      }
+      const answers: string[][] = []
+      if (cursor === null) {
+        // One after the other: to read all of a large feed at once would block the event loop.
+        for (const [index, bucket] of buckets.entries()) answers.push(await read(bucket, index))
+      } else {
+        answers.push(...await Promise.all(buckets.map(read)))
+      }
       return { ended: answers.flatMap(([, ...ended]) => ended), cursor: answers.map(([time]) => time).join(',') }
     }
   }
