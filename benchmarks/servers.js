@@ -42,14 +42,14 @@ async function tokenAuth (app, options) {
   await app.register(plugin, options)
 }
 
-/** Logs in whoever comes, with the refresh tokens of the specification's own mode, in a Map. */
-async function refreshing (app, options) {
-  const stored = new Map()
+/** Logs in whoever comes, with the refresh tokens of the specification's own mode, in a Map or in a database. */
+async function refreshing (app, { client, url, ...options }) {
+  const stored = client === undefined ? new Map() : (await clients[client].open(url)).refreshTokens
   await tokenAuth(app, {
     ...keyOptions(options),
     refreshTokenEnabled: true,
     authenticate: ({ body }) => ({ user_id: body.id }),
-    storeRefreshToken: (id, refreshToken) => { stored.set(id, refreshToken) },
+    storeRefreshToken: async (id, refreshToken) => { await stored.set(id, refreshToken) },
     retrieveRefreshToken: (id) => stored.get(id)
   })
 }

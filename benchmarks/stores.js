@@ -2,7 +2,8 @@
 
 /**
  * For each client library: the kind of its database, and a function that connects. It returns a store of the built package,
- * `command`, which asks the database something else, and `close`.
+ * `refreshTokens`, which keeps those of the specification's own mode with one simple command, `command`, which asks the
+ * database something else, and `close`.
  */
 export const clients = {
   ioredis: {
@@ -11,7 +12,12 @@ export const clients = {
       const [{ Redis }, { redisSessions }] = await Promise.all([import('ioredis'), import('../dist/lib/index.js')])
       const client = new Redis(url, { lazyConnect: true })
       await client.connect()
-      return { store: redisSessions(client), command: (...parts) => client.call(...parts.map(String)), close: () => client.disconnect() }
+      return {
+        store: redisSessions(client),
+        refreshTokens: { set: (id, refreshToken) => client.set(`ioredis:${id}`, refreshToken), get: (id) => client.get(`ioredis:${id}`) },
+        command: (...parts) => client.call(...parts.map(String)),
+        close: () => client.disconnect()
+      }
     }
   },
   'node-redis': {
@@ -20,7 +26,12 @@ export const clients = {
       const [{ createClient }, { redisSessions }] = await Promise.all([import('redis'), import('../dist/lib/index.js')])
       const client = createClient({ url })
       await client.connect()
-      return { store: redisSessions(client), command: (...parts) => client.sendCommand(parts.map(String)), close: () => client.destroy() }
+      return {
+        store: redisSessions(client),
+        refreshTokens: { set: (id, refreshToken) => client.set(`node-redis:${id}`, refreshToken), get: (id) => client.get(`node-redis:${id}`) },
+        command: (...parts) => client.sendCommand(parts.map(String)),
+        close: () => client.destroy()
+      }
     }
   },
   pg: {
@@ -29,8 +40,17 @@ export const clients = {
     async open (url, { max } = {}) {
       const [{ default: pg }, { postgresSessions, postgresSessionSchema }] = await Promise.all([import('pg'), import('../dist/lib/index.js')])
       const pool = new pg.Pool({ connectionString: url, ...(max !== undefined && { max }) })
-      await pool.query(postgresSessionSchema())
-      return { store: postgresSessions(pool), command: async (text, values) => (await pool.query(text, values)).rows, close: () => pool.end() }
+      const command = async (text, values) => (await pool.query(text, values)).rows
+      await command(`${postgresSessionSchema()}; CREATE TABLE IF NOT EXISTS refresh_tokens (id int PRIMARY KEY, token text NOT NULL)`)
+      return {
+        store: postgresSessions(pool),
+        refreshTokens: {
+          set: (id, refreshToken) => command('INSERT INTO refresh_tokens VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET token = $2', [id, refreshToken]),
+          get: async (id) => (await command('SELECT token FROM refresh_tokens WHERE id = $1', [id]))[0].token
+        },
+        command,
+        close: () => pool.end()
+      }
     }
   }
 }
