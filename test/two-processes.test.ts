@@ -95,7 +95,7 @@ async function until (t: Test, expected: number, promise: string, ask: () => Pro
 const untilRefused = async (t: Test, promise: string, ask: () => Promise<number>) => await until(t, 401, promise, ask, knownWithin)
 
 async function testWith (t: Test, name: Name): Promise<void> {
-  const server = await startDatabase(t, name, ...(name === 'redis' ? ['--appendonly', 'yes'] : []))
+  const server = await startDatabase(t, name, ...(name === 'redis' ? ['--appendonly', 'yes', '--appendfsync', 'always'] : []))
   const { first, second, printed, signal, ended } = await start(t, name, server.url)
 
   await t.test('who logs in at one process can refresh at the other; after a logout at the first, the other refuses the session, as the printed commands say', async (t) => {
