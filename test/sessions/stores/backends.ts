@@ -23,7 +23,8 @@ export interface Backend {
 /** Connects a store, as an application does, with the defaults of its client. */
 export type Connect = (t: Ending, url: string) => Promise<SessionStore>
 
-const window = 31_000
+/** Longer than any window may be, in milliseconds. */
+const window = 301_000
 
 /** Commands for an operator of Redis. */
 export function redisOperator (t: Ending, url: string): Redis {
