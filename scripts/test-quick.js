@@ -40,6 +40,7 @@ const slow = [
   'test/sessions/revocation.test.ts',
   'test/sessions/settings.test.ts',
   'test/sessions/stores/memory.test.ts',
+  'test/sessions/stores/writes.test.ts',
   'test/settings/configuration.test.ts',
   'test/settings/sources.test.ts',
   'test/small-examples.test.ts',
