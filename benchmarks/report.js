@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { drawChart } from './chart.js'
 import { goals } from './goals.js'
+import { names as databaseNames } from './helper/database.js'
 
 const table = (head, rows) => [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
 const digits = (value) => value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2)
@@ -11,13 +12,14 @@ const megabytes = (bytes) => (bytes / 2 ** 20).toFixed(1)
 
 function goalsSection (run) {
   const rows = goals(run).map(({ what, goal, found, unit, best, isMet }) => [what, goal, digits(found) + unit, best === undefined ? '' : digits(best) + unit, isMet ? 'yes' : '**no**'])
-  return section('Goals', 'Values are relative to the bare route of the same run, unless the row or a unit says otherwise. "Best possible" is what the same run shows without the plugin. For the CPU time of other libraries, it is their time divided by that of the bare route, which a guard that costs nothing would reach (a result can be slightly higher, because a refusal costs less than the response of a route). For the heap, it is that of the routes alone, with shared schemas. For many instances, it is the result of the same number of contexts with a hook. For a forged refresh token, it is that of a bare POST route. The goal for forged refresh tokens was set for a store over the network. The accepted token in memory, which this run measures, takes less CPU time, so the same goal is stricter here.', table(['What', 'Goal', 'Result', 'Best possible', 'Met'], rows))
+  return section('Goals', 'Values are relative to the bare route of the same run, unless the row or a unit says otherwise. "Best possible" is what the same run shows without the plugin. For the CPU time of other libraries, it is their time divided by that of the bare route, which a guard that costs nothing would reach (a result can be slightly higher, because a refusal costs less than the response of a route). For the heap, it is that of the routes alone, with shared schemas. For many instances, it is the result of the same number of contexts with a hook. For a refresh over a database, it is that of the specification\'s own mode with its refresh tokens in the same database. For a forged refresh token, it is that of a bare POST route.', table(['What', 'Goal', 'Result', 'Best possible', 'Met'], rows))
 }
 
 function comparison ({ title, baseline = 'bare', rows }) {
   return [`### ${title[0].toUpperCase()}${title.slice(1)}`, table(
-    ['', `relative to ${baseline} (min to max)`, 'CPU time', 'in user mode', '32 connections'],
-    rows.map(({ name, ratio, microseconds, userMicroseconds, ratioOfMany }) => [name, range(ratio), `${microseconds.toFixed(0)} us`, `${userMicroseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2)])
+    ['', `relative to ${baseline} (min to max)`, 'CPU time', 'in user mode', '32 connections', ...title === 'refreshing' ? ['a second, 32 connections'] : []],
+    rows.map(({ name, ratio, microseconds, userMicroseconds, ratioOfMany, perSecond }) =>
+      [name, range(ratio), `${microseconds.toFixed(0)} us`, `${userMicroseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2), ...title === 'refreshing' ? [perSecond.toLocaleString('en')] : []])
   )].join('\n\n')
 }
 
@@ -28,6 +30,7 @@ function methodSection ({ settings, areCoresSeparate }) {
 - ${areCoresSeparate ? 'The client runs on one core, and the servers on another.' : 'Client and servers shared cores, because the system does not allow to assign them.'}
 - The bare route is measured twice, and so is what takes its place in the comparisons of sessions. If the two measurements differ by more than 5 %, the comparison is repeated once. If they differ again, the run is void.
 - The guards in "Guards with sessions" are compared with the guard of an instance without sessions. Their routes are in one process. The tokens have the claim \`sid\` of a session that has not ended. There are 6 times as many rounds for these guards, and twice as many for refreshing.
+- Database servers run on the core of the client, with their default settings but that Redis appends each write to a file. The client libraries have their default settings, so that pg has 10 connections, and ioredis and node-redis have one.
 - Tokens have about 460 characters and 8 claims. The route responds with \`{"hello":"world"}\`. The status codes of all responses are checked.`)
 }
 
@@ -39,7 +42,7 @@ const unfairSection = section('What is unfair', `- **All rows**: requests use th
 - **express-jwt, passport-jwt, hono jwt** run on other frameworks. The rows "bare express" and "bare hono" show how much of the difference is due to the framework.
 - **jose and hono jwt** use Web Cryptography, which works in every runtime and in a thread pool. For HS256, the transfer to the pool costs more than the hash.
 - **Issuing**: fastify-token-auth runs the whole authenticate endpoint with \`Cache-Control: no-store\`, a host handler and \`extendPayload\`. The others only sign. @fastify/jwt is omitted for RS256, because it creates a signer for each call.
-- **Refreshing**: every refresh with sessions rotates the refresh token in the memory store. In the specification's own mode, which has a Map, the refresh token stays the same, and the access token is verified. With a database, the difference between the two modes is small in relation to its calls.
+- **Refreshing**: every refresh with sessions rotates the refresh token, in the memory store or in a database. In the specification's own mode, the refresh token stays the same, and the access token is verified. Its refresh tokens are in a Map, or in a database that is asked for one with its simplest command. Over one connection, the process waits for the database in each request and wakes up again, which takes more CPU time than the request to the database itself. Over 32 connections, it reads the answers of several requests at once.
 - **CPU time** includes all threads: moving work to a thread pool does not make it cheaper. The event-loop delay shows whether other requests have to wait.`)
 
 function partsSection ({ parts }) {
@@ -57,11 +60,12 @@ function footprintSection ({ footprint: { registration, memory, flood }, delay }
 
 function soakSection (soak) {
   if (soak === undefined) return ''
-  const { requests, kinds, samples, isFlat, minutes, sessions } = soak
+  const { requests, kinds, samples, isFlat, minutes, sessions, databases = [] } = soak
   return section('Soak', `\`npm run bench:soak\`: ${requests.toLocaleString('en')} requests over 32 connections in ${minutes.toFixed(1)} minutes (${listed(kinds)}). The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**.`,
     table(['after requests', 'heap, MB', 'external, MB', 'resident, MB', 'handles'],
       samples.map(({ after, heap, external, rss, handles }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles])),
-    ...sessions === undefined ? [] : [sessionsOfSoak(sessions)])
+    ...sessions === undefined ? [] : [sessionsOfSoak(sessions)],
+    ...databases.map(databaseOfSoak))
 }
 
 const listed = (kinds) => Object.entries(kinds).map(([kind, count]) => `${kind} ${count.toLocaleString('en')}`).join(', ')
@@ -72,6 +76,21 @@ function sessionsOfSoak ({ refreshes, kinds, samples, isFlat, areAllAlive, minut
 ${refreshes.toLocaleString('en')} refreshes, and other requests, over 32 connections in ${minutes.toFixed(1)} minutes (${listed(kinds)}). The sessions are in the memory store. Each request lets 10 milliseconds pass on the clock of the server. A repetition sends the refresh token of a refresh again. A reuse sends an older one, which ends the session. Some clients never come back, so that their sessions expire. The memory after forced garbage collections is **${isFlat ? 'flat' : 'NOT FLAT'}**. The store holds **${areAllAlive ? 'as many sessions as are alive' : 'NOT as many sessions as are alive'}**, with a difference of at most 1 %, because it deletes expired sessions a few at a time.`,
   table(['after refreshes', 'heap, MB', 'external, MB', 'resident, MB', 'handles', 'stored sessions', 'alive'],
     samples.map(({ after, heap, external, rss, handles, stored, alive }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles, stored.toLocaleString('en'), alive.toLocaleString('en')]))].join('\n\n')
+}
+
+function databaseOfSoak ({ client, refreshes, samples, isFlat, isRowPerSession, minutes }) {
+  const withHot = samples.some(({ hot }) => hot !== undefined)
+  return [`### With sessions over ${client}
+
+${refreshes.toLocaleString('en')} refreshes over 32 connections in ${minutes.toFixed(1)} minutes, each of which rotates. The memory after forced garbage collections and the data are **${isFlat ? 'flat' : 'NOT FLAT'}**. The database has **${isRowPerSession ? 'one row or key a session' : 'NOT one row or key a session'}**.`,
+  table(['after refreshes', 'heap, MB', 'external, MB', 'resident, MB', 'handles', 'sessions', 'data, MB', ...withHot ? ['HOT updates'] : []],
+    samples.map(({ after, heap, external, rss, handles, rows, bytes, hot }) => [after.toLocaleString('en'), megabytes(heap), megabytes(external), megabytes(rss), handles, rows.toLocaleString('en'), megabytes(bytes), ...withHot ? [`${(100 * hot).toFixed(1)} %`] : []]))].join('\n\n')
+}
+
+function feedSection (feed) {
+  return ['### Reading the ended sessions', `${feed.ended.toLocaleString('en')} sessions ended a minute before. A poll finds nothing new. The first read of a process, and every sixtieth, reads all of them. The event loop is held for the time of the longest delay.`,
+    table(['', 'CPU time of the server for a poll, ms', 'first full read, ms (min to max)', 'holds the event loop, ms', 'later full read, ms (min to max)', 'holds the event loop, ms'],
+      feed.rows.map(({ client, poll, fullReads }) => [client, poll === undefined ? '' : poll.toFixed(3), ...fullReads.flatMap(({ milliseconds, held }) => [range(milliseconds), range(held)])]))].join('\n\n')
 }
 
 /** Writes the report of the results. */
@@ -89,13 +108,13 @@ export function writeReport ({ run, soak }) {
     '`npm run bench` measures everything and generates this page, in about a quarter of an hour. `npm run bench:quick` prints the most important results in less than a minute. The other libraries are installed into this folder and are not part of the package.',
     '![CPU time of a bare route relative to guarded ones](chart.svg)',
     `This run was made on ${date} and took ${minutes.toFixed(1)} minutes. Machine: ${processor}, ${cores} cores, ${memory} of memory, ${system}, Node.js ${node}.`,
-    `Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(', ')}.`,
+    `Versions: ${Object.entries({ ...versions, ...Object.fromEntries(Object.entries(run.feed?.versions ?? {}).map(([kind, version]) => [databaseNames[kind], version])) }).map(([name, version]) => `${name} ${version}`).join(', ')}.`,
     goalsSection(run),
     methodSection(run),
     unfairSection,
     section('A guarded route', ...guarded.map(comparison)),
     section('Issuing, and many instances', ...others.map(comparison)),
-    section('Sessions', ...withSessions.map(comparison), `${run.forgedRefreshes.forged.toLocaleString('en')} forged refresh tokens caused ${run.forgedRefreshes.calls} calls of the store.`),
+    section('Sessions', ...withSessions.map(comparison), `${run.forgedRefreshes.forged.toLocaleString('en')} forged refresh tokens caused ${run.forgedRefreshes.calls} calls of the store.`, ...run.feed?.rows.length > 0 ? [feedSection(run.feed)] : []),
     partsSection(run),
     footprintSection(run),
     soakSection(soak)

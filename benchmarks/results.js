@@ -35,11 +35,11 @@ export const machine = () => ({
 
 const versionOf = (url) => JSON.parse(readFileSync(url, 'utf8')).version
 
-/** The installed versions: fastify and fast-jwt as the library uses them, the others as the benchmarks use them. */
+/** The installed versions: fastify, fast-jwt and the clients of databases as the library is tested with them, the others as the benchmarks use them. */
 export function versions () {
   const own = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'))
   const found = { 'fastify-token-auth': versionOf(new URL('../package.json', import.meta.url)) }
-  for (const name of ['fastify', 'fast-jwt']) found[name] = versionOf(new URL(`../node_modules/${name}/package.json`, import.meta.url))
+  for (const name of ['fastify', 'fast-jwt', 'ioredis', 'redis', 'pg']) found[name] = versionOf(new URL(`../node_modules/${name}/package.json`, import.meta.url))
   for (const name of Object.keys(own.dependencies)) found[name] = versionOf(new URL(`node_modules/${name}/package.json`, import.meta.url))
   return found
 }

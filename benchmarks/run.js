@@ -11,13 +11,15 @@ import { machine, updateResults, versions } from './results.js'
 import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
-import { forgedTokenCalls, sessions } from './suites/sessions.js'
+import { forgedTokenCalls, readEndedSessions, sessions } from './suites/sessions.js'
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
   isQuick,
+  // Database servers take longer than a quick run may.
+  withDatabases: !isQuick || values.only !== undefined,
   seed,
   random: randomFrom(seed),
   ...(isQuick
@@ -29,6 +31,7 @@ console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and serve
 
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
+  if (isWanted('ended sessions')) await readEndedSessions() && process.exit()
   const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
   process.exit()
@@ -39,6 +42,7 @@ const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.m
 
 const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings), ...await sessions(settings)]
 const forgedRefreshes = await forgedTokenCalls()
+const feed = isQuick ? undefined : await readEndedSessions()
 const delay = isQuick ? [] : await issuingDelay(settings)
 const parts = await inProcess('parts')
 const footprint = await inProcess('footprint')
@@ -59,5 +63,5 @@ if (voided.length > 0) {
   process.exitCode = 1
 } else if (!isQuick) {
   const { random, ...settled } = settings
-  updateResults({ run: { date: new Date().toISOString().slice(0, 10), machine: machine(), versions: versions(), areCoresSeparate, settings: settled, minutes, comparisons, delay, parts, footprint, forgedRefreshes } })
+  updateResults({ run: { date: new Date().toISOString().slice(0, 10), machine: machine(), versions: versions(), areCoresSeparate, settings: settled, minutes, comparisons, delay, parts, footprint, forgedRefreshes, feed } })
 }

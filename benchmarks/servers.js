@@ -5,6 +5,7 @@
 import { createHmac, createPrivateKey, createSecretKey, randomBytes, sign as signWith, timingSafeEqual } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { replaceClock } from './helper/clock.js'
+import { clients } from './stores.js'
 import { claims, keyOptions } from './tokens.js'
 
 const answer = { hello: 'world' }
@@ -41,14 +42,14 @@ async function tokenAuth (app, options) {
   await app.register(plugin, options)
 }
 
-/** Logs in whoever comes, with the refresh tokens of the specification's own mode, in a Map. */
-async function refreshing (app, options) {
-  const stored = new Map()
+/** Logs in whoever comes, with the refresh tokens of the specification's own mode, in a Map or in a database. */
+async function refreshing (app, { client, url, ...options }) {
+  const stored = client === undefined ? new Map() : (await clients[client].open(url)).refreshTokens
   await tokenAuth(app, {
     ...keyOptions(options),
     refreshTokenEnabled: true,
     authenticate: ({ body }) => ({ user_id: body.id }),
-    storeRefreshToken: (id, refreshToken) => { stored.set(id, refreshToken) },
+    storeRefreshToken: async (id, refreshToken) => { await stored.set(id, refreshToken) },
     retrieveRefreshToken: (id) => stored.get(id)
   })
 }
@@ -209,7 +210,9 @@ const servers = {
 
   'refresh: specification': (options) => fastify((app) => refreshing(app, options)),
   // Without a window, every refresh rotates.
-  'refresh: sessions': (options) => fastify((app) => withSessions(app, options, { grace: 0 })),
+  'refresh: sessions': ({ client, url, ...options }) => fastify(async (app) => {
+    await withSessions(app, options, { grace: 0, ...client !== undefined && { store: (await clients[client].open(url)).store } })
+  }),
   'refresh: sessions, counted': (options) => fastify(async (app) => {
     const { memorySessions } = await import('../dist/lib/index.js')
     const count = (method) => (...parameters) => { storeCalls++; return method(...parameters) }

@@ -1,17 +1,22 @@
 /**
  * Sends a million requests of all kinds to one server and checks whether its memory and the number of its handles stay
- * constant; then the same for a million refreshes with sessions. Usage: `node benchmarks/soak.js [requests] [refreshes]`.
+ * constant; then the same for a million refreshes with sessions in memory, and in each database that this machine has. Usage:
+ * `node benchmarks/soak.js [requests] [refreshes] [refreshes in each database]`.
  */
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from './helper/client.js'
+import { availableDatabases } from './helper/database.js'
 import { startServer } from './helper/measure.js'
 import { randomFrom } from './helper/statistics.js'
 import { updateResults } from './results.js'
+import { clients } from './stores.js'
+import { soakDatabase } from './suites/database-soak.js'
 import { soakSessions } from './suites/session-soak.js'
 import { expiredTokens, forgedTokens, keysOf, manyTokens } from './tokens.js'
 
 const published = 1_000_000
 const total = Number(process.argv[2] ?? published)
 const refreshTotal = Number(process.argv[3] ?? total)
+const databaseTotal = Number(process.argv[4] ?? refreshTotal)
 const samplesWanted = 10
 /** Allowed growth of the heap after the first samples, when all caches are full: the noise of garbage collections. */
 const allowedGrowth = 1.5 * 2 ** 20
@@ -81,5 +86,16 @@ console.log(`${isFlatOverall ? 'Flat' : 'NOT FLAT'} after ${total.toLocaleString
 const sessionsStart = Date.now()
 const sessions = { ...await soakSessions({ refreshes: refreshTotal, samplesWanted, random, isFlat }), minutes: (Date.now() - sessionsStart) / 60_000 }
 console.log(`${sessions.isFlat ? 'Flat' : 'NOT FLAT'} after ${refreshTotal.toLocaleString('en')} refreshes in ${sessions.minutes.toFixed(1)} minutes; ${sessions.areAllAlive ? 'as many sessions are stored as are alive' : 'the stored sessions are NOT those that are alive'}.`)
+
+const available = availableDatabases()
+const databases = []
+for (const client of ['ioredis', 'pg'].filter((name) => available.includes(clients[name].kind))) {
+  const databaseStart = Date.now()
+  const found = { ...await soakDatabase(client, { refreshes: databaseTotal, samplesWanted, isFlat }), minutes: (Date.now() - databaseStart) / 60_000 }
+  databases.push(found)
+  console.log(`${found.isFlat ? 'Flat' : 'NOT FLAT'} after ${databaseTotal.toLocaleString('en')} refreshes over ${client} in ${found.minutes.toFixed(1)} minutes; ${found.isRowPerSession ? '' : 'NOT '}one row a session.`)
+}
+
+if (databases.some((found) => !found.isFlat || !found.isRowPerSession)) process.exitCode = 1
 if (!isFlatOverall || !sessions.isFlat || !sessions.areAllAlive) process.exitCode = 1
-if (total >= published && refreshTotal >= published) updateResults({ soak: { requests: total, kinds: counts, samples, isFlat: isFlatOverall, minutes, sessions } })
+if (Math.min(total, refreshTotal, databaseTotal) >= published) updateResults({ soak: { requests: total, kinds: counts, samples, isFlat: isFlatOverall, minutes, sessions, databases } })

@@ -40,12 +40,14 @@ const slow = [
   'test/sessions/revocation.test.ts',
   'test/sessions/settings.test.ts',
   'test/sessions/stores/memory.test.ts',
+  'test/sessions/stores/writes.test.ts',
   'test/settings/configuration.test.ts',
   'test/settings/sources.test.ts',
   'test/small-examples.test.ts',
   'test/testing/session-store.test.ts',
   'test/token/codec.test.ts',
   'test/topology.test.ts',
+  'test/two-processes.test.ts',
   'test/web.test.ts'
 ]
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { FastifyInstance } from 'fastify'
+import { curl, stepsOf, type CookieFiles } from './curl.ts'
 import { scannedLog } from './helper.ts'
 
 interface Service {
@@ -11,48 +12,6 @@ interface Service {
 const example = new URL('../examples/web/server.js', import.meta.url).href
 const { createService, instructions }: Service = await import(example)
 
-interface Answer { status: number, body: string, setsCookies: boolean }
-
-/** Cookies by file and name. */
-type CookieFiles = Map<string, Map<string, string>>
-
-/** Sends what a curl line would send, and keeps cookies as curl does, which accepts Secure cookies from this address. */
-async function curl (line: string, files: CookieFiles): Promise<Answer> {
-  const words = [...line.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3] ?? '')
-  const headers: Record<string, string> = {}
-  let url = ''
-  let method = 'GET'
-  let body: string | undefined
-  let file: string | undefined
-  for (let index = 1; index < words.length; index++) {
-    const word = words[index] ?? ''
-    const next = words[index + 1] ?? ''
-    if (word === '-H') {
-      const [name = '', value = ''] = next.split(/: (.*)/s)
-      headers[name] = value
-    } else if (word === '-d') {
-      body = next
-      method = 'POST'
-    } else if (word === '-X') {
-      method = next
-    } else if (word === '-b') {
-      headers.cookie = [...files.get(next) ?? []].map(([name, value]) => `${name}=${value}`).join('; ')
-    } else if (word === '-c') {
-      file = next
-    } else if (word.startsWith('http')) {
-      url = word
-    }
-  }
-  const response = await fetch(url, { method, headers, ...(body !== undefined && { body }) })
-  const cookies = response.headers.getSetCookie()
-  if (file !== undefined) {
-    const kept = files.get(file) ?? new Map<string, string>()
-    for (const cookie of cookies) kept.set(...(cookie.split(';')[0]?.split('=') as [string, string]))
-    files.set(file, kept)
-  }
-  return { status: response.status, body: await response.text(), setsCookies: cookies.length > 0 }
-}
-
 /** The cookies that a login of the example sets, as a client sends them back. */
 async function logIn (app: FastifyInstance, headers: Record<string, string> = {}): Promise<string> {
   const { cookies } = await app.inject({ method: 'POST', url: '/auth', headers, payload: { username: 'ada', password: 'lovelace' } })
@@ -63,12 +22,10 @@ t.test('every curl line that the example service prints does what its title says
   const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
   const address = await app.listen({ port: 0, host: '127.0.0.1' })
-  const steps = (await instructions(app, address)).split('\n\n').map((step) => step.trim().split('\n'))
   const files: CookieFiles = new Map()
   let count = 0
-  for (const [title = '', command = ''] of steps) {
+  for (const { title, command, expected } of stepsOf(await instructions(app, address))) {
     const { status, body, setsCookies } = await curl(command, files)
-    const expected = Number(/: (\d{3})/.exec(title)?.[1] ?? 200)
     t.equal(status, expected, title)
     if (status === 204) t.equal(body, '', title)
     else t.type(JSON.parse(body), 'object', `${title}: the answer is JSON`)

@@ -33,6 +33,8 @@ class Subject {
   #count
   #user = 0
   #total = 0
+  /** How long the last window took. */
+  #seconds
 
   /** @param processes the running servers, by name */
   static async start ({ name, server = name, process = name, options = {}, requests, next, status, remembers = false }, processes) {
@@ -68,7 +70,9 @@ class Subject {
 
   async #measure (connections, count) {
     const before = await this.#server.ask('cpu')
+    const start = performance.now()
     await this.#send(connections, count)
+    this.#seconds = (performance.now() - start) / 1000
     const { user, system } = await this.#server.ask('cpu')
     const [userTime, systemTime] = [user - before.user, system - before.system]
     this.#user += userTime
@@ -79,9 +83,12 @@ class Subject {
   /** The share of the time in user mode over all windows. The clock of the system is too coarse for a single window. */
   get userPart () { return this.#user / this.#total }
 
-  /** Microseconds of CPU time per request in a window, over one connection and over many. */
+  /** Microseconds of CPU time per request in a window, over one connection and over many, and the number of requests per second over many. */
   async measure () {
-    return { one: await this.#measure(this.#one, this.#count), many: await this.#measure(this.#many, Math.ceil(this.#count / 3)) }
+    const one = await this.#measure(this.#one, this.#count)
+    const count = Math.ceil(this.#count / 3)
+    const many = await this.#measure(this.#many, count)
+    return { one, many, perSecond: count / this.#seconds }
   }
 
   close () {
@@ -124,6 +131,7 @@ async function measureAll (title, subjects, settings) {
       userMicroseconds: summary(windows.map(({ one, userPart }) => one * userPart)).median,
       ratio: summary(windows.map(({ one, bare }) => bare.one / one)),
       ratioOfMany: summary(windows.map(({ many, bare }) => bare.many / many)),
+      perSecond: Math.round(summary(windows.map(({ perSecond }) => perSecond)).median),
       // The multiple of the CPU time of fastify-token-auth.
       ...(windows[0].ours !== undefined && { timesOurs: summary(windows.map(({ one, ours }) => one / ours.one)) })
     }
@@ -150,8 +158,8 @@ export async function compare (title, subjects, given) {
     result = await measureAll(title, subjects, settings)
   }
   console.log(`\n${title}${result.isVoid ? `: VOID, the two measurements of "${baseline}" differ` : ''}`)
-  for (const { name, ratio, microseconds, ratioOfMany } of result.rows) {
-    console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0).padStart(4)} us  32 connections: ${ratioOfMany.median.toFixed(2)}`)
+  for (const { name, ratio, microseconds, ratioOfMany, perSecond } of result.rows) {
+    console.log(`  ${name.padEnd(42)} ${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})  ${microseconds.toFixed(0).padStart(4)} us  32 connections: ${ratioOfMany.median.toFixed(2)}, ${perSecond.toLocaleString('en')} a second`)
   }
   return result
 }

@@ -2,7 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import { createRefreshTokenCodec } from '../../dist/lib/sessions/refresh-token.js'
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from '../helper/client.js'
+import { availableDatabases, startDatabases } from '../helper/database.js'
+import { inFreshProcess } from '../helper/cores.js'
 import { compare, startServer } from '../helper/measure.js'
+import { clients } from '../stores.js'
 import { keysOf, tokenMaker } from '../tokens.js'
 
 const algorithm = 'HS256'
@@ -37,15 +40,37 @@ const refreshByAccessToken = (body) => postRequest('/auth/refresh', { refresh_to
 const refreshSession = (body) => postRequest('/auth/refresh', { refresh_token: body.refresh_token })
 const bodyOf = (text) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
 
-function refreshing ({ windows, ...settings }) {
-  const specification = { server: 'refresh: specification', requests: logIn(refreshByAccessToken), status: 200 }
-  return compare('refreshing', [
-    { name: 'the specification\'s own mode', ...specification },
-    { name: 'the specification\'s own mode again', ...specification },
+const specificationSubject = { server: 'refresh: specification', requests: logIn(refreshByAccessToken), status: 200 }
+const refreshSubject = { server: 'refresh: sessions', requests: logIn(refreshSession), next: (text) => refreshSession(bodyOf(text)), status: 200 }
+
+const forgedSubject = () => ({ ...refreshSubject, requests: forgedRequests(), next: undefined, status: 401 })
+
+/**
+ * The rows of databases: for each client library, sessions, and the specification's own mode whose refresh tokens are in the
+ * same database; and forged tokens over ioredis.
+ * @param urls the addresses of the databases by kind
+ */
+function databaseSubjects (urls) {
+  return Object.entries(clients).filter(([, { kind }]) => urls[kind] !== undefined).flatMap(([client, { kind }]) => [
+    { name: `the specification's own mode, ${client}`, ...specificationSubject },
+    { name: `sessions, ${client}`, ...refreshSubject },
+    ...client === 'ioredis' ? [{ name: `sessions, ${client}, forged token`, ...forgedSubject() }] : []
+  ].map((subject) => ({ ...subject, options: { ...options, client, url: urls[kind] } })))
+}
+
+/** @param withDatabases whether sessions in the databases of this machine are measured */
+async function refreshing ({ windows, withDatabases, ...settings }) {
+  const databases = await startDatabases(withDatabases ? availableDatabases() : [])
+  const result = await compare('refreshing', [
+    { name: 'the specification\'s own mode', ...specificationSubject },
+    { name: 'the specification\'s own mode again', ...specificationSubject },
     { name: 'bare', server: 'bare POST', options: { ...options, token: 'no token' }, requests: [postRequest('/', { refresh_token: 'x'.repeat(66) })], status: 200 },
-    { name: 'sessions', server: 'refresh: sessions', requests: logIn(refreshSession), next: (text) => refreshSession(bodyOf(text)), status: 200 },
-    { name: 'sessions, forged token', server: 'refresh: sessions', requests: forgedRequests(), status: 401 }
+    { name: 'sessions', ...refreshSubject },
+    { name: 'sessions, forged token', ...forgedSubject() },
+    ...databaseSubjects(databases.urls)
   ].map((subject) => ({ options, ...subject })), { ...settings, windows: windows * rounds.refreshing, baseline: 'the specification\'s own mode' })
+  await databases.stop()
+  return result
 }
 
 const ended = [0, 1000, 1_000_000]
@@ -86,4 +111,20 @@ export async function forgedTokenCalls () {
   connections.forEach((connection) => connection.close())
   await server.stop()
   return { forged: requests.length, calls }
+}
+
+const repetitions = 5
+
+/** Measures what reading the ended sessions costs a process and the databases of this machine. */
+export async function readEndedSessions () {
+  const databases = await startDatabases(availableDatabases())
+  const result = await inFreshProcess(new URL('feed.js', import.meta.url), { urls: databases.urls, repetitions })
+  await databases.stop()
+  console.log('\nreading the ended sessions')
+  const shown = ({ median, min, max }) => `${median.toFixed(0)} (${min.toFixed(0)} to ${max.toFixed(0)}) ms`
+  for (const { client, poll, fullReads } of result.rows) {
+    console.log(`  ${client.padEnd(12)} a poll: ${poll?.toFixed(3)} ms of the server`)
+    for (const { which, milliseconds, held } of fullReads) console.log(`    ${which} full read: ${shown(milliseconds)}, holds the event loop for ${shown(held)}`)
+  }
+  return result
 }

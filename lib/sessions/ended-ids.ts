@@ -31,9 +31,10 @@ export class EndedIds {
   /** A power of two of words. The bit of each id is set. */
   #words: Uint32Array
 
-  constructor (sids: Iterable<string> = []) {
+  /** @param expected how many ids there will be, so that the bit map need not grow */
+  constructor (sids: Iterable<string> = [], expected = 0) {
     this.#ids = new Set(sids)
-    this.#words = this.#map()
+    this.#words = this.#map(expected)
   }
 
   has (sid: string): boolean {
@@ -47,10 +48,11 @@ export class EndedIds {
     else this.#words = this.#map()
   }
 
-  /** Returns a bit map of all ids, of the least size that is enough for them. */
-  #map (): Uint32Array {
+  /** Returns a bit map of all ids, of the least size that is enough for them and for as many as are expected. */
+  #map (expected = 0): Uint32Array {
+    const count = Math.max(this.#ids.size, expected)
     let words = leastWords
-    while (words * bitsPerWord < this.#ids.size * bitsPerId) words *= 2
+    while (words * bitsPerWord < count * bitsPerId) words *= 2
     const map = new Uint32Array(words)
     for (const sid of this.#ids) setBit(map, sid)
     return map

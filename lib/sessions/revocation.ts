@@ -2,6 +2,7 @@
  * The sessions that have ended, in the memory of each process, so that their access tokens are refused without a request
  * to the store. The store is read regularly: pushed messages would be lost while a connection is down.
  */
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
 import { InvalidConfiguration, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
@@ -24,6 +25,8 @@ interface Reader {
 
 /** Every so many reads, everything is read again: what became visible late is known then, and what the store forgot is forgotten. */
 const fullEvery = 60
+/** After so many ids of a read, other work gets its turn: a hundred thousand of them at once would block the event loop for longer than a request may take. */
+const idsAtOnce = 5000
 /** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
 const startTime = 5000
 const retryTime = 250
@@ -160,10 +163,17 @@ export class EndedSessions {
     const begun = performance.now()
     try {
       const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
-      const added = ended.filter((sid) => !this.#ended.has(sid))
+      const next = isFull ? new EndedIds([], ended.length) : this.#ended
+      const added: string[] = []
+      for (const [index, sid] of ended.entries()) {
+        if (index > 0 && index % idsAtOnce === 0) await setImmediate()
+        if (!this.#ended.has(sid)) added.push(sid)
+        next.add(sid)
+      }
       // What this process ended meanwhile may not have been in the store when it was read.
-      if (isFull) this.#ended = new EndedIds([...ended, ...meanwhile])
-      else for (const sid of added) this.#ended.add(sid)
+      for (const sid of meanwhile) next.add(sid)
+      this.#ended = next
+      // Only now: until here, `watch` could still be called for them.
       for (const sid of added) this.#abort(sid)
       this.#cursor = cursor
       this.#reads++

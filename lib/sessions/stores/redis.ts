@@ -70,13 +70,22 @@ function runWith (client: IoredisLike | NodeRedisLike): Run {
   throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, place)
 }
 
-const buckets = Array.from({ length: 16 }, (_, index) => index.toString(16))
+/** Sixteen buckets spread over a cluster, and are few enough to be read by each poll. */
+const bucketCount = 16
 
-/** The bucket of a user: FNV-1a of the UTF-8 bytes. Sixteen of them spread over a cluster, and are few enough to be read by each poll. */
-function bucketOf (user: string): string {
+/** Keys that are on one node of a cluster. */
+interface Bucket {
+  /** The beginning of the keys. */
+  readonly base: string
+  /** The clock of the node. */
+  readonly clock: StoreClock
+}
+
+/** The number of the bucket of a user: FNV-1a of the UTF-8 bytes. */
+function bucketNumberOf (user: string): number {
   let hash = 0x811c9dc5
   for (const byte of Buffer.from(user)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0
-  return buckets[hash % 16]!
+  return hash % bucketCount
 }
 
 /** How far the clocks of a failed-over server may be behind, before only the complete read finds an ended session. In milliseconds. */
@@ -103,12 +112,12 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
   // The first braces of a key choose its node.
   if (typeof prefix !== 'string' || !/^[^{}]+$/.test(prefix)) throw new InvalidConfiguration(`The option "prefix" of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, place)
   const run = runWith(client)
+  const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({ base: `${prefix}:{${index.toString(16)}}`, clock: new StoreClock() }))
+  const bucketOf = (user: string) => buckets[bucketNumberOf(user)]!
   const keysOf = (user: string) => {
-    const base = `${prefix}:{${bucketOf(user)}}`
+    const { base } = bucketOf(user)
     return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e` }
   }
-  /** By bucket, because each may be on another server. */
-  const clocks = new Map(buckets.map((bucket) => [bucket, new StoreClock()]))
 
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
@@ -118,7 +127,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
 
     async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
       const keys = keysOf(user)
-      const clock = clocks.get(bucketOf(user))!
+      const { clock } = bucketOf(user)
       const start = performance.now()
       for (;;) {
         const result = textsOf(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs, clock.deadline(start)]))
@@ -145,12 +154,19 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
     async endedSince (cursor) {
       // One time for each bucket, because they may be on servers with different clocks.
       const times = cursor?.split(',')
-      const answers = await Promise.all(buckets.map(async (bucket, index) => {
+      const read = async ({ base, clock }: Bucket, index: number) => {
         const from = times === undefined ? '-inf' : Number(times[index]) - overlap
-        const result = textsOf(await run(since, [`${prefix}:{${bucket}}:e`], [from]))
-        clocks.get(bucket)!.learn(Number(result[0]))
-        return result
-      }))
+        const answer = textsOf(await run(since, [`${base}:e`], [from]))
+        clock.learn(Number(answer[0]))
+        return answer
+      }
+      const answers: string[][] = []
+      if (times === undefined) {
+        // One after the other: to read all of a large feed at once would block the event loop.
+        for (const [index, bucket] of buckets.entries()) answers.push(await read(bucket, index))
+      } else {
+        answers.push(...await Promise.all(buckets.map(read)))
+      }
       return { ended: answers.flatMap(([, ...ended]) => ended), cursor: answers.map(([time]) => time).join(',') }
     }
   }

@@ -103,7 +103,8 @@ t.test('what is no result of a script rejects, and is never taken for an empty l
     await t.rejects(store.end('1', { sid: 'a' }, rules), TypeError)
     await t.rejects(store.list('1', rules), TypeError)
     await t.rejects(store.endedSince(null, rules), TypeError)
-    await t.rejects(postgresSessions(postgres([{ ended: result, cursor: '1' }])).endedSince(null, rules), TypeError)
+    const ended = result === 'OK' ? ['a'] : result
+    await t.rejects(postgresSessions(postgres([{ ended, cursor: '1' }])).endedSince(null, rules), TypeError)
   }
   for (const outcome of ['', 'Rotated', 'toString']) await t.rejects(redisSessions(ioredis([outcome, 1]).client).advance('1', 'a', 0, rules), TypeError)
 })

@@ -51,7 +51,7 @@ const clusters: Record<string, (urls: readonly string[]) => Promise<Connection>>
 }
 
 t.test('the store in Redis keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
-  const server = await startDatabase(t, 'redis', '--appendonly', 'yes')
+  const server = await startDatabase(t, 'redis', '--appendonly', 'yes', '--appendfsync', 'always')
   for (const [name, open] of Object.entries(clients)) {
     await t.test(name, async (t) => {
       const { client, close } = await open(server.url)
@@ -62,7 +62,7 @@ t.test('the store in Redis keeps every rule of the contract of stores, with each
 })
 
 t.test('the store in a cluster of three Redis servers keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
-  const server = await startDatabase(t, 'redis-cluster', '--appendonly', 'yes')
+  const server = await startDatabase(t, 'redis-cluster', '--appendonly', 'yes', '--appendfsync', 'always')
   for (const [name, open] of Object.entries(clusters)) {
     await t.test(name, async (t) => {
       const { client, close } = await open(server.urls)

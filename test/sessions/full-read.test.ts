@@ -1,0 +1,56 @@
+/** A read of many ended sessions: other work gets its turn meanwhile, and nothing that happens meanwhile is lost. */
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { EndedSessions } from '../../lib/sessions/revocation.ts'
+import { mistyped } from '../helper.ts'
+
+const count = 100_000
+const sids = Array.from({ length: count }, (_, index) => `${index}`.padStart(22, 'a'))
+const rules = { graceMs: 30_000, idleMs: 3_600_000, keepMs: 3_600_000, maxPerUser: 100 }
+const reader = { instanceName: 'tokenAuth', log: mistyped<never>({ info () {}, warn () {} }), rules, poll: 60 }
+
+/** Reads many ended sessions. @param each called between the parts of the read, with their number */
+async function read (t: Test, each: (ended: EndedSessions, parts: number) => void): Promise<{ ended: EndedSessions, parts: number }> {
+  const ended = new EndedSessions({ endedSince: async () => ({ ended: sids, cursor: 'read' }) })
+  t.teardown(async () => await ended.stop(reader))
+  let isDone = false
+  const reading = ended.start(reader, 0).then(() => { isDone = true })
+  let parts = 0
+  for (;;) {
+    await turn()
+    if (isDone) break
+    each(ended, ++parts)
+  }
+  await reading
+  return { ended, parts }
+}
+
+t.test('other work gets its turn at least after every 10,000 ids', async (t) => {
+  const { ended, parts } = await read(t, () => {})
+  t.ok(parts >= count / 10_000, `${parts} turns`)
+  t.ok(sids.every((sid) => ended.has(sid)))
+})
+
+t.test('what ends meanwhile is known at once, and afterwards', async (t) => {
+  const added: string[] = []
+  const { ended } = await read(t, (ended, parts) => {
+    added.push(`own ${parts}`)
+    ended.add([`own ${parts}`])
+    t.ok(added.every((sid) => ended.has(sid)))
+  })
+  t.ok(added.length > 1)
+  t.ok(added.every((sid) => ended.has(sid)))
+})
+
+t.test('a signal that is watched meanwhile aborts when its session turns out to have ended', async (t) => {
+  const controllers: AbortController[] = []
+  await read(t, (ended) => {
+    for (const sid of [sids[0]!, sids[count - 1]!]) {
+      const controller = new AbortController()
+      controllers.push(controller)
+      ended.watch(sid, controller)
+    }
+  })
+  t.ok(controllers.length > 2)
+  t.ok(controllers.every(({ signal }) => signal.aborted))
+})
