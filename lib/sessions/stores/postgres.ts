@@ -52,13 +52,17 @@ const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used
 const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** Whether the server may still execute a call. */
 const inTime = (deadline: string) => `${now} <= to_timestamp(${deadline}::float8 / 1000)`
-/** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. */
-const overlap = "interval '10 seconds'"
+/** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
+const overlap = 10
 
 function statementsOf (table: string) {
   const gone = (column: string) =>
     // now(), not clock_timestamp(), with which no index would be used.
     `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5 FOR UPDATE SKIP LOCKED)`
+  const ended = (condition: string) =>
+    // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
+    // because the clients read a large array many times slower, and block the event loop for it.
+    `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
   return {
     create: `WITH mine AS (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('$5')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active('$5')}),
@@ -75,10 +79,8 @@ function statementsOf (table: string) {
     endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
     endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
-    // Microseconds since 1970: the text of a timestamp would depend on the DateStyle of the connection.
-    // One text: the clients read a large array many times slower, and block the event loop for it.
-    since: `SELECT (extract(epoch from now()) * 1000000)::bigint::text AS cursor,
-      array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at > coalesce(to_timestamp($1::bigint / 1000000.0) - ${overlap}, '-infinity')), ',') AS ended`
+    ended: ended('IS NOT NULL'),
+    endedSince: ended(`> to_timestamp($1::float8 - ${overlap})`)
   }
 }
 
@@ -172,8 +174,8 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
     },
 
     async endedSince (cursor) {
-      const [row] = await query(sql.since, [cursor])
-      clock.learn(Number(row?.cursor) / 1000)
+      const [row] = cursor === null ? await query(sql.ended, []) : await query(sql.endedSince, [cursor])
+      clock.learn(Number(row?.cursor) * 1000)
       const ended = row?.ended
       if (typeof ended !== 'string') throw new TypeError('The database returned something other than a text.')
       return { ended: ended === '' ? [] : ended.split(','), cursor: String(row?.cursor) }

@@ -156,7 +156,7 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
   t.same(deadlines(fed.sent.slice(16)), [time + 6000])
 
   const given: unknown[][] = []
-  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: [], cursor: String(time * 1000 + 7_000_000) }], [{ n: '2', time: String(time) }]]
+  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }]]
   const db = postgresSessions({
     async query (_sql: string, values: unknown[]) {
       given.push(values)
@@ -164,7 +164,7 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
     }
   })
   t.same(await db.advance('1', 'a', 0, rules), { outcome: 'rotated', n: 1 })
-  await db.endedSince(null, rules)
+  await db.endedSince('0', rules)
   t.same(await db.advance('1', 'a', 1, rules), { outcome: 'rotated', n: 2 })
   t.same(deadlines(given), [0, 0, time + 5000, 0, time + 12_000])
 

@@ -205,8 +205,9 @@ t.test('PostgreSQL', { skip: skip.postgres }, async (t) => {
       return asked
     }
     const [[user, sid] = ['', '']] = await startSessions(store, 1, 1)
-    t.equal(await statements(async () => await store.advance(user, sid, 0, strict)), 1)
+    // The first refresh of a store that has not read the clock of the server before takes more.
     t.equal(await statements(async () => await store.endedSince(null, rules)), 1)
+    t.equal(await statements(async () => await store.advance(user, sid, 0, strict)), 1)
     t.equal(await statements(async () => await store.endedSince('0', rules)), 1)
   })
 
@@ -216,7 +217,7 @@ t.test('PostgreSQL', { skip: skip.postgres }, async (t) => {
       SELECT 's' || n, (n / 5)::text, now() + interval '1 hour', CASE WHEN n % 2 = 0 THEN now() - interval '1 minute' END, '{}' FROM generate_series(1, 20000) AS n`)
     await observer.query('VACUUM ANALYZE large')
     const { scans } = await statistics('large', 0)
-    const { rows: [{ cursor }] } = await observer.query('SELECT (extract(epoch from now()) * 1000000)::bigint::text AS cursor')
+    const { rows: [{ cursor }] } = await observer.query('SELECT extract(epoch from now())::text AS cursor')
     const { sid, user } = newSession('1')
     await store.create(newSession(user, sid), rules)
     await store.advance(user, sid, 0, rules)
