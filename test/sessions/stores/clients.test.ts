@@ -156,7 +156,7 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
   t.same(deadlines(fed.sent.slice(16)), [time + 6000])
 
   const given: unknown[][] = []
-  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: [], cursor: String(time * 1000 + 7_000_000) }], [{ n: '2', time: String(time) }]]
+  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time * 1000 + 7_000_000) }], [{ n: '2', time: String(time) }]]
   const db = postgresSessions({
     async query (_sql: string, values: unknown[]) {
       given.push(values)
