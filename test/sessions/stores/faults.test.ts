@@ -122,7 +122,7 @@ for (const [name, kind] of Object.entries(kinds)) {
   })
 
   for (const how of ['hangs', 'is cut'] as const) {
-    t.test(`${name}: a refresh that its client library still has when it is given up, because the network ${how}, is not executed later`, { skip: kind.skip }, async (t) => {
+    t.test(`${name}, with a network that ${how}: a refresh that its client library still has when it is given up is not executed later`, { skip: kind.skip }, async (t) => {
       const { server, counters, endWindows } = await kind.start(t, ...kind.durable)
       const network = await Network.to(t, server.url)
       const store = await kind.connect(t, network.url)

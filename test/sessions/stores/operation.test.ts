@@ -1,4 +1,5 @@
 /** What an operator of a real server relies on: rights, isolation, transaction pools, and the list of ended sessions. */
+import { readFileSync } from 'node:fs'
 import { Cluster, Redis } from 'ioredis'
 import pg from 'pg'
 import postgres from 'postgres'
@@ -11,6 +12,8 @@ import { logout, refresh, sessionEvents, started, withSessions } from '../helper
 import { poolOf, postgresBackend, redisOperator } from './backends.ts'
 import { untilReachable } from './rules.ts'
 
+/** The commands on the page are those that are tested. */
+const page = readFileSync(new URL('../../../docs/stores.md', import.meta.url), 'utf8')
 const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 600_000, maxPerUser: 3 }
 const sessionOf = (sid: string) => ({ sid, user: '1', lifetimeMs: 3_600_000, data: '{}' })
 
@@ -51,7 +54,7 @@ async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): 
 
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
-  await pool.query('CREATE ROLE reader LOGIN; GRANT SELECT (sid, ended_at) ON token_auth_sessions TO reader')
+  await pool.query(/^CREATE ROLE reader .*\nGRANT .*$/m.exec(page)?.[0] ?? '')
   const url = server.url.replace('postgres@', 'reader@')
   const sql = postgres(url, { onnotice: () => {} })
   t.teardown(async () => await sql.end({ timeout: 1 }))
@@ -61,10 +64,8 @@ t.test('a role of PostgreSQL that may only select sid and ended_at is enough for
   }
 })
 
-/** The rights of a user of Redis that may only read which sessions have ended. */
-const rights = ['on', '>password', '~token-auth:{?}:e', '+evalsha', '+eval', '+time', '+zrangebyscore']
-/** What the client of a cluster asks, too. */
-const rightsOfClusters = [...rights, '+cluster|slots']
+/** The rights of a user of Redis that may only read which sessions have ended: for a server, and for a cluster. */
+const [rights = [], rightsOfClusters = []] = [...page.matchAll(/^ACL SETUSER reader (.*)$/gm)].map(([, text = '']) => text.split(' '))
 const credentials = { username: 'reader', password: 'password' }
 
 t.test('a user of Redis with the rights to read which sessions have ended is enough for a service that only verifies', { skip: skip.redis }, async (t) => {
