@@ -53,8 +53,12 @@ export class EndedSessions {
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> | undefined
   #started: Promise<void> | undefined
+  /** Whether the first reads are tried. Their failures are not told: a client that was created just before the registration still connects. */
+  #isStarting = false
   /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
   #lastGood: number | undefined
+  /** What made the last failed read fail. */
+  #lastError: unknown
   /** The readers that know that the last read failed. */
   readonly #stale = new WeakSet<Reader>()
 
@@ -109,12 +113,16 @@ export class EndedSessions {
 
   async #begin (patience: number): Promise<void> {
     // The result of an earlier read, before an application with this store closed, is outdated.
-    this.#lastGood = undefined
+    this.#lastGood = this.#lastError = undefined
     let timer: NodeJS.Timeout | undefined
+    this.#isStarting = true
     const first = this.#readFirst(patience)
     // Also where a read hangs.
     await Promise.race([first, new Promise((resolve) => { timer = setTimeout(resolve, patience) })])
     clearTimeout(timer)
+    this.#isStarting = false
+    // A read that hangs tells of its failure itself.
+    if (this.#lastGood === undefined && this.#lastError !== undefined) this.#changeTo(true, this.#lastError)
   }
 
   async #readFirst (patience: number): Promise<void> {
@@ -180,7 +188,8 @@ export class EndedSessions {
       this.#lastGood = begun
       this.#changeTo(false)
     } catch (error) {
-      this.#changeTo(true, error)
+      this.#lastError = error
+      if (!this.#isStarting) this.#changeTo(true, error)
     } finally {
       this.#meanwhile = undefined
     }
