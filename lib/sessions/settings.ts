@@ -75,7 +75,7 @@ function checkStore (store: unknown, authMode: boolean): void {
   const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
   const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
   if (typeof store !== 'object' || store === null) throw wrong('store', store, authMode ? sessionsSchema.store.allowed : 'an object with the method endedSince')
-  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}.`, { section })
+  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}. For a database client, give redisSessions(client) or postgresSessions(client).`, { section })
 }
 
 /** Whether a value is a number of seconds within bounds. */
@@ -121,6 +121,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   if (option === undefined) return undefined
   if (!isPlainObject(option)) throw new InvalidConfiguration(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`, { section })
   const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
+  if (unknown === 'create') throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { section })
   if (unknown !== undefined) throw new InvalidConfiguration(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`, { section })
   // Without a prototype: properties of a polluted `Object.prototype` are not settings.
   const given: Record<string, unknown> = Object.assign(Object.create(null), option)

@@ -194,17 +194,17 @@ t.test('a store has five methods; one is enough for an instance that only verifi
   for (const store of [new WatchedStore(), memorySessions(), Object.assign(Object.create(null), complete)]) t.equal(await said(t, { sessions: { store } }), '')
   for (const method of methods) {
     for (const value of [undefined, null, 'x', {}]) {
-      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" has no method "${method}". It must have create, advance, end, list, endedSince; see SessionStore.${more}`)
+      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" has no method "${method}". It must have create, advance, end, list, endedSince; see SessionStore. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
     }
   }
-  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore.${more}`)
+  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   for (const [store, found] of [[null, 'null'], ['redis://', 'a string'], [() => complete, 'a function']]) {
     t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: ${String(found)}.${more}`)
     t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}.${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
   t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.${more}`)
-  t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed.${more}`)
+  t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
 })
 
 t.test('an instance that only verifies checks the types of all settings; only poll and refuseAfter have bounds and an effect', async (t) => {

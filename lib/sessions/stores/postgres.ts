@@ -20,14 +20,16 @@ function checkTable (table: unknown): asserts table is string {
 
 /**
  * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
- * can be executed repeatedly.
+ * can be executed repeatedly, and by several processes at once.
  * @param table at most 48 letters, digits and `_`
  * @throws {@link InvalidConfiguration} for another name
  */
 export function postgresSessionSchema (table: string = defaultTable): string {
   checkTable(table)
+  // The lock, until the end of the transaction: PostgreSQL refuses a table that two processes create at once, despite IF NOT EXISTS.
   // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
-  return `CREATE TABLE IF NOT EXISTS ${table} (
+  return `SELECT pg_advisory_xact_lock(hashtext('${table}'));
+CREATE TABLE IF NOT EXISTS ${table} (
   sid text PRIMARY KEY,
   user_id text NOT NULL,
   n bigint NOT NULL DEFAULT 0,
@@ -96,14 +98,18 @@ function queryOf (db: unknown): Query {
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
 const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
+/** The SQLSTATE of a table that does not exist. */
+const undefinedTable = '42P01'
 
-function withRetries (query: Query): Query {
+function withRetries (query: Query, table: string): Query {
   return async (sql, values) => {
     for (let attempt = 1; ; attempt++) {
       try {
         return await query(sql, values)
       } catch (error) {
-        if (attempt === attempts || !repeatable.has(Object(error).code)) throw error
+        const { code } = Object(error)
+        if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
+        if (attempt === attempts || !repeatable.has(code)) throw error
       }
     }
   }
@@ -123,7 +129,7 @@ const rounds = 4
 export function postgresSessions (db: PostgresLike, options: { table?: string | undefined } = {}): SessionStore {
   const table = readOption('postgresSessions()', options, 'table', defaultTable)
   checkTable(table)
-  const query = withRetries(queryOf(db))
+  const query = withRetries(queryOf(db), table)
   const sql = statementsOf(table)
   const clock = new StoreClock()
 

@@ -34,7 +34,7 @@ async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Prom
  * call was given up would retire the token that its client still has.
  */
 function requireConnection (isConnected: boolean, state: string): void {
-  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}.`)
+  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}. It connects again by itself, but if it never was connected, call its method connect().`)
 }
 
 function runWithIoredis (client: IoredisLike): Run {

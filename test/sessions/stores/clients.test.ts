@@ -40,12 +40,12 @@ t.test('a Redis client that is not connected is not used: it would send the comm
   const store = redisSessions(client)
   for (const status of ['wait', 'connecting', 'connect', 'reconnecting', 'close', 'end']) {
     client.status = status
-    await t.rejects(store.advance('1', 'a', 0, rules), { message: `The Redis client is not connected: its status is "${status}".` })
+    await t.rejects(store.advance('1', 'a', 0, rules), { message: `The Redis client is not connected: its status is "${status}". It connects again by itself, but if it never was connected, call its method connect().` })
     await t.rejects(store.endedSince(null, rules))
   }
   for (const state of [{ isReady: false, isOpen: true }, { isOpen: false }, {}]) {
     const evalSha = async () => { t.fail('nothing is sent') }
-    await t.rejects(redisSessions({ ...state, evalSha, eval: evalSha }).create(session, rules), { message: 'The Redis client is not connected: it is not ready.' })
+    await t.rejects(redisSessions({ ...state, evalSha, eval: evalSha }).create(session, rules), { message: 'The Redis client is not connected: it is not ready. It connects again by itself, but if it never was connected, call its method connect().' })
   }
   t.same(sent, [])
 })
@@ -121,6 +121,11 @@ t.test('a serialization failure and a deadlock are tried again, five times at mo
   const other = postgres(failure('23505'))
   await t.rejects(postgresSessions(other).create(session, rules), { code: '23505' })
   t.equal(other.sent.length, 1)
+})
+
+t.test('where the table is missing, the error says how it is created', async (t) => {
+  const missing = failure('42P01')
+  await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).create(session, rules), { message: 'The table "logins" does not exist. Create it with the SQL of postgresSessionSchema("logins").', cause: missing })
 })
 
 t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {

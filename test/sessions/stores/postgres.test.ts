@@ -51,3 +51,17 @@ t.test('the store in PGlite keeps every rule of the contract of stores', async (
   // Its clock is that of this process, and it has no connection that could fail.
   for (const { name, run } of sessionStoreTests(() => postgresSessions(db))) await t.test(name, run)
 })
+
+t.test('the schema can be created by several processes at once, and again', { skip: skip.postgres }, async (t) => {
+  const server = await startDatabase(t, 'postgres')
+  const clients = await Promise.all(Array.from({ length: 8 }, async () => {
+    const client = new pg.Client(server.url)
+    await client.connect()
+    t.teardown(async () => await client.end())
+    return client
+  }))
+  for (const table of ['first', 'second', 'third']) {
+    await t.resolves(Promise.all(clients.map(async (client) => await client.query(postgresSessionSchema(table)))))
+    await t.resolves(clients[0]?.query(postgresSessionSchema(table)) ?? Promise.reject(new Error('no client')))
+  }
+})
