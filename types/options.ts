@@ -1,7 +1,8 @@
 import type { ClassView } from '../lib/endpoints/view.ts'
 import type { Authentication } from '../lib/host/handlers.ts'
 import type { Responses } from '../lib/http/responses.ts'
-import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
+import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers, MaybePromise } from './handlers.ts'
+import type { SigningKey } from './keys.ts'
 import type { SessionFeedOptions, SessionsOptions } from './sessions.ts'
 import type { ClaimsOf, InstanceName, SessionDataOf, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
@@ -23,6 +24,11 @@ export interface InstanceOptions<User extends object, Claims extends object, Dat
   classViews?: readonly ClassView[] | undefined
   /** Sessions: login on several devices, rotating refresh tokens, logout. Without it, refresh works as the specification has it. */
   sessions?: SessionsOptions<GivenUser<User>, Data> | SessionFeedOptions | undefined
+  /**
+   * The keys of the instance over time, instead of `secret`, `publicKey` and `privateKey`: a list, or a function that
+   * returns one and is called again every 60 seconds. Tokens carry the id of their key.
+   */
+  keys?: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) | undefined
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** A class with handlers as methods, as a subclass of {@link Authentication}. */
