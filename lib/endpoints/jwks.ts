@@ -5,6 +5,8 @@ import { bodySchema, type Endpoint } from './endpoint.ts'
 /** Services keep the keys for so many seconds, and for a day where the endpoint cannot be reached. */
 const cacheControl = (maxAge: number) => `public, max-age=${maxAge}, stale-if-error=86400`
 
+const jwkSetSchema = bodySchema({ keys: Type.Array(bodySchema({ kty: Type.String(), kid: Type.String(), alg: Type.String(), use: Type.Literal('sig') })) })
+
 /** @param jwkSet returns the set as JSON */
 export function jwksEndpoint (path: string, jwkSet: () => string, maxAge: number): Endpoint {
   return {
@@ -16,7 +18,7 @@ export function jwksEndpoint (path: string, jwkSet: () => string, maxAge: number
       description: 'The keys with which the signatures of access tokens can be verified, as a JWK set (RFC 7517).',
       tags: ['authentication'],
       response: {
-        200: bodySchema({ keys: Type.Array(Type.Object({ kty: Type.String(), kid: Type.String(), alg: Type.String(), use: Type.Literal('sig') }, { additionalProperties: true })) }, { description: 'The keys.' })
+        200: { description: 'The keys.', content: { 'application/jwk-set+json': { schema: jwkSetSchema } } }
       }
     },
     // Bytes, to which Fastify adds no charset: the media type has none.
