@@ -32,12 +32,12 @@ function readTime (name: string, value: unknown): number | undefined {
   const time = readDate(value)
   if (time !== undefined) return time
   const found = typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : value instanceof Date ? 'a Date that is invalid or out of range' : typeName(value)
-  throw new InvalidConfiguration(`"${name}" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: ${found}.`, { finding: 'E13', section })
+  throw new InvalidConfiguration(`"${name}" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: ${found}. Check the date, and give the time zone.`, { finding: 'E13', section })
 }
 
 function readKid (name: string, value: unknown): string {
   if (typeof value === 'string' && kidForm.test(value)) return value
-  throw new InvalidConfiguration(`"${name}" must have 1 to 256 visible ASCII characters; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Leave it out for the default.`, { finding: 'E12', section })
+  throw new InvalidConfiguration(`"${name}" must have 1 to 256 visible ASCII characters; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Choose another one, or leave it out for the default.`, { finding: 'E12', section })
 }
 
 function readAlgorithm (name: string, value: unknown, source: ReadMaterial, fallback: Algorithm): Algorithm {

@@ -129,6 +129,8 @@ function shown (setting: string, value: unknown): string {
 /** What must be given along with a setting for it to make sense. */
 function companions (setting: string, value: unknown): object {
   if (setting === 'algorithm') return keysFor(algorithms.find((name) => name === value) ?? 'HS256')
+  // Only public keys can be published.
+  if (setting === 'pathToJwks' && value !== null) return { secret: undefined, ...keysFor('EdDSA'), claimIss: 'x', claimAud: 'x' }
   if (setting === 'tokensInBody') return { cookieSet: true }
   if (setting !== 'refreshTokenEnabled') return {}
   const { stored, ...handlers } = refreshStore()

@@ -2,7 +2,7 @@
 import { createHash, createHmac, createPublicKey } from 'node:crypto'
 import { importJWK, jwtVerify, calculateJwkThumbprint } from 'jose'
 import t from 'tap'
-import { get, iso, issued, noon, overlap, signs, states, withKeys } from '../keys/ring.ts'
+import { get, iso, issued, noon, overlap, signs, source, states, withKeys } from '../keys/ring.ts'
 import {
   algorithms, bearer, claims, ecPair, edPair, environment, forge, headerOf, keysFor, login, mistyped, now, otherSecret, pairFor, payloadOf, refreshStore, rsaPair, secret, setClock, signature, warnings
 } from '../helper.ts'
@@ -211,6 +211,25 @@ t.test('a guard shares the remembered tokens of the registration, unless it over
   const token = await issued(app)
   t.equal((await app.inject({ url: '/own', headers: bearer(token) })).statusCode, 200)
   t.equal(await get(app, token), 200)
+})
+
+t.test('a guard may not override keys (E11), nor accept tokens beyond the end of their key (E14); a reload keeps to its leeway', async (t) => {
+  setClock(t, noon)
+  const end = noon + 60 + overlap
+  const { state, load } = source([{ key: secret, kid: 'old', verifyUntil: iso(end + 60) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }])
+  const { tokenAuth: auth } = await withKeys(t, load)
+  for (const overrides of [{ secret }, { publicKey: secret }, { privateKey: secret }, { algorithm: 'HS256' }] as const) {
+    t.throws(() => auth.protect(overrides), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E11' }, Object.keys(overrides).join())
+  }
+  for (const overrides of [{ leeway: 241 }, { verifyExp: false }]) t.throws(() => auth.protect(overrides), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E14' })
+  auth.protect({ leeway: 0, claimAud: null })
+  state.list = [{ key: secret, kid: 'old', verifyUntil: iso(end) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
+  await auth.reloadKeys()
+  state.list = [{ key: secret, kid: 'old', verifyUntil: iso(end + 60) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
+  await auth.reloadKeys()
+  auth.protect({ leeway: 240 })
+  state.list = [{ key: secret, kid: 'old', verifyUntil: iso(end + 59) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
+  await t.rejects(auth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E14' })
 })
 
 t.test('sessions go on over a change of keys, with a secret of their own (E24)', async (t) => {
