@@ -143,16 +143,18 @@ function endpointsOf (registration: Registration, instance: TokenAuth, keys: Key
   return [...views.map(viewEndpoint), ...endpoints]
 }
 
-/** Tells what happens to keys, and calls their function regularly, until the application closes. Log lines are one for each change of state. */
-function startKeys (fastify: FastifyInstance, instanceName: string, live: LiveKeys): void {
-  live.start(({ type, kid, error, isNew }: KeyNews) => {
-    const key = kid === undefined ? '' : ` ${kid}`
-    if (type === 'switched') fastify.log.info(`${instanceName}: the key${key} signs from now on.`)
-    if (type === 'reloaded') fastify.log.info(`${instanceName}: the keys were reloaded.`)
-    if (type === 'late') fastify.log.warn(`${instanceName}: the key${key} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
-    if (type === 'reload-failed' && isNew) fastify.log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
-    publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
-  })
+/** Tells what happens to keys: in an event, and in one log line for each change of state. */
+const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, kid, error, isNew }: KeyNews) => {
+  if (type === 'switched') fastify.log.info(`${instanceName}: the key ${kid} signs from now on.`)
+  if (type === 'reloaded') fastify.log.info(`${instanceName}: the keys were reloaded.`)
+  if (type === 'late') fastify.log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
+  if (type === 'reload-failed' && isNew) fastify.log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
+  publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
+}
+
+/** Calls the function of keys regularly, and notices switches, until the application closes. */
+function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
+  live.start()
   fastify.addHook('onClose', async () => { live.stop() })
 }
 
@@ -163,7 +165,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const { resolved: given, isDefaultSecret } = hasKeys ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const live = hasKeys ? await LiveKeys.read(options.keys, resolved) : undefined
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, resolved.settings.instanceName)) : undefined
   const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live)
   const { settings } = registration
   if (isDefaultSecret) warn('W01', settings.instanceName)
@@ -183,7 +185,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.
-  if (live !== undefined) startKeys(fastify, settings.instanceName, live)
+  if (live !== undefined) startKeys(fastify, live)
   if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', settings.instanceName)
 }
 

@@ -74,6 +74,24 @@ t.test('signers and verifiers are made at registration and with guards, none for
   }
 })
 
+t.test('the signers and verifiers of a ring are made at registration, one for each key, and none for a request', async (t) => {
+  const [first, second, third] = [freshSecret(), freshSecret(), freshSecret()]
+  const { app } = await counting(t, { secret: undefined, keys: [{ key: first, kid: 'a' }, { key: second, kid: 'b' }, { key: third, kid: 'c', signFrom: '2999-01-01T00:00:00Z' }] })
+  app.get('/', { onRequest: [app.tokenAuth.protect(), app.tokenAuth.protect({ tokenCacheSize: 0 })] }, async () => 'reached')
+  await app.ready()
+  t.same([counts.signers, counts.verifiers], [3, 3])
+  const tokens = [forge(claims(), { key: first, header: { kid: 'a' } }), forge(claims(), { key: second, header: { kid: 'b' } }), forge(claims(), { key: third, header: { kid: 'c' } }), forge(claims(), { key: first })]
+  counts.verified = 0
+  for (let round = 0; round < 5; round++) {
+    for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+    t.equal((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).statusCode, 200)
+  }
+  t.equal(counts.verified, tokens.length * 6, 'once for the guard that remembers, and each time for the other')
+  await app.inject({ url: '/', headers: bearer(forge(claims(), { key: first, header: { kid: 'unknown' } })) })
+  t.equal(counts.verified, tokens.length * 6, 'no signature is computed for an unknown kid')
+  t.same([counts.signers, counts.verifiers], [3, 3])
+})
+
 t.test('a key that is computed for each request makes a verifier when it is new, and not again', async (t) => {
   const base = freshSecret()
   const { app } = await counting(t, { secret: undefined, getSecret: async (request) => `${String(request.headers.tenant)} ${base}` })

@@ -51,7 +51,7 @@ export class LiveKeys {
   readonly #load: (() => unknown) | undefined
   readonly #resolved: Resolved
   #ring: KeyRing
-  #report: (news: KeyNews) => void = () => {}
+  readonly #report: (news: KeyNews) => void
   /** The longest leeway of the registration and its guards. */
   #leeway: number
   /** The id of the key that signed last. */
@@ -61,7 +61,8 @@ export class LiveKeys {
   #waiting: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
-  private constructor (load: (() => unknown) | undefined, list: unknown, resolved: Resolved) {
+  private constructor (load: (() => unknown) | undefined, list: unknown, resolved: Resolved, report: (news: KeyNews) => void) {
+    this.#report = report
     this.#load = load
     this.#resolved = resolved
     this.#leeway = resolved.settings.leeway
@@ -73,13 +74,14 @@ export class LiveKeys {
 
   /**
    * Reads the option `keys`: a list, or a function that returns one.
+   * @param report told what happens to the keys
    * @throws {InvalidConfiguration}
    */
-  static async read (option: unknown, resolved: Resolved): Promise<LiveKeys> {
+  static async read (option: unknown, resolved: Resolved, report: (news: KeyNews) => void): Promise<LiveKeys> {
     checkBeside(resolved)
-    if (typeof option !== 'function') return new LiveKeys(undefined, option, resolved)
+    if (typeof option !== 'function') return new LiveKeys(undefined, option, resolved, report)
     const load = () => Reflect.apply(option, undefined, [])
-    return new LiveKeys(load, await callKeys(load, true), resolved)
+    return new LiveKeys(load, await callKeys(load, true), resolved, report)
   }
 
   get ring (): KeyRing {
@@ -167,12 +169,7 @@ export class LiveKeys {
   }
 
   /** Begins to call the function, and to compare dates with the clock, until {@link stop}. */
-  start (report: (news: KeyNews) => void): void {
-    this.#report = report
-    this.#schedule()
-  }
-
-  #schedule (): void {
+  start (): void {
     if (this.#load === undefined && nextSwitch(this.#ring.keys, Date.now()) === Infinity) return
     this.#timer = setTimeout(() => { this.#tick() }, reloadTime)
     // A process with nothing else to do must end.
@@ -185,7 +182,7 @@ export class LiveKeys {
     if (this.#load !== undefined) await this.reload().catch(() => {})
     this.signing()
     // Stopped meanwhile.
-    if (this.#timer === timer) this.#schedule()
+    if (this.#timer === timer) this.start()
   }
 
   stop (): void {

@@ -1,5 +1,5 @@
 /** Keys that change over time, as applications and clients see them. */
-import { createHash, createHmac, createPublicKey } from 'node:crypto'
+import { createHash, createHmac, createPrivateKey, createPublicKey } from 'node:crypto'
 import { importJWK, jwtVerify, calculateJwkThumbprint } from 'jose'
 import t from 'tap'
 import { get, iso, issued, noon, overlap, signs, source, states, withKeys } from '../keys/ring.ts'
@@ -45,6 +45,10 @@ t.test('keys of any form are keys of a ring: files, encrypted PEM, KeyObjects, J
   for (const form of [key, { ...key.export({ format: 'jwk' }) }, Buffer.from(edPair().publicKey)]) {
     const app = await withKeys(t, [{ key: form }], { algorithm: 'EdDSA', authMode: false })
     t.equal(await get(app, token), 200)
+  }
+  const encrypted = createPrivateKey(edPair().privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()
+  for (const form of [{ pem: encrypted, passphrase: 'x' }, createPrivateKey(edPair().privateKey), createPrivateKey(edPair().privateKey).export({ format: 'jwk' })]) {
+    t.equal(await get(await withKeys(t, [{ key: form }], { algorithm: 'EdDSA' }), token), 200)
   }
   for (const form of [{ kty: 'oct', k: Buffer.from(secret).toString('base64url'), key_ops: ['sign', 'verify'] }, Buffer.from(secret)]) t.equal(await get(await withKeys(t, [{ key: form }]), forge(claims())), 200)
 })
@@ -228,6 +232,7 @@ t.test('a guard may not override keys (E11), nor accept tokens beyond the end of
   state.list = [{ key: secret, kid: 'old', verifyUntil: iso(end + 60) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
   await auth.reloadKeys()
   auth.protect({ leeway: 240 })
+  auth.protect({ leeway: 0 })
   state.list = [{ key: secret, kid: 'old', verifyUntil: iso(end + 59) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
   await t.rejects(auth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E14' })
 })
