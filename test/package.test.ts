@@ -46,7 +46,7 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|events))\.md$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|keys|events))\.md$/, /^LICENSE$/,
     /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
