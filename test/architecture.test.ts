@@ -33,7 +33,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'http/*': ['host/call', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
-  'sessions/stores/*': ['sessions/rotation'],
+  'sessions/stores/*': ['sessions/rotation', 'host/call', 'node:*'],
   'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],

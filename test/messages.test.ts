@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandl
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
-  Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, memorySessions, protect, scoped, TokenAuthError, type UserRouteHandler, View
+  Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
 import { createTestToken } from '../lib/testing.ts'
@@ -683,6 +683,34 @@ t.test('a registration says that a store belongs to the users of another key', a
   await build(t, { sessions: { store } })
   t.equal(await refused(t, { secret: otherSecret, sessions: { store } }),
     '"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table. See README.md#sessions')
+})
+
+t.test('the stores in databases say what is wrong with their parameters', async (t) => {
+  const ioredis = { status: 'ready', evalsha: async () => [], eval: async () => [] }
+  const pool = { query: async () => ({ rows: [] }) }
+  const cases: Array<[() => unknown, string]> = [
+    [() => redisSessions(mistyped('redis://localhost')),
+      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: a string. See README.md#sessions'],
+    [() => redisSessions(mistyped(pool)),
+      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: an object. See README.md#sessions'],
+    [() => redisSessions(ioredis, mistyped('shop')),
+      'The second parameter of redisSessions() must be a plain object, such as { prefix }; given: a string. See README.md#sessions'],
+    [() => redisSessions(ioredis, mistyped({ table: 'shop' })),
+      'redisSessions() has no option "table". Its only option is "prefix". See README.md#sessions'],
+    [() => redisSessions(ioredis, { prefix: '{shop}' }),
+      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: "{shop}". See README.md#sessions'],
+    [() => redisSessions(ioredis, { prefix: mistyped<string>(5) }),
+      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: a number. See README.md#sessions'],
+    [() => postgresSessions(mistyped(ioredis)),
+      'The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: an object. See README.md#sessions'],
+    [() => postgresSessions(pool, mistyped(new Map())),
+      'The second parameter of postgresSessions() must be a plain object, such as { table }; given: an instance of a class, or an object that inherits from another. See README.md#sessions'],
+    [() => postgresSessions(pool, { table: 'a b' }),
+      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: "a b". See README.md#sessions'],
+    [() => postgresSessionSchema(mistyped<string>(5)),
+      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: a number. See README.md#sessions']
+  ]
+  for (const [act, message] of cases) t.equal(await said(act), message)
 })
 
 t.test('createTestToken says what is wrong with its options', async (t) => {

@@ -213,6 +213,9 @@ export interface IoredisLike {
 
 /** A client of node-redis (the package redis), or a cluster of it, as {@link redisSessions} takes it. */
 export interface NodeRedisLike {
+  readonly isOpen?: boolean
+  readonly isReady?: boolean
+  withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
 }

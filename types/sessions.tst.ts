@@ -1,11 +1,18 @@
+import '@fastify/postgres'
+import { PGlite } from '@electric-sql/pglite'
+import { Cluster, Redis } from 'ioredis'
+import pg from 'pg'
+import postgres from 'postgres'
+import { createClient, createCluster } from 'redis'
 import Fastify, { type FastifyRequest } from 'fastify'
 import { expect, test } from 'tstyche'
 import {
-  initialize, memorySessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
+  initialize, memorySessions, postgresSessions, postgresSessionSchema, redisSessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
 } from '../lib/index.ts'
 import { sessionStoreTests } from '../lib/testing.ts'
 
 declare const store: SessionStore
+declare const redis: Redis
 const app = Fastify()
 declare const event: SessionEvent
 
@@ -33,6 +40,25 @@ test('a registration that only verifies needs the feed alone', () => {
   expect<SessionFeedOptions>().type.toBeAssignableFrom({ store: { endedSince }, poll: 5, refuseAfter: 10 })
   expect<SessionsOptions>().type.not.toBeAssignableFrom({ store: { endedSince } })
   expect<SessionFeedOptions>().type.not.toBeAssignableFrom({})
+})
+
+test('the stores in databases take the clients of each library, and nothing else', () => {
+  expect(redisSessions).type.toBeCallableWith(redis)
+  expect(redisSessions).type.toBeCallableWith(createClient())
+  expect(redisSessions).type.toBeCallableWith(createCluster({ rootNodes: [] }))
+  expect(redisSessions).type.toBeCallableWith(new Cluster([]), { prefix: 'shop' })
+  expect(redisSessions).type.not.toBeCallableWith('redis://localhost')
+  expect(redisSessions).type.not.toBeCallableWith(new pg.Pool())
+  expect(redisSessions).type.not.toBeCallableWith(redis, { table: 'shop' })
+  expect(postgresSessions).type.toBeCallableWith(new pg.Pool())
+  expect(postgresSessions).type.toBeCallableWith(new pg.Client(), { table: 'shop' })
+  expect(postgresSessions).type.toBeCallableWith(postgres())
+  expect(postgresSessions).type.toBeCallableWith(app.pg)
+  expect(postgresSessions).type.toBeCallableWith(new PGlite())
+  expect(postgresSessions).type.not.toBeCallableWith('postgres://localhost')
+  expect(postgresSessions).type.not.toBeCallableWith(redis)
+  expect(postgresSessions(new pg.Pool())).type.toBe<SessionStore>()
+  expect(postgresSessionSchema()).type.toBe<string>()
 })
 
 test('data and users have the types of the registration', () => {

@@ -1,7 +1,8 @@
 /** Sessions in PostgreSQL 13 or later. */
-import type { PostgresLike, SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
+import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../errors.ts'
-import { isPlainObject, typeName } from '../../host/call.ts'
+import { typeName } from '../../host/call.ts'
+import { place, readOption, textsOf } from './values.ts'
 
 type Row = Record<string, unknown>
 type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
@@ -13,7 +14,7 @@ const maximumName = 48
 function checkTable (table: unknown): asserts table is string {
   if (typeof table === 'string' && table.length <= maximumName && /^[A-Za-z_]\w*$/.test(table)) return
   const given = typeof table === 'string' ? JSON.stringify(table) : typeName(table)
-  throw new InvalidConfiguration(`The name of the table must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, { section: 'sessions' })
+  throw new InvalidConfiguration(`The name of the table of sessions must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, place)
 }
 
 /**
@@ -46,7 +47,8 @@ const now = 'clock_timestamp()'
 const milliseconds = (parameter: string) => `(${parameter}::float8 * interval '1 millisecond')`
 /** @param idle the parameter with the time in milliseconds after which an unused session expires */
 const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds(idle)}`
-const epoch = (column: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${column}`
+/** Names without an underscore, which postgres.js may be set to change. */
+const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. */
 const overlap = "interval '10 seconds'"
 
@@ -68,7 +70,7 @@ function statementsOf (table: string) {
     jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL RETURNING n::text`,
     endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
     endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
-    list: `SELECT sid, ${epoch('created_at')}, ${epoch('used_at')}, ${epoch('ends_at')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
+    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
     // Microseconds since 1970: the text of a timestamp would depend on the DateStyle of the connection.
     since: `SELECT (extract(epoch from now()) * 1000000)::bigint::text AS cursor,
       ARRAY(SELECT sid FROM ${table} WHERE ended_at > coalesce(to_timestamp($1::bigint / 1000000.0) - ${overlap}, '-infinity')) AS ended`
@@ -81,7 +83,7 @@ function queryOf (db: unknown): Query {
   const { unsafe, query } = client
   if (typeof unsafe === 'function') return async (sql, values) => await Reflect.apply(unsafe, db, [sql, values])
   if (typeof query === 'function') return async (sql, values) => (await Reflect.apply(query, db, [sql, values])).rows
-  throw new InvalidConfiguration(`postgresSessions() must be given a pool or client of pg, fastify.pg of @fastify/postgres, or the function of postgres.js; given: ${typeName(db)}.`, { section: 'sessions' })
+  throw new InvalidConfiguration(`The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: ${typeName(db)}.`, place)
 }
 
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
@@ -111,9 +113,8 @@ const rounds = 4
  * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js
  * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
  */
-export function postgresSessions (db: PostgresLike, { table = defaultTable, ...others }: { table?: string | undefined } = {}): SessionStore {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined || !isPlainObject(others)) throw new InvalidConfiguration(`postgresSessions() has no option "${unknown}". Its option is table.`, { section: 'sessions' })
+export function postgresSessions (db: PostgresLike, options: { table?: string | undefined } = {}): SessionStore {
+  const table = readOption('postgresSessions()', options, 'table', defaultTable)
   checkTable(table)
   const query = withRetries(queryOf(db))
   const sql = statementsOf(table)
@@ -148,15 +149,15 @@ export function postgresSessions (db: PostgresLike, { table = defaultTable, ...o
       return sidsOf(sid === undefined ? await query(sql.endAll, [user, except, idleMs]) : await query(sql.endOne, [user, sid, idleMs]))
     },
 
-    async list (user: string, { idleMs }: SessionRules): Promise<StoredSession[]> {
+    async list (user, { idleMs }) {
       const rows = await query(sql.list, [user, idleMs])
-      return rows.map(({ sid, created_at: createdAt, used_at: usedAt, ends_at: endsAt, data }) =>
-        ({ sid: String(sid), createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data: String(data) }))
+      return rows.map(({ sid, created, used, ends, data }) =>
+        ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
     },
 
     async endedSince (cursor) {
       const [row] = await query(sql.since, [cursor])
-      return { ended: row?.ended as string[], cursor: String(row?.cursor) }
+      return { ended: textsOf(row?.ended), cursor: String(row?.cursor) }
     }
   }
 }

@@ -100,7 +100,9 @@ end
 return found
 `
 
-/** KEYS: feed. ARGV: the time from which on. Returns the time of the server, and the ended sessions. */
+/** KEYS: feed. ARGV: the time from which on. Returns the time of the server, followed by the ended sessions. */
 export const since = `${clock}
-return { now, redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf') }
+local answer = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf')
+table.insert(answer, 1, now)
+return answer
 `

@@ -1,9 +1,10 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
-import type { IoredisLike, NodeRedisLike, SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
+import type { Advance, IoredisLike, NodeRedisLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../errors.ts'
 import { typeName } from '../../host/call.ts'
 import * as scripts from './redis-scripts.ts'
+import { place, readOption, textsOf } from './values.ts'
 
 /** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
 type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>) => Promise<unknown>
@@ -28,11 +29,11 @@ async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Prom
 }
 
 /**
- * Both client libraries keep commands in a queue while they are not connected, and send them after the call was given up.
- * A refresh that is executed that late would retire the token that its client still has.
+ * The client libraries keep commands while they are not connected, and send them later. A refresh that is executed after its
+ * call was given up would retire the token that its client still has.
  */
-function requireConnection (isReady: boolean, state: string): void {
-  if (!isReady) throw new Error(`The Redis client is not connected: ${state}.`)
+function requireConnection (isConnected: boolean, state: string): void {
+  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}.`)
 }
 
 function runWithIoredis (client: IoredisLike): Run {
@@ -43,21 +44,29 @@ function runWithIoredis (client: IoredisLike): Run {
   })
 }
 
-function runWithNodeRedis (client: NodeRedisLike & { isReady?: boolean, isOpen?: boolean }): Run {
+/** How long node-redis keeps a command that it could not send, in milliseconds: a cluster seems ready while one of its servers is down. */
+const unsentMs = 1000
+
+function runWithNodeRedis (given: NodeRedisLike): Run {
+  const client = given.withCommandOptions?.({ timeout: unsentMs }) ?? given
   return async (script, keys, values) => await byDigest((isKnown) => {
-    // Clusters have no isReady.
-    requireConnection(client.isReady ?? client.isOpen === true, 'it is not ready')
+    // Clusters of node-redis 5 have no isReady.
+    requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
     const options = { keys: [...keys], arguments: values.map(String) }
     return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
   })
 }
 
+const isIoredis = (client: IoredisLike | NodeRedisLike): client is IoredisLike => 'evalsha' in client && typeof client.evalsha === 'function'
+const isNodeRedis = (client: IoredisLike | NodeRedisLike): client is NodeRedisLike => 'evalSha' in client && typeof client.evalSha === 'function'
+
 /** Recognizes a client by the spelling of its methods, so that this package depends on none. @throws {InvalidConfiguration} */
-function runWith (client: unknown): Run {
-  const methods: { evalSha?: unknown, evalsha?: unknown } = Object(client)
-  if (typeof methods.evalSha === 'function') return runWithNodeRedis(client as NodeRedisLike)
-  if (typeof methods.evalsha === 'function') return runWithIoredis(client as IoredisLike)
-  throw new InvalidConfiguration(`redisSessions() must be given a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, { section: 'sessions' })
+function runWith (client: IoredisLike | NodeRedisLike): Run {
+  if (Object(client) === client) {
+    if (isNodeRedis(client)) return runWithNodeRedis(client)
+    if (isIoredis(client)) return runWithIoredis(client)
+  }
+  throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, place)
 }
 
 const buckets = Array.from({ length: 16 }, (_, index) => index.toString(16))
@@ -72,7 +81,14 @@ function bucketOf (user: string): string {
 /** How far the clocks of a failed-over server may be behind, before only the complete read finds an ended session. In milliseconds. */
 const overlap = 10_000
 
-const texts = (value: unknown): string[] => Array.isArray(value) ? value.map(String) : []
+const outcomes = ['rotated', 'recovered', 'repeated', 'reused', 'unknown'] as const
+
+function advanceOf (result: unknown): Advance {
+  const [text, n] = textsOf(result)
+  const outcome = outcomes.find((known) => known === text)
+  if (outcome === undefined) throw new TypeError('The script returned an unknown outcome.')
+  return { outcome, n: Number(n) }
+}
 
 /**
  * Creates a store in Redis or Valkey: one server or a cluster. Set `maxmemory-policy noeviction`, because a server that evicts
@@ -81,11 +97,10 @@ const texts = (value: unknown): string[] => Array.isArray(value) ? value.map(Str
  * @param options `prefix`: the beginning of all keys; each user base needs its own. Default: `token-auth`
  * @throws {@link InvalidConfiguration} for another client, or a prefix with braces
  */
-export function redisSessions (client: IoredisLike | NodeRedisLike, { prefix = 'token-auth', ...others }: { prefix?: string | undefined } = {}): SessionStore {
-  const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw new InvalidConfiguration(`redisSessions() has no option "${unknown}". Its option is prefix.`, { section: 'sessions' })
+export function redisSessions (client: IoredisLike | NodeRedisLike, options: { prefix?: string | undefined } = {}): SessionStore {
+  const prefix = readOption('redisSessions()', options, 'prefix', 'token-auth')
   // The first braces of a key choose its node.
-  if (typeof prefix !== 'string' || prefix === '' || /[{}]/.test(prefix)) throw new InvalidConfiguration(`The prefix of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, { section: 'sessions' })
+  if (typeof prefix !== 'string' || !/^[^{}]+$/.test(prefix)) throw new InvalidConfiguration(`The option "prefix" of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, place)
   const run = runWith(client)
   const keysOf = (user: string) => {
     const base = `${prefix}:{${bucketOf(user)}}`
@@ -95,39 +110,36 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, { prefix = '
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
       const keys = keysOf(user)
-      return texts(await run(create, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser]))
+      return textsOf(await run(create, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser]))
     },
 
     async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
       const keys = keysOf(user)
-      const [outcome, counter] = texts(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs]))
-      // Checked by its caller.
-      return { outcome, n: Number(counter) } as Awaited<ReturnType<SessionStore['advance']>>
+      return advanceOf(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs]))
     },
 
     async end (user, which, { keepMs }) {
       const keys = keysOf(user)
       const { sid = '', except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return texts(await run(end, [keys.user, keys.feed, keys.sessions], [sid, except ?? '', keepMs]))
+      return textsOf(await run(end, [keys.user, keys.feed, keys.sessions], [sid, except ?? '', keepMs]))
     },
 
-    async list (user: string): Promise<StoredSession[]> {
+    async list (user) {
       const keys = keysOf(user)
       const rows = await run(list, [keys.user, keys.sessions], [])
-      return (Array.isArray(rows) ? rows : []).map(texts).map(([sid = '', createdAt, usedAt, endsAt, data = '']) =>
+      if (!Array.isArray(rows)) throw new TypeError('The script returned something other than a list.')
+      return rows.map(textsOf).map(([sid = '', createdAt, usedAt, endsAt, data = '']) =>
         ({ sid, createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data }))
     },
 
-    async endedSince (cursor: string | null, _rules: SessionRules) {
+    async endedSince (cursor) {
       // One time for each bucket, because they may be on servers with different clocks.
-      const times = cursor?.split(',') ?? []
+      const times = cursor?.split(',')
       const answers = await Promise.all(buckets.map(async (bucket, index) => {
-        const from = times[index] === undefined ? '-inf' : Number(times[index]) - overlap
-        const answer = await run(since, [`${prefix}:{${bucket}}:e`], [from])
-        const [time, ended] = Array.isArray(answer) ? answer : []
-        return { time: String(time), ended: texts(ended) }
+        const from = times === undefined ? '-inf' : Number(times[index]) - overlap
+        return textsOf(await run(since, [`${prefix}:{${bucket}}:e`], [from]))
       }))
-      return { ended: answers.flatMap(({ ended }) => ended), cursor: answers.map(({ time }) => time).join(',') }
+      return { ended: answers.flatMap(([, ...ended]) => ended), cursor: answers.map(([time]) => time).join(',') }
     }
   }
 }

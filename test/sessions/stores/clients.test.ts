@@ -1,0 +1,158 @@
+/** What the stores in databases do with their clients, which are objects of these tests here. */
+import t from 'tap'
+import { postgresSessions, postgresSessionSchema, redisSessions, type IoredisLike, type NodeRedisLike, type SessionRules } from '../../../lib/index.ts'
+import { mistyped } from '../../helper.ts'
+
+const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 60_000, maxPerUser: 100 }
+const session = { sid: 'a', user: '1', lifetimeMs: 3_600_000, data: '{}' }
+const noScript = () => new Error('NOSCRIPT No matching script. Please use EVAL.')
+
+/** An ioredis client that answers in turn with these results, and what was sent to it. */
+function ioredis (...results: unknown[]): { client: IoredisLike & { status: string }, sent: unknown[][] } {
+  const sent: unknown[][] = []
+  const answer = (name: string) => async (...parameters: unknown[]) => {
+    sent.push([name, ...parameters])
+    const result = results.length > 1 ? results.shift() : results[0]
+    if (result instanceof Error) throw result
+    return result
+  }
+  return { client: { status: 'ready', evalsha: answer('evalsha'), eval: answer('eval') }, sent }
+}
+
+/** A PostgreSQL client that answers in turn with these rows or errors, and the statements that were sent to it. */
+function postgres (...results: Array<readonly object[] | Error>) {
+  const sent: string[] = []
+  return {
+    sent,
+    async query (sql: string) {
+      sent.push(sql.trim().split(/\s/, 1)[0] ?? '')
+      const result = results.shift()
+      if (result instanceof Error) throw result
+      return { rows: [...result ?? []] }
+    }
+  }
+}
+
+const failure = (code: string) => Object.assign(new Error('the transaction failed'), { code })
+
+t.test('a Redis client that is not connected is not used: it would send the command later', async (t) => {
+  const { client, sent } = ioredis([])
+  const store = redisSessions(client)
+  for (const status of ['wait', 'connecting', 'connect', 'reconnecting', 'close', 'end']) {
+    client.status = status
+    await t.rejects(store.advance('1', 'a', 0, rules), { message: `The Redis client is not connected: its status is "${status}".` })
+    await t.rejects(store.endedSince(null, rules))
+  }
+  for (const state of [{ isReady: false, isOpen: true }, { isOpen: false }, {}]) {
+    const evalSha = async () => { t.fail('nothing is sent') }
+    await t.rejects(redisSessions({ ...state, evalSha, eval: evalSha }).create(session, rules), { message: 'The Redis client is not connected: it is not ready.' })
+  }
+  t.same(sent, [])
+})
+
+t.test('a script is sent by its digest, and as text to a server that does not know it; other errors reject', async (t) => {
+  const { client, sent } = ioredis(noScript(), ['rotated', 1], ['rotated', 2], new Error('READONLY'))
+  const store = redisSessions(client)
+  t.same(await store.advance('1', 'a', 0, rules), { outcome: 'rotated', n: 1 })
+  t.same(await store.advance('1', 'a', 1, rules), { outcome: 'rotated', n: 2 })
+  await t.rejects(store.advance('1', 'a', 2, rules), { message: 'READONLY' })
+  t.same(sent.map(([name]) => name), ['evalsha', 'eval', 'evalsha', 'evalsha'])
+  const [[, digest, ...parameters] = [], [, text, ...again] = []] = sent
+  t.match(digest, /^[\da-f]{40}$/)
+  t.match(text, /redis\.call/)
+  t.same(parameters, again)
+})
+
+t.test('a client of node-redis keeps an unsent command for a second at most, and gives replies as this package reads them', async (t) => {
+  const options: unknown[] = []
+  const known: NodeRedisLike = {
+    isReady: true,
+    evalSha: async () => { throw noScript() },
+    eval: async (_script, { keys, arguments: values }) => ['repeated', keys.length, values.length],
+    withCommandOptions (given) {
+      options.push(given)
+      return this
+    }
+  }
+  t.same(await redisSessions(known).advance('1', 'a', 0, rules), { outcome: 'repeated', n: 3 })
+  t.same(options, [{ timeout: 1000 }])
+  const { withCommandOptions, ...other } = known
+  t.same(await redisSessions(other).advance('1', 'a', 0, rules), { outcome: 'repeated', n: 3 })
+})
+
+t.test('all keys of a call have the prefix, and those of one user are on one node of a cluster', async (t) => {
+  const { client, sent } = ioredis([])
+  const store = redisSessions(client, { prefix: 'shop' })
+  for (const user of ['1', '"ada"', '"}{"']) {
+    sent.length = 0
+    await store.create({ ...session, user }, rules)
+    await store.end(user, { except: null }, rules)
+    await store.list(user, rules)
+    const keys = sent.flatMap(([, , count, ...rest]) => rest.slice(0, Number(count)))
+    t.equal(keys.length, 9)
+    t.ok(keys.every((key) => /^shop:\{[\da-f]\}:(?:s:|u:|e$)/.test(String(key))), user)
+    t.equal(new Set(keys.map((key) => String(key).slice(0, 8))).size, 1, user)
+  }
+})
+
+t.test('what is no result of a script rejects, and is never taken for an empty list', async (t) => {
+  for (const result of [null, undefined, 'OK', 5, {}, true]) {
+    const store = redisSessions(ioredis(result).client)
+    await t.rejects(store.create(session, rules), TypeError)
+    await t.rejects(store.advance('1', 'a', 0, rules), TypeError)
+    await t.rejects(store.end('1', { sid: 'a' }, rules), TypeError)
+    await t.rejects(store.list('1', rules), TypeError)
+    await t.rejects(store.endedSince(null, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([{ ended: result, cursor: '1' }])).endedSince(null, rules), TypeError)
+  }
+  for (const outcome of ['', 'Rotated', 'toString']) await t.rejects(redisSessions(ioredis([outcome, 1]).client).advance('1', 'a', 0, rules), TypeError)
+})
+
+t.test('a serialization failure and a deadlock are tried again, five times at most; other errors reject at once', async (t) => {
+  for (const code of ['40001', '40P01']) {
+    const healed = postgres(failure(code), failure(code), [{ sid: 'b' }])
+    t.same(await postgresSessions(healed).create(session, rules), ['b'])
+    t.equal(healed.sent.length, 3)
+    const broken = postgres(...Array.from({ length: 9 }, () => failure(code)))
+    await t.rejects(postgresSessions(broken).create(session, rules), { code })
+    t.equal(broken.sent.length, 5)
+  }
+  const other = postgres(failure('23505'))
+  await t.rejects(postgresSessions(other).create(session, rules), { code: '23505' })
+  t.equal(other.sent.length, 1)
+})
+
+t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {
+  const none: object[] = []
+  const advance = async (n: number, ...results: object[][]) => await postgresSessions(postgres(...results)).advance('1', 'a', n, rules)
+  const due = [{ n: '5', fresh: false }]
+  t.same(await advance(5, none, due, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
+  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: true }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
+  t.same(await advance(4, none, due, none), { outcome: 'unknown', n: 0 }, 'another one ended it')
+  await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
+})
+
+t.test('postgres.js is called as its users call it', async (t) => {
+  const calls: unknown[][] = []
+  const sql = Object.assign(() => { throw new Error('not as a template') }, {
+    async unsafe (...parameters: unknown[]) {
+      calls.push(parameters)
+      return [{ sid: 'a' }]
+    }
+  })
+  t.same(await postgresSessions(sql, { table: 'logins' }).end('1', { sid: 'a' }, rules), ['a'])
+  t.match(calls, [[/^UPDATE logins SET/, ['1', 'a', 600_000]]])
+})
+
+t.test('a name of a table that is none is refused before it is part of SQL', async (t) => {
+  const db = postgres()
+  for (const table of ['', '1a', 'a b', 'a-b', 'a;DROP TABLE users', 'a.b', '"a"', 'é', 'a\n', 'x'.repeat(49), 5, {}, ['a'], null]) {
+    const name = mistyped<string>(table)
+    t.throws(() => postgresSessions(db, { table: name }), { name: 'InvalidConfiguration' })
+    t.throws(() => postgresSessionSchema(name), { name: 'InvalidConfiguration' })
+  }
+  for (const table of ['a', '_', 'Sessions_2', 'x'.repeat(48)]) {
+    t.ok(postgresSessions(db, { table }))
+    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS ${table} (`)
+  }
+})
