@@ -43,7 +43,7 @@ function readKid (name: string, value: unknown): string {
 function readAlgorithm (name: string, value: unknown, source: ReadMaterial, fallback: Algorithm): Algorithm {
   // What a JWK says is compared where the key is checked.
   const alg = 'jwk' in source && fits('algorithm', source.jwk.alg) ? source.jwk.alg : fallback
-  const algorithm = value ?? alg
+  const algorithm = value === undefined ? alg : value
   if (fits('algorithm', algorithm)) return algorithm as Algorithm
   throw new InvalidConfiguration(`"${name}" must be ${allowedValues('algorithm')}; given: ${describeValue('algorithm', value)}.`, { section })
 }
@@ -73,7 +73,7 @@ function readEntry (given: unknown, place: string, settings: Settings): Entry {
   const source = readMaterial(name, entry.key)
   const algorithm = readAlgorithm(`${place}.algorithm`, entry.algorithm, source, settings.algorithm)
   const { verifying, signing } = readHalves(algorithm, name, source)
-  const kid = entry.kid ?? ('jwk' in source ? source.jwk.kid : undefined)
+  const kid = entry.kid === undefined && 'jwk' in source ? source.jwk.kid : entry.kid
   return {
     kid: kid === undefined ? defaultKid(verifying.keyObject) : readKid(`${place}.kid`, kid),
     algorithm,

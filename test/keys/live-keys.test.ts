@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import type { SigningKey } from '../../lib/index.ts'
 import { get, iso, issued, keyEvents, noon, overlap, signs, source, states, withKeys } from './ring.ts'
-import { build, claims, edPair, forge, holdTimers, leaksIn, otherSecret, refusal, secret, setClock } from '../helper.ts'
+import { bearer, build, claims, edPair, forge, holdTimers, leaksIn, login, otherSecret, refreshStore, refusal, secret, setClock } from '../helper.ts'
 
 const old: SigningKey = { key: secret, kid: 'old' }
 const next: SigningKey = { key: otherSecret, kid: 'new' }
@@ -87,6 +87,19 @@ t.test('a key that a reload removes dies at once, remembered tokens and refresh 
   state.list = [{ ...old, key: otherSecret }, { ...next, key: secret }]
   await app.tokenAuth.reloadKeys()
   for (const token of [of, by]) t.equal(await get(app, token), 401, 'the same kid, another key')
+})
+
+t.test('a refresh in the specification\'s own mode refuses the token of a key that a reload removed, remembered or not', async (t) => {
+  const { state, load } = source([old, next])
+  const { stored, ...handlers } = refreshStore()
+  const app = await withKeys(t, load, handlers)
+  const refreshToken = (await login(app)).json().refresh_token
+  const [remembered, fresh] = [1, 2].map((nr) => forge(claims({ nr }), { header: { kid: 'old' } })) as [string, string]
+  const refresh = async (token: string) => (await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })).statusCode
+  t.same([await refresh(remembered), stored.get(1)], [200, refreshToken])
+  state.list = [next]
+  await app.tokenAuth.reloadKeys()
+  t.same([await refresh(remembered), await refresh(fresh)], [401, 401])
 })
 
 t.test('a reload changes the dates of keys, for remembered tokens too', async (t) => {
