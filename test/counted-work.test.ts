@@ -92,6 +92,36 @@ t.test('the signers and verifiers of a ring are made at registration, one for ea
   t.same([counts.signers, counts.verifiers], [3, 3])
 })
 
+t.test('no signature is computed for a token whose alg is not that of a key with its kid, or of any key without a date', async (t) => {
+  const [first, second] = [freshSecret(), freshSecret()]
+  const { app } = await counting(t, { secret: undefined, keys: [{ key: first, kid: 'a' }, { key: second, kid: 'b', algorithm: 'HS512' }] })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  await app.ready()
+  counts.verified = 0
+  const tokens = [forge(claims(), { algorithm: 'HS512', key: first, header: { kid: 'a' } }), forge(claims(), { algorithm: 'HS384', key: first }), forge(claims(), { key: second, header: { kid: 'b' } })]
+  for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401)
+  t.equal(counts.verified, 0)
+  t.equal((await app.inject({ url: '/', headers: bearer(forge(claims(), { algorithm: 'HS512', key: second })) })).statusCode, 200)
+  t.equal(counts.verified, 1, 'with the one key that it may be of')
+})
+
+t.test('tokens of keys that a reload leaves as they are stay remembered', async (t) => {
+  const [first, second, third] = [freshSecret(), freshSecret(), freshSecret()]
+  let keys = [{ key: first, kid: 'a' }, { key: second, kid: 'b' }]
+  const { app } = await counting(t, { secret: undefined, keys: () => keys })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  await app.ready()
+  const token = forge(claims(), { key: second, header: { kid: 'b' } })
+  counts.verified = 0
+  const lists = [keys, [{ key: third, kid: 'c' }, { key: second, kid: 'b' }]]
+  for (const list of lists) {
+    keys = list
+    await app.tokenAuth.reloadKeys()
+    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+  }
+  t.equal(counts.verified, 1)
+})
+
 t.test('a key that is computed for each request makes a verifier when it is new, and not again', async (t) => {
   const base = freshSecret()
   const { app } = await counting(t, { secret: undefined, getSecret: async (request) => `${String(request.headers.tenant)} ${base}` })

@@ -126,6 +126,20 @@ t.test('a key that gets a date accepts tokens without kid no more', async (t) =>
   t.equal(await get(app, token), 401)
 })
 
+t.test('a reload may bring the private half of a key that only verified, and take it away again', async (t) => {
+  const [signing, verifying] = [{ key: edPair().privateKey, kid: 'pair' }, { key: edPair().publicKey, kid: 'pair' }]
+  const last = { key: edPair(1).privateKey, kid: 'last' }
+  const { state, load } = source([verifying, last])
+  const app = await withKeys(t, load, { algorithm: 'EdDSA' })
+  const token = forge(claims(), { algorithm: 'EdDSA', key: edPair().privateKey, header: { kid: 'pair' } })
+  for (const [first, kid] of [[verifying, 'last'], [signing, 'pair'], [verifying, 'last']] as const) {
+    state.list = [first, last]
+    await app.tokenAuth.reloadKeys()
+    t.equal(await signs(app), kid)
+    t.equal(await get(app, token), 200)
+  }
+})
+
 t.test('a reload that fails leaves the keys as they are: a rejection, an error, a wrong list, a list that breaks a rule', async (t) => {
   const failures: Array<[instead: () => unknown, finding: string | undefined]> = [
     [() => { throw new Error('down') }, 'E19'], [async () => await Promise.reject(new Error('down')), 'E19'], [() => undefined, undefined], [() => 'keys', undefined], [() => [], 'E12'],
