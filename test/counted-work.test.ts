@@ -46,7 +46,7 @@ const freshSecret = () => `secret ${secrets++} of this file, of more than sixty-
 async function counting (t: Test, options: TokenAuthOptions) {
   const secret = freshSecret()
   Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, stacks: [] })
-  const app = await build(t, { secret, ...options })
+  const app = await build(t, together({ secret }, options))
   return { app, secret }
 }
 

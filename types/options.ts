@@ -49,8 +49,15 @@ type SessionMode<User extends object, Data extends object> =
   BesideSessions & { sessions: SessionsOptions<GivenUser<User>, Data> } |
   BesideSessions & { sessions: SessionFeedOptions, authMode: false }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions'> &
+type KeySetting = 'secret' | 'publicKey' | 'privateKey'
+/** What has no meaning beside `keys`, and is refused by `register()` too. */
+type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetting>}` | 'getAlgorithm' | 'getTokenCacheSize']?: undefined }
+/** An instance has `keys`, or one key that is a setting. */
+type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
+
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
+  KeyMode &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */

@@ -155,7 +155,7 @@ t.test('published keys without an issuer or an audience are a warning (W16)', as
 t.test('it is documented without security', async (t) => {
   const app = host(t)
   await app.register(fastifySwagger, { openapi: {} })
-  await app.register(tokenAuth, { ...published, authenticate, algorithm: 'EdDSA', keys: [{ key: edPair().privateKey }] })
+  await app.register(tokenAuth, together(published, { authenticate, algorithm: 'EdDSA', keys: [{ key: edPair().privateKey }] }))
   await app.ready()
   const document = JSON.parse(JSON.stringify(app.swagger()))
   t.same(Object.keys(document.paths['/auth/jwks']), ['get'])

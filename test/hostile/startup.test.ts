@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)
@@ -125,7 +125,7 @@ const settled = async () => await new Promise((resolve) => setImmediate(resolve)
 async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
   const app = host(t)
   try {
-    await app.register(tokenAuth, { ...(options.secret === undefined && options.publicKey === undefined && options.keys === undefined && { secret }), authenticate, ...options })
+    await app.register(tokenAuth, together(options.secret === undefined && options.publicKey === undefined && options.keys === undefined ? { secret } : {}, { authenticate }, options))
   } catch (error) {
     return error
   }
