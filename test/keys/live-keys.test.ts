@@ -38,6 +38,16 @@ t.test('a function of keys is awaited at registration, and every 60 seconds unti
   t.equal(state.calls, 3)
 })
 
+t.test('a function gets nothing', async (t) => {
+  const given: unknown[] = []
+  const app = await withKeys(t, function (this: unknown, ...rest: unknown[]) {
+    given.push(this, ...rest)
+    return [old]
+  })
+  await app.tokenAuth.reloadKeys()
+  t.same(given, [undefined, undefined])
+})
+
 t.test('a function may be synchronous, and a reload that ends after the application closed sets no timer', async (t) => {
   const expire = holdTimers(t, minute)
   const app = await withKeys(t, () => [old])
@@ -57,17 +67,23 @@ t.test('a function may be synchronous, and a reload that ends after the applicat
   t.equal(state.calls, calls)
 })
 
-t.test('no timer of keys keeps a process alive', async (t) => {
+t.test('no timer of keys keeps a process alive, but for the one that ends the wait for keys at registration', async (t) => {
   const program = `
     import Fastify from 'fastify'
     import tokenAuth from ${JSON.stringify(new URL('../../dist/lib/index.js', import.meta.url).href)}
-    const app = Fastify()
-    await app.register(tokenAuth, { authMode: false, keys: () => [{ key: ${JSON.stringify(secret)} }] })
+    const app = Fastify({ pluginTimeout: 0 })
+    const timers = () => { console.log(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length) }
+    const keys = () => {
+      timers()
+      return [{ key: ${JSON.stringify(secret)} }]
+    }
+    await app.register(tokenAuth, { authMode: false, keys })
     await app.ready()
+    timers()
     await app.tokenAuth.reloadKeys()
-    console.log('ready')`
+    timers()`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], { env: { PATH: process.env.PATH }, cwd: fileURLToPath(new URL('../..', import.meta.url)), timeout: 50_000 })
-  t.equal(stdout.trim(), 'ready')
+  t.same(stdout.trim().split('\n'), ['1', '0', '0', '0'])
 })
 
 t.test('a key that a reload removes dies at once, remembered tokens and refresh included; others stay remembered', async (t) => {
@@ -281,6 +297,17 @@ t.test('a switch is told once, by the first token or within 60 seconds, and a re
   state.list = [old, { ...next, signFrom: iso(noon + 100_000) }]
   await other.tokenAuth.reloadKeys()
   t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'reloaded' }])
+  state.list = [old, { ...next, signFrom: iso(noon + 200_000) }]
+  await other.tokenAuth.reloadKeys()
+  t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'reloaded' }], 'another date')
+  state.list = [{ ...old, verifyUntil: iso(noon + 200_000 + overlap) }, { ...next, signFrom: iso(noon + 200_000) }]
+  await other.tokenAuth.reloadKeys()
+  t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'reloaded' }], 'another end')
+  for (const [what, list] of Object.entries({ 'one key less': [old], 'another kid': [{ ...old, kid: 'other' }], 'another key of the same kid': [{ ...old, kid: 'other', key: otherSecret }] })) {
+    state.list = list
+    await other.tokenAuth.reloadKeys()
+    t.same(events.splice(0).filter(({ type }) => type === 'reloaded'), [{ instanceName: 'tokenAuth', type: 'reloaded' }], what)
+  }
 })
 
 t.test('a reload tells of new keys that sign before all who keep the published ones have seen them', async (t) => {
@@ -329,6 +356,7 @@ t.test('a clock that is set back lets the earlier key sign again', async (t) => 
   setTime(noon - 1)
   t.equal(await signs(app), 'old')
   setTime(noon - 11)
+  t.doesNotThrow(() => app.tokenAuth.protect({ leeway: 1 }), 'a guard needs no key that signs')
   t.match((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).json(), { exception: 'RequiredKeysNotFound' })
 })
 

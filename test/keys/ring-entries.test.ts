@@ -1,7 +1,7 @@
 /** The entries of the option `keys`, each by itself. */
 import t from 'tap'
-import { signs, states, withKeys } from './ring.ts'
-import { edPair, leaksIn, now, otherSecret, refusal, secret } from '../helper.ts'
+import { noon, signs, states, withKeys } from './ring.ts'
+import { edPair, leaksIn, otherSecret, refusal, secret, setClock } from '../helper.ts'
 
 const refused = async (t: Parameters<typeof refusal>[0], keys: unknown) => await refusal(t, { secret: undefined, keys })
 const oct = (extra: object) => ({ kty: 'oct', k: Buffer.from(secret).toString('base64url'), ...extra })
@@ -69,7 +69,8 @@ t.test('the message of a wrong entry shows at most 60 characters of a text that 
 })
 
 t.test('a public key that has a date verifies, and never signs', async (t) => {
-  const app = await withKeys(t, [{ key: edPair().publicKey, algorithm: 'EdDSA', kid: 'public', signFrom: new Date(now() * 1000 - 1000) }, { key: edPair(1).privateKey, algorithm: 'EdDSA', kid: 'private' }])
+  setClock(t, noon)
+  const app = await withKeys(t, [{ key: edPair().publicKey, algorithm: 'EdDSA', kid: 'public', signFrom: new Date(noon * 1000) }, { key: edPair(1).privateKey, algorithm: 'EdDSA', kid: 'private' }])
   t.same(states(app), { public: 'verifying', private: 'signing' })
   t.equal(await signs(app), 'private')
   t.match(await refused(t, [{ key: edPair().publicKey, algorithm: 'EdDSA' }]), { finding: 'TOKEN_AUTH_E13' })
