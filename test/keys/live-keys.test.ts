@@ -38,6 +38,36 @@ t.test('a function of keys is awaited at registration, and every 60 seconds unti
   t.equal(state.calls, 3)
 })
 
+t.test('a function that fails is called again after 60 seconds', async (t) => {
+  const expire = holdTimers(t, minute)
+  const { state, load } = source([old])
+  const app = await withKeys(t, load)
+  const events = keyEvents(t)
+  state.instead = async () => await Promise.reject(new Error('down'))
+  for (const calls of [2, 3]) {
+    expire()
+    await settle()
+    t.equal(state.calls, calls)
+  }
+  state.instead = undefined
+  state.list = [next, old]
+  expire()
+  await settle()
+  t.same(events.map(({ type }) => type), ['reload-failed', 'reload-failed', 'reloaded', 'late', 'switched'], 'and a reload tells at once that another key signs')
+  t.equal(await signs(app), 'new')
+})
+
+t.test('an instance whose keys do not change sets no timer', async (t) => {
+  const set = globalThis.setTimeout
+  const delays: unknown[] = []
+  Object.assign(globalThis, { setTimeout: (...given: Parameters<typeof set>) => { delays.push(given[1]); return set(...given) } })
+  t.teardown(() => { Object.assign(globalThis, { setTimeout: set }) })
+  await withKeys(t, [old, next])
+  t.notOk(delays.includes(minute))
+  await withKeys(t, [old, { ...next, signFrom: '2999-01-01T00:00:00Z' }])
+  t.ok(delays.includes(minute))
+})
+
 t.test('a function gets nothing', async (t) => {
   const given: unknown[] = []
   const app = await withKeys(t, function (this: unknown, ...rest: unknown[]) {
@@ -236,6 +266,9 @@ t.test('a call of reloadKeys during another one reads the keys again after it, a
   await Promise.all(others)
   t.equal(state.calls, 3)
   t.equal(await signs(app), 'new')
+  state.instead = undefined
+  await Promise.all([app.tokenAuth.reloadKeys(), app.tokenAuth.reloadKeys()])
+  t.equal(state.calls, 5, 'and so it is the next time')
 })
 
 t.test('a call of reloadKeys after one that fails is a call of its own', async (t) => {
@@ -330,7 +363,8 @@ t.test('a reload tells of new keys that sign before all who keep the published o
   t.same(await lateAfter(dated), [])
   t.same(await lateAfter(next, dated), [], 'the dated one signs')
   t.same(await lateAfter({ key: `${secret} 3`, kid: 'third' }), ['third'], 'without a date, it signs at once')
-  t.equal(lines.filter((line) => line.includes('signs before all services')).length, 2)
+  t.same(await lateAfter(dated, { ...next, signFrom: iso(noon - 5) }, { key: `${secret} 4`, kid: 'fourth', signFrom: iso(noon) }), ['fourth'], 'a new key that another one has replaced already never signs')
+  t.equal(lines.filter((line) => line.includes('signs before all services')).length, 3)
 })
 
 t.test('keyStatus says what each key is for, without key material', async (t) => {

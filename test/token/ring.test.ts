@@ -1,12 +1,13 @@
 /** Keys that change over time, as applications and clients see them. */
 import { createHash, createHmac, createPrivateKey, createPublicKey } from 'node:crypto'
 import { importJWK, jwtVerify, calculateJwkThumbprint } from 'jose'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { get, iso, issued, noon, overlap, signs, source, states, withKeys } from '../keys/ring.ts'
 import {
   algorithms, bearer, claims, ecPair, edPair, environment, forge, headerOf, keysFor, login, mistyped, now, otherSecret, pairFor, payloadOf, refreshStore, rsaPair, secret, setClock, signature, warnings
 } from '../helper.ts'
-import type { Algorithm, SigningKey } from '../../lib/index.ts'
+import { InvalidToken, type Algorithm, type SigningKey } from '../../lib/index.ts'
 
 const keyOf = (algorithm: Algorithm) => { const keys = keysFor(algorithm); return 'secret' in keys ? keys.secret : keys.privateKey }
 const jwkOf = (algorithm: Algorithm) => createPublicKey(pairFor(algorithm).publicKey).export({ format: 'jwk' })
@@ -134,6 +135,26 @@ t.test('a hostile kid finds no key: 401, and nothing of it is answered', async (
   t.equal(await get(app, forge(claims(), { header: { kid: 'good' } })), 200)
 })
 
+/** Why a token is refused, in words for developers. */
+function reasonOf (app: FastifyInstance, token: string): unknown {
+  try {
+    return app.tokenAuth.verifyToken(token)
+  } catch (error) {
+    return error instanceof InvalidToken ? error.reason : error
+  }
+}
+
+t.test('a kid that can be no kid is told from one that no key has', async (t) => {
+  const longest = 'x'.repeat(256)
+  const app = await withKeys(t, [{ key: secret, kid: 'good' }, { key: otherSecret, kid: longest }])
+  t.equal(await get(app, forge(claims(), { key: otherSecret, header: { kid: longest } })), 200)
+  for (const kid of [null, 5, true, [], ['good'], {}, { length: 1 }, '', 'x'.repeat(257)]) t.equal(reasonOf(app, forge(claims(), { header: { kid } })), 'the header is not acceptable')
+  for (const alg of [5, ['HS256'], null, undefined]) t.equal(reasonOf(app, forge(claims(), { header: { alg } })), 'the header is not acceptable')
+  for (const kid of ['unknown', '__proto__', 'y'.repeat(256)]) t.equal(reasonOf(app, forge(claims(), { header: { kid } })), 'no key of this instance has its "kid" and "alg", or the key is retired')
+  t.equal(reasonOf(app, forge(claims(), { key: otherSecret, header: { kid: 'good' } })), 'the signature, algorithm or form is wrong')
+  t.equal(reasonOf(app, forge(claims(), { key: 'of nobody, and of more than thirty-two bytes' })), 'the signature, algorithm or form is wrong')
+})
+
 t.test('a header that is no header is refused: no JSON, a list, no alg, an alg that is no text', async (t) => {
   const app = await withKeys(t, [{ key: secret }])
   for (const header of ['nonsense', '[]', '"HS256"', 'null', '{}', '{"alg":5}', '{"alg":"none"}', '{"alg":["HS256"]}', '{"alg":"HS256","crit":["x"]}', '{"alg":"HS256","typ":"other"}']) {
@@ -173,17 +194,20 @@ t.test('a known kid with another algorithm is refused: a public key is no secret
 t.test('a refresh in the specification\'s own mode accepts the expired token of a retired key, and of no other', async (t) => {
   const setTime = setClock(t, noon)
   const { stored, ...handlers } = refreshStore()
-  const app = await withKeys(t, [{ key: secret, kid: 'old', verifyUntil: iso(noon + 60 + overlap) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }], handlers)
-  const { access_token: token, refresh_token: refreshToken } = (await login(app)).json()
-  t.equal(stored.get(1), refreshToken)
-  const refresh = async (sent: string) => await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(sent), payload: { refresh_token: refreshToken } })
-  t.equal(await get(app, token), 200, 'it is remembered')
-  setTime(noon + 1_000_000)
-  t.equal(await get(app, token), 401)
-  const next = await refresh(token)
-  t.equal(next.statusCode, 200)
-  t.equal(headerOf(next.json().access_token).kid, 'new')
-  t.equal((await refresh(forge(payloadOf(token), { header: { kid: 'gone' } }))).statusCode, 401)
+  for (const tokenCacheSize of [1000, 0]) {
+    setTime(noon)
+    const app = await withKeys(t, [{ key: secret, kid: 'old', verifyUntil: iso(noon + 60 + overlap) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }], { ...handlers, tokenCacheSize })
+    const { access_token: token, refresh_token: refreshToken } = (await login(app)).json()
+    t.equal(stored.get(1), refreshToken)
+    const refresh = async (sent: string) => await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(sent), payload: { refresh_token: refreshToken } })
+    t.equal(await get(app, token), 200, 'it is remembered')
+    setTime(noon + 1_000_000)
+    t.equal(await get(app, token), 401)
+    const next = await refresh(token)
+    t.equal(next.statusCode, 200)
+    t.equal(headerOf(next.json().access_token).kid, 'new')
+    t.equal((await refresh(forge(payloadOf(token), { header: { kid: 'gone' } }))).statusCode, 401)
+  }
 })
 
 t.test('a token whose exp lies beyond verifyUntil of its key is not signed', async (t) => {
