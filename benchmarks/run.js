@@ -11,6 +11,7 @@ import { machine, updateResults, versions } from './results.js'
 import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
+import { keys } from './suites/keys.js'
 import { forgedTokenCalls, readEndedSessions, sessions } from './suites/sessions.js'
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
@@ -32,7 +33,7 @@ console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and serve
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
   if (isWanted('ended sessions')) await readEndedSessions() && process.exit()
-  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted)]
+  const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted), ...await keys(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
   process.exit()
 }
@@ -40,7 +41,7 @@ if (values.only !== undefined) {
 const start = Date.now()
 const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
 
-const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings), ...await sessions(settings)]
+const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings), ...await sessions(settings), ...await keys(settings)]
 const forgedRefreshes = await forgedTokenCalls()
 const feed = isQuick ? undefined : await readEndedSessions()
 const delay = isQuick ? [] : await issuingDelay(settings)

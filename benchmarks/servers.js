@@ -237,6 +237,17 @@ const servers = {
     return 'no route'
   }),
 
+  /** Guarded routes in one process, so that nothing but the guard differs: with one key, and with a ring. */
+  'guards with keys': ({ ring, ...options }) => fastify(async (app) => {
+    const addRoute = (path, keys) => app.register(async (context) => {
+      await tokenAuth(context, { authMode: false, ...keys })
+      context.get(path, { onRequest: context.tokenAuth.protect() }, async () => answer)
+    })
+    await addRoute('/one', keyOptions(options))
+    await addRoute('/ring', { algorithm: options.algorithm, keys: ring })
+    return 'no route'
+  }),
+
   /** The routes that the soak requests. */
   soak: (options) => fastify(async (app) => {
     await refreshing(app, options)

@@ -7,14 +7,18 @@ const secret = 'a secret for benchmarks only, never for anything else: 012345678
 const encodings = { publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } }
 const pairs = new Map()
 
+/** Generates a pair of keys. @param kind the first two letters of the algorithm */
+function generatePair (kind) {
+  if (kind === 'Ed') return generateKeyPairSync('ed25519', encodings)
+  return kind === 'ES' ? generateKeyPairSync('ec', { namedCurve: 'P-256', ...encodings }) : generateKeyPairSync('rsa', { modulusLength: 2048, ...encodings })
+}
+
 /** Returns the keys of an algorithm, which are generated once per run. */
 export function keysOf (algorithm) {
   if (algorithm.startsWith('HS')) return { signing: secret, verifying: secret }
   const kind = algorithm.slice(0, 2)
   if (!pairs.has(kind)) {
-    const { privateKey, publicKey } = kind === 'ES'
-      ? generateKeyPairSync('ec', { namedCurve: 'P-256', ...encodings })
-      : generateKeyPairSync('rsa', { modulusLength: 2048, ...encodings })
+    const { privateKey, publicKey } = generatePair(kind)
     pairs.set(kind, { signing: privateKey, verifying: publicKey })
   }
   return pairs.get(kind)
@@ -24,6 +28,18 @@ export function keysOf (algorithm) {
 export function keyOptions ({ algorithm, keys }) {
   return algorithm.startsWith('HS') ? { algorithm, secret: keys.verifying } : { algorithm, publicKey: keys.verifying, privateKey: keys.signing }
 }
+
+/** The id of the key in a ring with which the tokens of {@link tokenMaker} are signed. */
+export const ringKid = 'the-key-of-the-tokens'
+
+/** Returns the option `keys` with four keys. Tokens are signed with the last in the list. */
+export function ringOf (algorithm) {
+  const others = Array.from({ length: 3 }, (_, index) => algorithm.startsWith('HS') ? `${secret} ${index}` : generatePair(algorithm.slice(0, 2)).privateKey)
+  return [...others.map((key) => ({ key })), { key: keysOf(algorithm).signing, kid: ringKid }]
+}
+
+/** Returns the option `keys` with three new Ed25519 keys. */
+export const ringOfThree = () => Array.from({ length: 3 }, () => ({ key: generatePair('Ed').privateKey }))
 
 /** Six claims besides the user id and the expiry. */
 export const claims = {
@@ -37,9 +53,9 @@ export const claims = {
 
 const now = Math.floor(Date.now() / 1000)
 
-/** Returns a function that creates the token of a user. */
-export function tokenMaker (algorithm = 'HS256') {
-  const sign = createSigner({ key: keysOf(algorithm).signing, algorithm, noTimestamp: true })
+/** Returns a function that creates the token of a user. @param header members of the header, such as `kid` */
+export function tokenMaker (algorithm = 'HS256', header = {}) {
+  const sign = createSigner({ key: keysOf(algorithm).signing, algorithm, noTimestamp: true, ...header })
   return (id, { exp = now + 86_400, ...more } = {}) => sign({ user_id: id, exp, ...claims, ...more })
 }
 

@@ -1,7 +1,7 @@
 /** What the plugin publishes on `node:diagnostics_channel`. Nothing is created where nobody listens. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
-import type { IssuedEvent, RefusedEvent } from '../types/events.ts'
+import type { IssuedEvent, KeyEvent, RefusedEvent } from '../types/events.ts'
 import type { UserId } from '../types/handlers.ts'
 import type { SessionEvent } from '../types/sessions.ts'
 import { TokenAuthError } from './errors.ts'
@@ -10,10 +10,16 @@ import { Refusal } from './refusal.ts'
 const sessions = channel('fastify-token-auth:session')
 const issued = channel('fastify-token-auth:issued')
 const refused = channel('fastify-token-auth:refused')
+const keys = channel('fastify-token-auth:keys')
 
 /** Publishes what became of a session. A listener that throws ends in `uncaughtException`, and changes no answer. */
 export function publishSession (event: SessionEvent): void {
   if (sessions.hasSubscribers) sessions.publish(event)
+}
+
+/** Publishes what happened to the keys of an instance. */
+export function publishKeys (event: KeyEvent): void {
+  if (keys.hasSubscribers) keys.publish(event)
 }
 
 /** Publishes that an access token was issued. */

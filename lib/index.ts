@@ -27,7 +27,7 @@ export { Authentication, Configuration, initialize, injectUser, memorySessions, 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './http/responses.ts'
 export type { ClassView, ViewContext, ViewMethod } from './endpoints/view.ts'
-export type { IssuedEvent, RefusedEvent } from '../types/events.ts'
+export type { IssuedEvent, KeyEvent, RefusedEvent } from '../types/events.ts'
 export type {
   CustomClaim, CustomClaimSource, ExtraVerification, Handlers, MaybePromise, Payload, RegisteredClaims, SerializableUser, UserId
 } from '../types/handlers.ts'
@@ -41,7 +41,7 @@ export type {
   Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
-export type { EncryptedPem, JsonWebKey, KeyFile, KeyMaterial } from '../types/keys.ts'
+export type { EncryptedPem, JsonWebKey, KeyFile, KeyMaterial, KeyStatus, SigningKey } from '../types/keys.ts'
 export type {
   Algorithm, GenerateRefreshToken, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
   SettingValues

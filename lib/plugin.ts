@@ -11,17 +11,19 @@ import { logoutEndpoint } from './endpoints/logout.ts'
 import { refreshEndpoint } from './endpoints/refresh.ts'
 import { sessionRefreshEndpoint } from './endpoints/session-refresh.ts'
 import { sessionEndpoints } from './endpoints/sessions.ts'
+import { jwksEndpoint } from './endpoints/jwks.ts'
 import { verifyEndpoint } from './endpoints/verify.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
 import { InvalidConfiguration } from './errors.ts'
+import { publishKeys } from './events.ts'
 import { describeOther, isPlainObject } from './host/call.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost } from './host/host.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
-import { readStaticKeys } from './keys/prepare.ts'
+import { jwksMaxAge, LiveKeys, type KeyNews } from './keys/live-keys.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
@@ -34,12 +36,13 @@ import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
 import { CodecCache } from './token/codec-cache.ts'
+import { useFixedKeys, useLiveKeys, type KeyUse } from './token/key-use.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
-const lists = ['sessions', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const lists = ['sessions', 'keys', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
 const optionNames = [...settingOptionNames, ...handlerNames, ...lists]
 
 type Options = Readonly<Record<string, unknown>>
@@ -68,7 +71,7 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
 }
 
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
-function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined) {
+function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined) {
   const { settings } = resolved
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
@@ -79,24 +82,26 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     return made
   }
 
-  const { verifying, signing } = readStaticKeys(resolved, settings.authMode ? 'must' : 'may')
-  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, verifying!, signing)
+  const keys = live === undefined ? useFixedKeys(resolved) : useLiveKeys(live)
+  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, keys.fingerprints, keys.signing)
   const checks = { session: sessions?.check, checks: hostChecks(host) }
   const registration: Registration = Object.freeze({
     settings,
     host,
     responses: readResponses(options),
-    rules: prepareRules(resolved, verifying, checks, codecs),
-    issuing: prepareIssuing(resolved, host, signing, codecs, hasSessions),
+    rules: prepareRules(resolved, keys.verifierOf(resolved), checks, codecs),
+    issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),
     sessions: sessions?.service,
     watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
+    keys: keys.control,
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
+      keys.checkOverrides(overrides, overridden)
       if (hasSessions) checkSessionOverrides(overridden.settings, settings)
-      return prepareRules(overridden, readStaticKeys(overridden, 'never').verifying, checks, codecs)
+      return prepareRules(overridden, keys.verifierOf(overridden), checks, codecs)
     }
   })
-  return { registration, sessions, verifying }
+  return { registration, sessions, keys }
 }
 
 /** Properties of every request of Fastify that a getter would break. */
@@ -126,33 +131,53 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   }
 }
 
-function endpointsOf (registration: Registration, instance: TokenAuth, { classViews = [] }: Options): Endpoint[] {
+function endpointsOf (registration: Registration, instance: TokenAuth, keys: KeyUse, { classViews = [] }: Options): Endpoint[] {
   const { settings, sessions } = registration
   const views = readClassViews(classViews, { instance })
   const endpoints: Endpoint[] = []
   if (settings.authMode) endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
   if (sessions !== undefined) endpoints.push(sessionRefreshEndpoint(registration, sessions), logoutEndpoint(registration, sessions), ...sessionEndpoints(registration, sessions))
   else if (settings.authMode && settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
+  if (settings.pathToJwks !== null) endpoints.push(jwksEndpoint(settings.pathToJwks, () => keys.jwkSet(), jwksMaxAge))
   checkViewPaths(views, endpoints, settings)
   return [...views.map(viewEndpoint), ...endpoints]
 }
 
+/** Tells what happens to keys: in an event, and in one log line for each change of state. */
+const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, kid, error, isNew }: KeyNews) => {
+  if (type === 'switched') fastify.log.info(`${instanceName}: the key ${kid} signs from now on.`)
+  if (type === 'reloaded') fastify.log.info(`${instanceName}: the keys were reloaded.`)
+  if (type === 'late') fastify.log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
+  if (type === 'reload-failed' && isNew) fastify.log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
+  publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
+}
+
+/** Calls the function of keys regularly, and notices switches, until the application closes. */
+function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
+  live.start()
+  fastify.addHook('onClose', async () => { live.stop() })
+}
+
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
   const options = readOptions(typedOptions)
-  const { resolved: given, isDefaultSecret } = withDefaultSecret(resolveSettings(options, Reflect.get(fastify, 'config')))
+  const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
+  const hasKeys = options.keys !== undefined
+  const { resolved: given, isDefaultSecret } = hasKeys ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const { registration, sessions, verifying } = createRegistration(options, resolved, sessionSettings)
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, resolved.settings.instanceName)) : undefined
+  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live)
   const { settings } = registration
   if (isDefaultSecret) warn('W01', settings.instanceName)
-  if (verifying?.short === true) warn('W02', settings.instanceName)
+  if (keys.isShort) warn('W02', settings.instanceName)
+  if (keys.isMixed) warn('W17', settings.instanceName)
   warnOfSettings(resolved, registration.host, sessions)
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
   const instance = new TokenAuth(registration)
   setRegistration(instance, registration)
-  const endpoints = endpointsOf(registration, instance, options)
+  const endpoints = endpointsOf(registration, instance, keys, options)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
   failOnMisplacedGuards(fastify)
@@ -160,7 +185,8 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.
-  if (verifying !== undefined && noteInstance(fastify, verifying.fingerprint, sessions?.store)) warn('W22', settings.instanceName)
+  if (live !== undefined) startKeys(fastify, live)
+  if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', settings.instanceName)
 }
 
 /**

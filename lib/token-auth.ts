@@ -4,6 +4,7 @@ import type { Payload, UserId } from '../types/handlers.ts'
 import type {
   Guard, GuardOptions, InjectedRouteHandler, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
+import type { KeyStatus } from '../types/keys.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration, InvalidToken, RequiredKeysNotFound } from './errors.ts'
 import { publishIssued } from './events.ts'
@@ -98,6 +99,14 @@ export class TokenAuth implements TokenAuthInstance<object> {
     if (verdict instanceof Promise) throw new RequiredKeysNotFound(`A check of this instance is asynchronous${needsRequest}`, { section: 'settings', duringRequest: true })
     return ownPayload(verdict)
   }
+
+  async reloadKeys (): Promise<void> {
+    const { keys } = this.#registration
+    if (keys === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { section: 'changing-keys', duringRequest: true })
+    await keys.reload()
+  }
+
+  keyStatus (): KeyStatus { return this.#registration.keys?.status() ?? { keys: [], issuers: [] } }
 
   isAuthenticated (request: FastifyRequest): boolean { return stateOf(this.#registration, request).claims !== null }
   extractPayload (request: FastifyRequest): Payload | null { return stateOf(this.#registration, request).payload }

@@ -20,6 +20,8 @@ const texts = {
   W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
   W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.',
+  W16: '"pathToJwks" publishes the public keys, and "claimIss" or "claimAud" is not set, so a service that trusts these keys cannot tell tokens for it from tokens for others (OWASP ASVS 9.2.4). Set both.',
+  W17: '"keys" has secrets and pairs of keys (OWASP ASVS 9.1.2). Use both for the time of a migration only, and remove the key that is replaced as soon as its tokens have expired.',
   W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.',
   W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
   W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Set "sessions.store" to redisSessions(client), postgresSessions(pool) or a store of your own.',
@@ -54,6 +56,7 @@ export function warnOfSettings ({ settings, getters }: Resolved, { handlers, cus
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
     W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),
+    W16: settings.pathToJwks !== null && (['claimIss', 'claimAud'] as const).some((name) => settings[name] === null && !getters.has(name)),
     W19: settings.cookieSet && settings.trustedOrigins === '*',
     W23: sessions?.isMemory === true && process.env.NODE_ENV === 'production',
     W24: typeof sessions?.settings.lifetime === 'function' && setsCookies && settings.cookieMaxAge === null && !getters.has('cookieMaxAge')

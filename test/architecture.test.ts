@@ -43,7 +43,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'warnings', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
+    'warnings', 'events', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   testing: ['testing/*'],

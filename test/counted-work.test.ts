@@ -3,6 +3,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type * as FastJwt from 'fast-jwt'
 import { createHook } from 'node:async_hooks'
 import { createRequire } from 'node:module'
+import { setImmediate as nextTask } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
 
@@ -46,7 +49,7 @@ const freshSecret = () => `secret ${secrets++} of this file, of more than sixty-
 async function counting (t: Test, options: TokenAuthOptions) {
   const secret = freshSecret()
   Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, stacks: [] })
-  const app = await build(t, { secret, ...options })
+  const app = await build(t, together({ secret }, options))
   return { app, secret }
 }
 
@@ -72,6 +75,59 @@ t.test('signers and verifiers are made at registration and with guards, none for
     }
     t.same([counts.signers, counts.verifiers], [1, 1], what)
   }
+})
+
+t.test('the signers and verifiers of a ring are made at registration, one for each key, and none for a request', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage: () => void = runInNewContext('gc')
+  const [first, second, third] = [freshSecret(), freshSecret(), freshSecret()]
+  const { app } = await counting(t, { secret: undefined, keys: [{ key: first, kid: 'a' }, { key: second, kid: 'b' }, { key: third, kid: 'c', signFrom: '2999-01-01T00:00:00Z' }] })
+  app.get('/', { onRequest: [app.tokenAuth.protect(), app.tokenAuth.protect({ tokenCacheSize: 0 })] }, async () => 'reached')
+  await app.ready()
+  t.same([counts.signers, counts.verifiers], [3, 3])
+  const tokens = [forge(claims(), { key: first, header: { kid: 'a' } }), forge(claims(), { key: second, header: { kid: 'b' } }), forge(claims(), { key: third, header: { kid: 'c' } }), forge(claims(), { key: first })]
+  counts.verified = 0
+  for (let round = 0; round < 5; round++) {
+    for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+    t.equal((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).statusCode, 200)
+    // What is shared is held by the instances that use it.
+    await nextTask()
+    collectGarbage()
+  }
+  t.equal(counts.verified, tokens.length * 6, 'once for the guard that remembers, and each time for the other')
+  await app.inject({ url: '/', headers: bearer(forge(claims(), { key: first, header: { kid: 'unknown' } })) })
+  t.equal(counts.verified, tokens.length * 6, 'no signature is computed for an unknown kid')
+  t.same([counts.signers, counts.verifiers], [3, 3])
+})
+
+t.test('no signature is computed for a token whose alg is not that of a key with its kid, or of any key without a date', async (t) => {
+  const [first, second] = [freshSecret(), freshSecret()]
+  const { app } = await counting(t, { secret: undefined, keys: [{ key: first, kid: 'a' }, { key: second, kid: 'b', algorithm: 'HS512' }] })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  await app.ready()
+  counts.verified = 0
+  const tokens = [forge(claims(), { algorithm: 'HS512', key: first, header: { kid: 'a' } }), forge(claims(), { algorithm: 'HS384', key: first }), forge(claims(), { key: second, header: { kid: 'b' } })]
+  for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401)
+  t.equal(counts.verified, 0)
+  t.equal((await app.inject({ url: '/', headers: bearer(forge(claims(), { algorithm: 'HS512', key: second })) })).statusCode, 200)
+  t.equal(counts.verified, 1, 'with the one key that it may be of')
+})
+
+t.test('tokens of keys that a reload leaves as they are stay remembered', async (t) => {
+  const [first, second, third] = [freshSecret(), freshSecret(), freshSecret()]
+  let keys = [{ key: first, kid: 'a' }, { key: second, kid: 'b' }]
+  const { app } = await counting(t, { secret: undefined, keys: () => keys })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  await app.ready()
+  const token = forge(claims(), { key: second, header: { kid: 'b' } })
+  counts.verified = 0
+  const lists = [keys, [{ key: third, kid: 'c' }, { key: second, kid: 'b' }]]
+  for (const list of lists) {
+    keys = list
+    await app.tokenAuth.reloadKeys()
+    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+  }
+  t.equal(counts.verified, 1)
 })
 
 t.test('a key that is computed for each request makes a verifier when it is new, and not again', async (t) => {

@@ -368,7 +368,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
   }
   for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app })
   for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
-  t.equal(subscribed.size, 3)
+  t.equal(subscribed.size, 4)
   const { access_token: accessToken } = (await login(app)).json()
   await app.inject({ url: '/private?access_token=x' })
   await app.inject({ url: '/private', headers: bearer(accessToken) })
@@ -387,7 +387,8 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     const [, table = ''] = /\| Field \| Content \|\n([\s\S]*?)\n\n/.exec(body) ?? []
     return Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, field]) => field)
   }
-  t.same(new Set([...fields('issued'), ...fields('refused')]), members('events.ts'))
+  t.same(new Set([...fields('issued'), ...fields('refused'), ...fields('keys')]), members('events.ts'))
+  for (const [, type = ''] of /type: ('switched'.*)$/m.exec(readFileSync(new URL('../types/events.ts', import.meta.url), 'utf8'))?.[1]?.matchAll(/'([\w-]+)'/g) ?? []) t.ok(page.includes(`\n| \`${type}\` |`), type)
   const sessionMembers = members('sessions.ts')
   t.same(fields('session').filter((field) => !sessionMembers.has(field)), [])
   for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n| \`${type}\` |`)

@@ -189,7 +189,7 @@ export function host (t: Ending, options: FastifyServerOptions = {}): FastifyIns
 /** An application with the plugin registered; `secret` and `authenticate` are given unless the options say otherwise. */
 export async function build (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = host(t, server)
-  await app.register(tokenAuth, { secret, authenticate, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, options))
   return app
 }
 

@@ -46,11 +46,11 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|stores|events))\.md$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|stores|keys|events))\.md$/, /^LICENSE$/,
     /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/events.md', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
+  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
     t.ok(paths.includes(needed), needed)
   }
 })

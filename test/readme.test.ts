@@ -21,7 +21,8 @@ const programs = programsIn(readme)
 function given (app: FastifyInstance) {
   const { protect, scoped, requestSerializer, View } = library
   const handler = async () => 'reached'
-  const names = { app, Fastify, tokenAuth, protect, scoped, requestSerializer, View, createTestToken, randomUUID, secret, authenticate, handler }
+  const nextSecret = `${secret} that comes next`
+  const names = { app, Fastify, tokenAuth, nextSecret, protect, scoped, requestSerializer, View, createTestToken, randomUUID, secret, authenticate, handler }
   return { ...names, customers: authenticate, staff: authenticate, orders: handler, customerSecret: secret, staffSecret: `${secret} of the staff` }
 }
 
@@ -142,7 +143,7 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 
 t.test('every file and script that the documents name exists', async (t) => {
   const scripts: Record<string, string> = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')).scripts
-  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md', 'docs/stores.md']) {
+  for (const name of ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md']) {
     const document = new URL(name, root)
     const text = readFileSync(document, 'utf8')
     for (const [, target = ''] of text.matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g)) {

@@ -11,7 +11,7 @@ import { authenticate, host, refreshStore, secret } from './helper.ts'
 const page = new URL('../docs/specification.md', import.meta.url)
 const text = readFileSync(page, 'utf8')
 /** The names that the specification does not have, by their kind. That their tests exist is for test/hostile/evidence.test.ts. */
-const [, beyond = ''] = readFileSync(new URL('../docs/sessions.md', import.meta.url), 'utf8').split('## Names beyond the specification')
+const beyond = ['sessions', 'keys'].map((name) => readFileSync(new URL(`../docs/${name}.md`, import.meta.url), 'utf8').split('## Names beyond the specification')[1] ?? '').join('\n')
 
 type Row = Record<string, string>
 interface Table { heading: string, columns: string[], rows: Row[] }

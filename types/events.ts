@@ -31,3 +31,20 @@ export interface RefusedEvent {
   /** The check that failed, for developers, if `error.message` does not say it. */
   reason?: string | undefined
 }
+
+/**
+ * Published on the channel `fastify-token-auth:keys` of `node:diagnostics_channel` when something happens to the keys of an
+ * instance with the option `keys`. It contains no key material.
+ */
+export interface KeyEvent {
+  /** The name of the instance. */
+  instanceName: string
+  /**
+   * `switched`: another key signs; `reloaded`: the function `keys` returned other keys or dates, or works again;
+   * `reload-failed`: it failed, or its keys were refused, and the keys from before stay; `late`: a reload brought a key that
+   * signs before all who keep the published keys have seen it.
+   */
+  type: 'switched' | 'reloaded' | 'reload-failed' | 'late'
+  /** The id of the key, with `switched` and `late`. */
+  kid?: string | undefined
+}

@@ -4,6 +4,7 @@ import type {
 } from 'fastify'
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
+import type { KeyStatus } from './keys.ts'
 import type { Sessions } from './sessions.ts'
 import type { Responses } from '../lib/http/responses.ts'
 
@@ -125,6 +126,14 @@ export interface TokenAuthInstance<
    * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function
    */
   verifyToken (token: string): Payload<Claims>
+  /**
+   * Calls the function `keys` again and replaces the keys at once, as happens every 60 seconds.
+   * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is no function. The
+   * keys from before stay
+   */
+  reloadKeys (): Promise<void>
+  /** Returns the state of the keys, without key material. */
+  keyStatus (): KeyStatus
   /** Whether the request has a valid access token. */
   isAuthenticated (request: FastifyRequest): boolean
   /** Returns the payload of the access token of a request; null if there is no valid token. */

@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto'
+import type { Algorithm } from '../lib/keys/algorithms.ts'
 
 /**
  * A key in a file: PEM for asymmetric algorithms, the bytes of the secret for HS algorithms. The file is read at
@@ -66,3 +67,51 @@ export interface JsonWebKey {
  * file, an encrypted private key with its passphrase, or a JSON Web Key.
  */
 export type KeyMaterial = string | Buffer | KeyObject | URL | KeyFile | EncryptedPem | JsonWebKey
+
+/** One of the keys of an instance: an entry of the option `keys`. */
+export interface SigningKey {
+  /** A secret, a private key (signs and verifies) or a public key (verifies). */
+  key: KeyMaterial
+  /** The algorithm of the key. Default: `alg` of a JWK, otherwise the setting `algorithm`. */
+  algorithm?: Algorithm | undefined
+  /**
+   * The id of the key, which its tokens carry: 1 to 256 visible ASCII characters. Default: `kid` of a JWK, otherwise the
+   * thumbprint of the key (RFC 7638), or for a secret the first 22 characters of an HMAC of "kid".
+   */
+  kid?: string | undefined
+  /**
+   * From when the key signs: a `Date`, or ISO 8601 text with a time zone. The key with the latest date that has come signs.
+   * The key verifies before that date, too. Default: since ever.
+   */
+  signFrom?: Date | string | undefined
+  /** Until when tokens of the key are accepted, as `signFrom`. Default: as long as the key is in the list. */
+  verifyUntil?: Date | string | undefined
+}
+
+/** The state of the keys of an instance, without key material: for health checks and tests. Dates are ISO 8601 text; null for none. */
+export interface KeyStatus {
+  /** The keys of the option `keys`, in their order; empty without this option. */
+  keys: Array<{
+    /** The id of the key. */
+    kid: string
+    /** Its algorithm. */
+    algorithm: Algorithm
+    /** `next`: it verifies, and `signFrom` is to come; `signing`; `verifying`: it only verifies; `gone`: `verifyUntil` has come. */
+    state: 'next' | 'signing' | 'verifying' | 'gone'
+    /** From when it signs. */
+    signFrom: string | null
+    /** Until when its tokens are accepted. */
+    verifyUntil: string | null
+  }>
+  /** The trusted issuers. */
+  issuers: Array<{
+    /** The issuer. */
+    issuer: string
+    /** The number of its keys. */
+    keys: number
+    /** When its keys were fetched last. */
+    fetchedAt: string | null
+    /** When they could not be fetched; null if the last attempt succeeded. */
+    failedAt: string | null
+  }>
+}

@@ -1,7 +1,8 @@
 import type { ClassView } from '../lib/endpoints/view.ts'
 import type { Authentication } from '../lib/host/handlers.ts'
 import type { Responses } from '../lib/http/responses.ts'
-import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers } from './handlers.ts'
+import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers, MaybePromise } from './handlers.ts'
+import type { SigningKey } from './keys.ts'
 import type { SessionFeedOptions, SessionsOptions } from './sessions.ts'
 import type { ClaimsOf, InstanceName, SessionDataOf, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
@@ -23,6 +24,11 @@ export interface InstanceOptions<User extends object, Claims extends object, Dat
   classViews?: readonly ClassView[] | undefined
   /** Sessions: login on several devices, rotating refresh tokens, logout. Without it, refresh works as the specification has it. */
   sessions?: SessionsOptions<GivenUser<User>, Data> | SessionFeedOptions | undefined
+  /**
+   * The keys of the instance over time, instead of `secret`, `publicKey` and `privateKey`: a list, or a function that
+   * returns one and is called again every 60 seconds. Tokens carry the id of their key.
+   */
+  keys?: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) | undefined
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** A class with handlers as methods, as a subclass of {@link Authentication}. */
@@ -43,8 +49,15 @@ type SessionMode<User extends object, Data extends object> =
   BesideSessions & { sessions: SessionsOptions<GivenUser<User>, Data> } |
   BesideSessions & { sessions: SessionFeedOptions, authMode: false }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions'> &
+type KeySetting = 'secret' | 'publicKey' | 'privateKey'
+/** What has no meaning beside `keys`, and is refused by `register()` too. */
+type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetting>}` | 'getAlgorithm' | 'getTokenCacheSize']?: undefined }
+/** An instance has `keys`, or one key that is a setting. */
+type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
+
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
+  KeyMode &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */

@@ -64,6 +64,38 @@ describe('settings', () => {
   })
 })
 
+describe('keys', () => {
+  const keys = [{ key: 'text' }]
+
+  test('are a list of entries, or a function that returns one', () => {
+    expect(initialize).type.toBeCallableWith(app, { keys })
+    expect(initialize).type.toBeCallableWith(app, { keys: [{ key: { path: '/private.pem' }, algorithm: 'EdDSA', kid: 'text', signFrom: new Date(), verifyUntil: '2099-01-01T00:00:00Z' }] as const })
+    expect(initialize).type.toBeCallableWith(app, { keys: () => keys })
+    expect(initialize).type.toBeCallableWith(app, { keys: async () => keys })
+    expect(app.register).type.toBeCallableWith(tokenAuth, { keys, algorithm: 'EdDSA', tokenCacheSize: 10, secret: undefined })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: ['text'] })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: [{ kid: 'text' }] })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: [{ key: 'text', signfrom: new Date() }] })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: [{ key: 'text', signFrom: 1_800_000_000 }] })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: [{ key: 'text', algorithm: 'none' }] })
+    expect(initialize).type.not.toBeCallableWith(app, { keys: (request: FastifyRequest) => [{ key: request.id }] })
+    expect(protect).type.not.toBeCallableWith({ keys })
+  })
+
+  test('stand beside no other key, and no getter of one', () => {
+    expect(initialize).type.not.toBeCallableWith(app, { keys, secret: 'text' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, publicKey: 'pem' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, privateKey: { path: '/private.pem' } })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, setSecret: 'text' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, getSecret: () => 'text' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, getPublicKey: () => 'pem' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, getPrivateKey: () => 'pem' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, getAlgorithm: (): Algorithm => 'HS256' })
+    expect(initialize).type.not.toBeCallableWith(app, { keys, getTokenCacheSize: () => 1 })
+    expect(app.register).type.not.toBeCallableWith(tokenAuth, { keys, secret: 'text' })
+  })
+})
+
 describe('setters and getters', () => {
   test('set<Setting> is a value or a function without parameters', () => {
     expect(initialize).type.toBeCallableWith(app, { setLeeway: 60 })

@@ -6,7 +6,7 @@ import { verifyingKey } from '../../dist/lib/keys/configured-keys.js'
 import { verifierOf } from '../../dist/lib/token/codec.js'
 import { answerWith } from '../helper/cores.js'
 import { randomFrom, shuffled, summary } from '../helper/statistics.js'
-import { forgedTokens, keysOf, manyTokens } from '../tokens.js'
+import { forgedTokens, keysOf, manyTokens, ringOfThree } from '../tokens.js'
 
 const secret = keysOf('HS256').verifying
 const instances = 200
@@ -40,10 +40,14 @@ async function routesOfEndpoints () {
 
 const bareRoutes = await routesOfEndpoints()
 
+/** Keys of each instance, generated before anything is measured. */
+const rings = Array.from({ length: instances }, ringOfThree)
+
 const contexts = {
   'empty context': () => {},
   'verify only': register(() => ({ secret, authMode: false })),
   'verify only, a key for each': register((index) => ({ secret: `${secret} ${index}`, authMode: false })),
+  'verify only, a ring of three Ed25519 keys for each': register((index) => ({ algorithm: 'EdDSA', keys: rings[index], authMode: false })),
   'four endpoints with their schemas': register(() => ({ secret, ...endpoints })),
   'the routes of four endpoints alone': addBareRoutes
 }

@@ -5,13 +5,15 @@ import { CompactSign, importPKCS8, importSPKI, jwtVerify } from 'jose'
 import jsonwebtoken from 'jsonwebtoken'
 import tokenAuth from '../../dist/lib/index.js'
 import { extractToken } from '../../dist/lib/request/extract.js'
+import { LiveKeys } from '../../dist/lib/keys/live-keys.js'
 import { settingsSchema } from '../../dist/lib/settings/schema.js'
 import { signerOf, verifierOf } from '../../dist/lib/token/codec.js'
+import { useLiveKeys } from '../../dist/lib/token/key-use.js'
 import { signingKey, verifyingKey } from '../../dist/lib/keys/configured-keys.js'
 import { areScopesEnough, parseRequirements } from '../../dist/lib/token/scopes.js'
 import { answerWith } from '../helper/cores.js'
 import { timeOf, timesOf } from '../helper/time.js'
-import { claims, keyOptions, keysOf, manyTokens, tokenMaker } from '../tokens.js'
+import { claims, keyOptions, keysOf, manyTokens, ringKid, ringOf, tokenMaker } from '../tokens.js'
 
 const asymmetric = (algorithm) => !algorithm.startsWith('HS')
 const bytesOf = (text) => new TextEncoder().encode(text)
@@ -60,6 +62,41 @@ async function verify (settings) {
         'fast-jwt, bad signature': () => { try { return fastJwt(bad) } catch (error) { return error } },
         jsonwebtoken: () => jsonwebtoken.verify(token, verifying, { algorithms: [algorithm] }),
         jose: () => jwtVerify(token, joseKey, { algorithms: [algorithm] })
+      }, settings)
+    })
+  }
+  return tables
+}
+
+/** Returns a function that creates verifiers of a ring with these keys. */
+async function ringVerifiers (algorithm, keys) {
+  const settings = { ...defaults, algorithm }
+  const live = await LiveKeys.read(keys, { settings, getters: new Set(), keys: () => ({}) }, () => {})
+  const use = useLiveKeys(live)
+  return (tokenCacheSize) => use.verifierOf({ settings: { ...settings, tokenCacheSize } })
+}
+
+/** Compares a ring of four keys with one key. */
+async function ring (settings) {
+  const tables = []
+  for (const algorithm of ['HS256', 'ES256', 'RS256', 'EdDSA']) {
+    const verifiers = await ringVerifiers(algorithm, ringOf(algorithm))
+    const make = tokenMaker(algorithm, { kid: ringKid })
+    const token = make(1)
+    const bad = `${token.slice(0, token.lastIndexOf('.') + 1)}${make(2).split('.')[2]}`
+    const unknown = tokenMaker(algorithm, { kid: 'another-key-than-those-of-the-ring' })(1)
+    const [one, oneCold, four, fourCold] = [oursOf(algorithm, 1000), oursOf(algorithm, 0), verifiers(1000), verifiers(0)]
+    for (const verify of [one, four]) requireRemembered(token, verify)
+    tables.push({
+      title: `ring of four, ${algorithm}`,
+      rows: await timesOf({
+        'one key, remembered': () => one(token),
+        'ring, remembered': () => four(token),
+        'one key, not remembered': () => oneCold(token),
+        'ring, not remembered': () => fourCold(token),
+        'one key, bad signature': () => oneCold(bad),
+        'ring, bad signature': () => fourCold(bad),
+        'ring, unknown kid': () => fourCold(unknown)
       }, settings)
     })
   }
@@ -158,6 +195,7 @@ async function verifyBySize (settings) {
 answerWith(async (settings) => [
   ...await sign(settings),
   ...await verify(settings),
+  ...await ring(settings),
   { title: 'guards', rows: await guards(settings) },
   { title: 'scopes, not remembered', rows: await scopesByCount(settings) },
   { title: 'extraction', rows: [...await extraction(settings), ...await cookiesByCount(settings)] },

@@ -32,6 +32,8 @@ export interface Endpoint {
   readonly readsToken?: 'required' | 'optional'
   /** Whether it is not for pages of other origins in cookie mode, even if they send no cookie: they could log somebody in as another user, or out. */
   readonly refusesOtherOrigins?: boolean
+  /** Whether its answer may be cached, with a `Cache-Control` of its own, so that it answers HEAD, too. */
+  readonly isCacheable?: boolean
   /** Whether it accepts a request without a body. */
   readonly isBodyOptional?: boolean
   /** Describes what is wrong with the query of a request; undefined for nothing. Default: any query is accepted. */
@@ -202,7 +204,8 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
       // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
       ...(isOpen(endpoint) && { config: { swaggerTransform: unchanged } }),
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
-      onRequest: [noStore, ...originGuards, ...endpoint.guards ?? []],
+      ...(endpoint.isCacheable === true && { exposeHeadRoute: true }),
+      onRequest: [...(endpoint.isCacheable === true ? [] : [noStore]), ...originGuards, ...endpoint.guards ?? []],
       handler,
       // The application's earlier error handler is the next in line anyway: called from here, it would log twice.
       errorHandler: (error, request, reply) => host.errorHandler === inherited ? reply.send(error) : host.errorHandler(error, request, reply)

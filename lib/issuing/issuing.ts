@@ -3,12 +3,12 @@ import type { FastifyRequest } from 'fastify'
 import { readCustomClaims } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
 import { signingNames } from '../keys/configured-keys.ts'
-import type { Key } from '../keys/material.ts'
 import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../settings/per-request.ts'
-import { signerOf, type Signer } from '../token/codec.ts'
+import type { Signer } from '../token/codec.ts'
 import type { CodecCache } from '../token/codec-cache.ts'
+import type { SignerSource } from '../token/key-use.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 import { issueAccessToken } from './access-token.ts'
 import { generateRefreshToken, randomRefreshToken, type GenerateRefreshToken } from './refresh-token.ts'
@@ -27,21 +27,22 @@ export interface Issuing {
   readonly withoutRequest: RequestSettings
 }
 
-function prepareSigner (resolved: Resolved, signing: Key | undefined, codecs: () => CodecCache): FromKey<Signer> {
+function prepareSigner (resolved: Resolved, signers: SignerSource | undefined, codecs: () => CodecCache): FromKey<Signer> {
   const { settings, getters } = resolved
-  if (signing === undefined || getters.has('claimIat')) return prepareFromKey(resolved, signingNames, (current, given) => codecs().signer(current, given))
-  const signer = signerOf(settings.algorithm, signing, settings.claimIat)
+  if (signers === undefined) return prepareFromKey(resolved, signingNames, (current, given) => codecs().signer(current, given))
+  if (getters.has('claimIat')) return (context) => signers(context.settings.claimIat)
+  const signer = signers(settings.claimIat)
   return () => signer
 }
 
 /**
  * Prepares what a registration issues.
- * @param signing the key, if it is known at registration
+ * @param signers undefined where the key that signs is computed per request, or missing
  * @param codecs gives the signers of keys that are computed per request
  * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
-export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signing: Key | undefined, codecs: () => CodecCache, hasSessions: boolean): Issuing {
-  const signerFor = prepareSigner(resolved, signing, codecs)
+export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signers: SignerSource | undefined, codecs: () => CodecCache, hasSessions: boolean): Issuing {
+  const signerFor = prepareSigner(resolved, signers, codecs)
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken

@@ -6,7 +6,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import type { Algorithm } from './algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
-const jwkMembers = ['kty', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const
+const jwkMembers = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const
 
 /** The members of a JWK, of any type: node:crypto checks those that it reads. */
 export type Jwk = Readonly<Record<string, unknown>>

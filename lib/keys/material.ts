@@ -100,6 +100,12 @@ function kindOf (half: Half, source: ReadMaterial): string {
   return pattern.test(source.bytes.toString('latin1')) ? kind : `${half} key`
 }
 
+/** Whether material for an asymmetric algorithm is, or should be, a private key. */
+export function isPrivate (source: ReadMaterial): boolean {
+  if ('object' in source) return source.object.type === 'private'
+  return 'jwk' in source ? 'd' in source.jwk : otherHalves.public.pattern.test(source.bytes.toString('latin1'))
+}
+
 function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {
   try {
     return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })

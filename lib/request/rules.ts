@@ -1,15 +1,14 @@
 /** The rules of validity of a registration, or of one guard with overrides, prepared at registration. */
 import type { Verdict } from '../refusal.ts'
 import { verifyingNames } from '../keys/configured-keys.ts'
-import type { Key } from '../keys/material.ts'
 import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, type SettingsOfRequest } from '../settings/per-request.ts'
 import type { SettingName, Settings } from '../settings/schema.ts'
-import { verifierOf, type Verifier } from '../token/codec.ts'
+import type { Purpose, Verifier } from '../token/codec.ts'
 import type { CodecCache } from '../token/codec-cache.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
-import { verifyToken, type Checks, type Context, type Purpose, type ValidToken } from './verify.ts'
+import { verifyToken, type Checks, type Context, type ValidToken } from './verify.ts'
 
 /**
  * What makes a token valid under given settings. What follows from a refusal, such as a redirect, belongs to the guard.
@@ -41,13 +40,11 @@ function prepareVerify (verifierFor: FromKey<Verifier>, checks: Checks): AccessR
 
 /**
  * Prepares rules.
- * @param verifying the key, if it is known at registration
+ * @param verifier undefined where it depends on the request
  * @param codecs gives the verifiers of keys that are computed per request
  */
-export function prepareRules (resolved: Resolved, verifying: Key | undefined, checks: Checks, codecs: () => CodecCache): AccessRules {
+export function prepareRules (resolved: Resolved, verifier: Verifier | undefined, checks: Checks, codecs: () => CodecCache): AccessRules {
   const { settings, getters } = resolved
-  const isStatic = verifying !== undefined && !getters.has('tokenCacheSize')
-  const verifier = isStatic ? verifierOf(settings.algorithm, verifying, settings.tokenCacheSize) : undefined
   return {
     settings,
     isComputed: (name) => getters.has(name),

@@ -3,12 +3,9 @@ import type { FastifyRequest } from 'fastify'
 import { Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../settings/per-request.ts'
 import { checkClaims, copyPayload, secondsNow } from '../token/claims.ts'
-import type { VerifiedToken, Verifier } from '../token/codec.ts'
+import type { Purpose, VerifiedToken, Verifier } from '../token/codec.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { runChecks, type Check } from './checks.ts'
-
-/** What a token is verified for. A token for `refresh` may have expired; everything else must hold. */
-export type Purpose = 'access' | 'refresh'
 
 /** The circumstances of one verification. */
 export interface Context extends RequestSettings {
@@ -40,7 +37,7 @@ export interface Checks {
  * @returns the valid token, or the refusal; a promise only where a check is asynchronous
  */
 export function verifyToken (token: string, verifier: Verifier, { session, checks }: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
-  const verified = verifier(token)
+  const verified = verifier(token, purpose)
   if (verified instanceof Refusal) return verified
   const refusal = checkClaims(verified.payload, verified.registered, context.settings, secondsNow(), purpose === 'access') ?? session?.(verified.payload)
   if (refusal !== undefined) return refusal

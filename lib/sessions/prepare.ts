@@ -33,47 +33,48 @@ function readSecret (given: unknown): Buffer {
 }
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
-function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key): [Buffer, ...Buffer[]] {
+function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): [Buffer, ...Buffer[]] {
   if (secrets !== undefined) {
     const [first, ...others] = secrets
     // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
     return [readSecret(first), ...others.map(readSecret)]
   }
+  // A ring changes, and sessions must not change with it.
+  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24', section: 'sessions' })
   return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
 }
 
 /**
  * Prepares sessions.
- * @param signing undefined with `authMode: false`
+ * @param fingerprints those of the keys that verify access tokens
+ * @param signing undefined with `authMode: false`, and with keys that change
  * @throws {InvalidConfiguration} for a secret that does not fit, or a store of users of another key
  */
-export function prepareSessions (sessions: SessionSettings, settings: Settings, verifying: Key, signing: Key | undefined): PreparedSessions {
+export function prepareSessions (sessions: SessionSettings, settings: Settings, fingerprints: readonly string[], signing: Key | undefined): PreparedSessions {
   const store = sessions.store ?? memorySessions()
-  const ended = endedSessionsOf(store, verifying.fingerprint)
-  const service = settings.authMode && signing !== undefined
-    ? new SessionService({ settings, sessions, store, ended, codec: createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) })
-    : undefined
+  const codec = settings.authMode ? createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) : undefined
+  const ended = endedSessionsOf(store, fingerprints)
+  const service = codec && new SessionService({ settings, sessions, store, ended, codec })
   return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
 }
 
-/** Instances of open applications, by the fingerprint of the key that verifies their access tokens. `store` is undefined without sessions. */
-const open = new Map<string, Set<{ readonly store: SessionFeed | undefined }>>()
+/** An instance of an open application: the fingerprints of the keys that verify its access tokens, and its store, which is undefined without sessions. */
+interface OpenInstance { readonly fingerprints: readonly string[], readonly store: SessionFeed | undefined }
+
+const open = new Set<OpenInstance>()
 
 /**
  * Notes an instance until its application closes.
- * @param fingerprint that of the key that verifies access tokens
+ * @param fingerprints those of the keys that verify access tokens; none where they are computed per request
  * @param store undefined without sessions
  * @returns whether an open instance with the same key has other sessions, so that one accepts tokens that the other refuses
  */
-export function noteInstance (fastify: FastifyInstance, fingerprint: string, store: SessionFeed | undefined): boolean {
-  const others = open.get(fingerprint) ?? new Set()
-  const differs = [...others].some((other) => other.store !== store)
-  const own = { store }
-  open.set(fingerprint, others.add(own))
-  fastify.addHook('onClose', async () => {
-    others.delete(own)
-    if (others.size === 0 && open.get(fingerprint) === others) open.delete(fingerprint)
-  })
+export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined): boolean {
+  if (fingerprints.length === 0) return false
+  const differs = [...open].some((other) => other.store !== store && other.fingerprints.some((fingerprint) => fingerprints.includes(fingerprint)))
+  const own = { fingerprints, store }
+  open.add(own)
+  fastify.addHook('onClose', async () => { open.delete(own) })
   return differs
 }
 

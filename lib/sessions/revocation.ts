@@ -213,21 +213,22 @@ export class EndedSessions {
 }
 
 /** The feeds of stores, with the number of registrations whose applications are open. */
-const feeds = new WeakMap<object, { readonly ended: EndedSessions, readonly fingerprint: string, holders: number }>()
+const feeds = new WeakMap<object, { readonly ended: EndedSessions, readonly fingerprints: Set<string>, holders: number }>()
 
 /**
  * Returns the ended sessions of a store.
- * @param fingerprint that of the key that verifies access tokens
+ * @param fingerprints those of the keys that verify access tokens
  * @throws {InvalidConfiguration} where registrations with different keys share a store: user 1 of two user bases would be one
  */
-export function endedSessionsOf (store: SessionFeed, fingerprint: string): EndedSessions {
+export function endedSessionsOf (store: SessionFeed, fingerprints: readonly string[]): EndedSessions {
   const existing = feeds.get(store)
   if (existing === undefined) {
     const fresh = new EndedSessions(store)
-    feeds.set(store, { ended: fresh, fingerprint, holders: 1 })
+    feeds.set(store, { ended: fresh, fingerprints: new Set(fingerprints), holders: 1 })
     return fresh
   }
-  if (existing.fingerprint === fingerprint) {
+  if (fingerprints.some((fingerprint) => existing.fingerprints.has(fingerprint))) {
+    for (const fingerprint of fingerprints) existing.fingerprints.add(fingerprint)
     existing.holders++
     return existing.ended
   }

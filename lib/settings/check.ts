@@ -106,7 +106,7 @@ function checkPaths (settings: Settings, method: string, names: ReadonlyArray<ty
 /** As {@link checkTogether}, for the endpoints and the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
 export function checkWithSessions (settings: Settings): void {
   checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh', 'pathToLogout'])
-  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions'])
+  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions', 'pathToJwks'])
   for (const setting of ['userId', 'scopesName'] as const) {
     if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', section: 'settings' })
   }
@@ -150,7 +150,7 @@ export function checkTogether (settings: Settings): void {
     }
   }
   checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh'])
-  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser'])
+  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToJwks'])
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', section: 'settings' })

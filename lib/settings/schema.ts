@@ -108,6 +108,8 @@ export const settingsSchema = Type.Object({
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
   /** Path of the endpoint that issues tokens, under `urlPrefix`. */
   pathToAuthenticate: path('/'),
+  /** Path of the endpoint that publishes the public keys as a JWK set (RFC 7517), under `urlPrefix`. None: it does not exist. */
+  pathToJwks: orNone(path('/jwks')),
   /** Path of the endpoint that ends the session of the request, under `urlPrefix`. It exists with `sessions`. */
   pathToLogout: path('/logout'),
   /** Path of the endpoint that exchanges a refresh token for a new access token, under `urlPrefix`. */
@@ -159,7 +161,7 @@ export const settingsSchema = Type.Object({
 /** The settings that hold key material: never shown, read and checked apart. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
 /** The paths of the default endpoints. */
-export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions'] as const
+export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks'] as const
 /** The settings that shape routes, decided once: they take neither getter nor override. */
 export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'instanceName'] as const
 

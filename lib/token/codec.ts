@@ -24,23 +24,33 @@ export interface VerifiedToken {
   readonly registered: RegisteredClaims
 }
 
+/** What a token is verified for. A token for `refresh` may have expired, and its key may have been retired; everything else must hold. */
+export type Purpose = 'access' | 'refresh'
+
 /** Verifies the form and signature of a token. Returns what it holds, or why it is refused. Never throws. */
-export type Verifier = (token: string) => VerifiedToken | Refusal
+export type Verifier = (token: string, purpose?: Purpose) => VerifiedToken | Refusal
+
+/**
+ * Verifies a token whose form is right with one key, and remembers nothing.
+ * @param first the position of the first dot
+ * @param second the position of the second dot
+ */
+export type Decoder = (token: string, first: number, second: number) => VerifiedToken | Refusal
 
 /** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
 const invalid = (reason: string) => new Refusal((text) => new InvalidToken(undefined, { reason: text }), reason)
-const badForm = invalid('it is not three segments of base64url, or too long')
+export const badForm = invalid('it is not three segments of base64url, or too long')
 const badSignature = invalid('the signature, algorithm or form is wrong')
-const badHeader = invalid('the header is not acceptable')
+export const badHeader = invalid('the header is not acceptable')
 const badPayload = invalid('the payload is not UTF-8')
 
 /**
  * Calls a function while V8 captures no stack traces: fast-jwt would capture two for every bad token. `Reflect.set` does
  * not throw where the process runs with frozen intrinsics; there the traces are captured.
  */
-function withoutStackTraces<T> (create: () => T): T {
+export function withoutStackTraces<T> (create: () => T): T {
   const limit = Error.stackTraceLimit
   Reflect.set(Error, 'stackTraceLimit', 0)
   try {
@@ -61,7 +71,7 @@ function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
 }
 
 /** Copies a token. V8 keeps the whole string of which a text is a part in memory: here a Cookie header. */
-const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
+export const detached = (token: string) => Buffer.from(token, 'latin1').toString('latin1')
 
 /** Makes a function that compares the HMAC of a canonical token in constant time. */
 function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, second: number) => boolean {
@@ -76,7 +86,7 @@ function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, s
 /** So many good tokens in a row must follow a bad one before the next token is expected to be good. */
 const hmacFirstFor = 100
 
-function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Verifier {
+function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
   const verifySignature = createVerifier({
     // One name in a list. Without it fast-jwt would accept every algorithm that the key allows.
     algorithms: [algorithm],
@@ -86,7 +96,6 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     ignoreExpiration: true,
     ignoreNotBefore: true
   })
-  const cache = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
   const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
   /**
    * While it is above zero, bad tokens are expected and the HMAC is compared first: the error that fast-jwt throws for a
@@ -111,29 +120,42 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Veri
     return { token, payload, isRemembered: false, registered: readRegistered(payload) }
   }
 
-  return function verify (token) {
-    const cachedToken = cache?.get(token)
-    if (cachedToken !== undefined) return cachedToken
-    const dots = findDots(token)
-    if (dots === undefined) return badForm
+  return (token, first, second) => {
     if (hmacFirst > 0 && isSigned !== undefined) {
-      if (!isSigned(token, dots[1])) {
+      if (!isSigned(token, second)) {
         hmacFirst = hmacFirstFor
         return badSignature
       }
       hmacFirst--
     }
     try {
-      const outcome = withoutStackTraces(() => decode(token, dots[0], dots[1]))
-      if (cache === undefined || outcome instanceof Refusal || !cache.admits(token)) return outcome
-      const entry = { ...outcome, token: detached(token), payload: frozen(outcome.payload), isRemembered: true }
-      cache.set(entry)
-      return entry
+      return withoutStackTraces(() => decode(token, first, second))
     } catch {
       // Whatever fast-jwt throws, the token is not acceptable.
       hmacFirst = hmacFirstFor
       return badSignature
     }
+  }
+}
+
+/** Makes what is remembered of a verified token: nothing of the request that brought it, and nothing that a request could change. */
+export function rememberable (verified: VerifiedToken): VerifiedToken {
+  return { ...verified, token: detached(verified.token), payload: frozen(verified.payload), isRemembered: true }
+}
+
+function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Verifier {
+  const decode = decoderOf(algorithm, key)
+  const cache = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
+  return function verify (token) {
+    const cachedToken = cache?.get(token)
+    if (cachedToken !== undefined) return cachedToken
+    const dots = findDots(token)
+    if (dots === undefined) return badForm
+    const outcome = decode(token, dots[0], dots[1])
+    if (cache === undefined || outcome instanceof Refusal || !cache.admits(token)) return outcome
+    const entry = rememberable(outcome)
+    cache.set(entry)
+    return entry
   }
 }
 
@@ -150,17 +172,18 @@ async function inTurn (sign: () => string): Promise<string> {
   return sign()
 }
 
-function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean): Signer {
-  const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt })
+function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: string): Signer {
+  const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt, ...(kid !== undefined && { kid }) })
   return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : (payload) => sign(payload)
 }
 
 /** Builds what an algorithm, key and option need once, and shares it among all instances for as long as one uses it. */
-function shared<Args extends readonly [Algorithm, Key, unknown], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
+function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
   const made = new Map<string, WeakRef<Made>>()
   const collected = new FinalizationRegistry<string>((id) => { if (made.get(id)?.deref() === undefined) made.delete(id) })
   return (...args) => {
-    const id = `${args[0]} ${args[1].fingerprint} ${args[2]}`
+    const [algorithm, key, ...options] = args
+    const id = [algorithm, key.fingerprint, ...options].join(' ')
     const existing = made.get(id)?.deref()
     if (existing !== undefined) return existing
     const fresh = build(...args)
@@ -170,8 +193,14 @@ function shared<Args extends readonly [Algorithm, Key, unknown], Made extends ob
   }
 }
 
+/** Gives the decoder of a key, which all verifiers with this key share. */
+export const decoderOf: (algorithm: Algorithm, key: Key) => Decoder = shared(buildDecoder)
+
 /** Gives the verifier of a key. `cacheSize` is the number of verified tokens that it remembers; 0: none. */
 export const verifierOf: (algorithm: Algorithm, key: Key, cacheSize: number) => Verifier = shared(buildVerifier)
 
-/** Gives the signer of a key. `issuedAt`: whether tokens carry `iat`, which fast-jwt adds by default and otherwise removes. */
-export const signerOf: (algorithm: Algorithm, key: Key, issuedAt: boolean) => Signer = shared(buildSigner)
+/**
+ * Gives the signer of a key. `issuedAt`: whether tokens carry `iat`, which fast-jwt adds by default and otherwise removes.
+ * `kid`: the id of the key in the header of its tokens; undefined for none.
+ */
+export const signerOf: (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: string) => Signer = shared(buildSigner)

@@ -6,6 +6,7 @@ const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 const document = read('docs/security.md')
 const sessions = read('docs/sessions.md')
+const keys = read('docs/keys.md')
 const stores = read('docs/stores.md')
 
 /** The titles of the tests of a file: what stands first in a call of `t.test`. */
@@ -46,7 +47,7 @@ function rowsOf (chapter: string, text = document): string[] {
 }
 
 t.test('every test that the documents name exists under that title in that file', async (t) => {
-  for (const [text, least] of [[document, 80], [sessions, 60], [stores, 15]] as const) {
+  for (const [text, least] of [[document, 80], [sessions, 60], [stores, 15], [keys, 15]] as const) {
     const evidence = evidenceIn(text)
     t.ok(evidence.length > least)
     t.equal(evidence.length, text.split('](../test/').length - 1, 'none is written in another form')

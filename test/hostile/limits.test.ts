@@ -2,7 +2,7 @@
 import t from 'tap'
 import Fastify from 'fastify'
 import tokenAuth from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, exchange, forge, keysFor, listen, login, mistyped, payloadOf, refreshStore, secret, setClock, signingKey, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, exchange, forge, keysFor, listen, login, mistyped, payloadOf, refreshStore, secret, setClock, signingKey, together, warnings } from '../helper.ts'
 
 t.test('registration accepts one key for two algorithms without a warning; each instance accepts only tokens of its own algorithm', async (t) => {
   for (const [one, other] of [['RS256', 'PS256'], ['HS256', 'HS512']] as const) {
@@ -58,7 +58,7 @@ t.test('two logins in the same second have the same payload, and the same token 
   setClock(t, 1_800_000_000)
   for (const algorithm of ['HS256', 'RS256', 'PS256', 'ES256'] as const) {
     for (const claimIat of [false, true]) {
-      const app = await build(t, { ...mistyped({ secret: undefined }), ...keysFor(algorithm), claimIat })
+      const app = await build(t, together({ secret: undefined }, mistyped(keysFor(algorithm)), { claimIat }))
       const [first, second] = [(await login(app)).json().access_token, (await login(app)).json().access_token]
       t.same(payloadOf(first), payloadOf(second), algorithm)
       t.equal(first === second, algorithm === 'HS256' || algorithm === 'RS256', `${algorithm}, claimIat ${claimIat}`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, build, ecPair, environment, host, keysFor, mistyped, rsaPair, secret, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)
@@ -24,6 +24,10 @@ const ed25519 = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', 
 
 const hs = (given: unknown): TokenAuthOptions => mistyped({ algorithm: 'HS256', secret: given })
 const verifying = (algorithm: Algorithm, publicKey: unknown): TokenAuthOptions => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
+
+const soon = new Date(Date.now() + 3_600_000).toISOString()
+const keys = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ keys: list, ...options })
+const [one, other] = [{ key: secret, kid: 'one' }, { key: otherSecret, kid: 'other', signFrom: soon }]
 
 const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E01', 'an empty secret', hs('')],
@@ -85,13 +89,35 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E10', 'two fields of one name', { accessTokenName: 'x', refreshTokenName: 'x' }],
   ['E10', 'a user id in a registered claim', { userId: 'exp' }],
   ['E10', 'two endpoints on one path', { pathToVerify: '/me/' }],
+  ['E11', 'keys and a secret', keys([one], { secret })],
+  ['E11', 'keys and a getter of a key', keys([one], { getSecret: () => secret })],
+  ['E11', 'keys and a getter of the algorithm', keys([one], { getAlgorithm: () => 'HS256' })],
+  ['E11', 'keys and a getter of the number of remembered tokens', keys([one], { getTokenCacheSize: () => 0 })],
+  ['E12', 'an empty list of keys', keys([])],
+  ['E12', 'two keys of one kid', keys([one, { key: otherSecret, kid: 'one' }])],
+  ['E12', 'one key twice', keys([{ key: secret }, { key: secret }])],
+  ['E12', 'a kid that is too long', keys([{ key: secret, kid: 'x'.repeat(257) }])],
+  ['E12', 'a kid with a space', keys([{ key: secret, kid: 'a b' }])],
+  ['E12', 'more than 16 keys', keys(Array.from({ length: 17 }, (_, index) => ({ key: `${secret} ${index}` })))],
+  ['E13', 'keys of which none signs yet', keys([other])],
+  ['E13', 'keys of which none can sign', keys([{ key: rsa.publicKey }], { algorithm: 'RS256' })],
+  ['E13', 'a date without a time zone', keys([one, { ...other, signFrom: '2999-01-01T00:00:00' }])],
+  ['E13', 'a date that is none', keys([one, { ...other, signFrom: new Date(NaN) }])],
+  ['E14', 'a key whose tokens live longer than it', keys([{ ...one, verifyUntil: soon }, other])],
+  ['E14', 'an end of the last key', keys([{ ...one, verifyUntil: soon }])],
+  ['E14', 'an end of a key whose tokens have none', keys([{ ...one, verifyUntil: '2999-01-01T00:00:00Z' }, other], { verifyExp: false })],
+  ['E14', 'an end of a key, and a computed lifetime', keys([{ ...one, verifyUntil: '2999-01-01T00:00:00Z' }, other], { getExpirationDelta: () => 60 })],
+  ['E15', 'a JWK of another algorithm than its entry', keys([{ key: JSON.parse(jwk(rsa.publicKey)), algorithm: 'RS256' }, { key: { kty: 'oct', k: base64url(secret), alg: 'HS512' }, algorithm: 'HS256' }])],
+  ['E16', 'a path for public keys where there are none', { pathToJwks: '/jwks' }],
+  ['E19', 'a function of keys that fails', keys(() => { throw new Error('down') })],
+  ['E24', 'sessions that would end with a key', keys([one], { sessions: {} })],
   ['E15', 'a JWK for encryption', verifying('RS256', { ...JSON.parse(jwk(rsa.publicKey)), use: 'enc' })],
   ['E15', 'a JWK that must not verify', verifying('ES256', { ...JSON.parse(jwk(ec.publicKey)), key_ops: ['sign'] })],
   ['E15', 'a JWK of another algorithm', verifying('RS256', { ...JSON.parse(jwk(rsa.publicKey)), alg: 'PS256' })]
 ]
 
 /** What a sentence says that tells somebody what to do. */
-const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Reduce|Add|Log|only "file:" URLs)\b/
+const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd]ecrypt|Make|Reduce|Add|[Rr]emove|Log|only "file:" URLs)\b/
 
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
@@ -99,7 +125,7 @@ const settled = async () => await new Promise((resolve) => setImmediate(resolve)
 async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
   const app = host(t)
   try {
-    await app.register(tokenAuth, { ...(options.secret === undefined && options.publicKey === undefined && { secret }), authenticate, ...options })
+    await app.register(tokenAuth, together(options.secret === undefined && options.publicKey === undefined && options.keys === undefined ? { secret } : {}, { authenticate }, options))
   } catch (error) {
     return error
   }
@@ -175,6 +201,8 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W13', 'a handler of refresh tokens while they are off', { retrieveRefreshToken: () => 'stored' }],
   ['W14', 'scopes without a handler that gives them', { scopesEnabled: true }],
   ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }],
+  ['W16', 'published keys without an issuer and an audience', { algorithm: 'ES256', ...ec, pathToJwks: '/jwks' }],
+  ['W17', 'secrets and pairs together', { secret: undefined, keys: [{ key: secret }, { key: rsa.publicKey, algorithm: 'RS256' }] }],
   ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
   // With a key of its own, because instances of one key must have the same sessions (W22).
   ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }]

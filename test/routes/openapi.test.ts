@@ -3,7 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, host, refreshStore, secret, warnings } from '../helper.ts'
+import { authenticate, host, refreshStore, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
@@ -19,7 +19,7 @@ const answer = async () => ({ ok: true })
 async function documented (t: Test, options: TokenAuthOptions, routes: (app: FastifyInstance) => void, swagger: object = { openapi: {} }): Promise<Document> {
   const app = host(t)
   await app.register(fastifySwagger, swagger)
-  await app.register(tokenAuth, { secret, authenticate, ...options })
+  await app.register(tokenAuth, together({ secret, authenticate }, options))
   routes(app)
   await app.ready()
   // As it is written down: what is lost there is not documented.

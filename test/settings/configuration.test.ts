@@ -88,6 +88,7 @@ const table: Readonly<Record<string, Row>> = {
   pathToVerify: path('/verify'),
   pathToLogout: path('/logout'),
   pathToSessions: { ...path('/sessions'), allowed: `${path('').allowed} or null`, accepts: [null, '/x', '/x/y/'], refuses: path('').refuses.filter((value) => value !== null) },
+  pathToJwks: { ...path('/jwks'), default: null, allowed: `${path('').allowed} or null`, accepts: [null, '/x', '/x/y/'], refuses: path('').refuses.filter((value) => value !== null) },
   claimAuthTime: flag(false),
   privateKey: key,
   publicKey: key,
@@ -128,6 +129,8 @@ function shown (setting: string, value: unknown): string {
 /** What must be given along with a setting for it to make sense. */
 function companions (setting: string, value: unknown): object {
   if (setting === 'algorithm') return keysFor(algorithms.find((name) => name === value) ?? 'HS256')
+  // Only public keys can be published.
+  if (setting === 'pathToJwks' && value !== null) return { secret: undefined, ...keysFor('EdDSA'), claimIss: 'x', claimAud: 'x' }
   if (setting === 'tokensInBody') return { cookieSet: true }
   if (setting !== 'refreshTokenEnabled') return {}
   const { stored, ...handlers } = refreshStore()
@@ -241,7 +244,7 @@ t.test('a getter must be a function, and settings that shape routes take none', 
   t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
   t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\. See / })
   const routeSettings = [
-    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
+    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
   ]
   for (const name of Object.keys(table)) {
     const getter = `get${name[0]?.toUpperCase()}${name.slice(1)}`
@@ -279,6 +282,8 @@ t.test('settings that contradict each other are refused', async (t) => {
     [{ pathToVerify: '/me/' }, /the GET endpoints need/],
     [{ pathToLogout: '/refresh', sessions: {} }, /"pathToLogout" and "pathToRefresh" are both "\/refresh": the POST endpoints need/],
     [{ pathToSessions: '/me/', sessions: {} }, /"pathToSessions" and "pathToRetrieveUser" are both "\/me": the GET endpoints need/],
+    [{ pathToJwks: '/verify' }, /"pathToJwks" and "pathToVerify" are both "\/verify": the GET endpoints need/],
+    [{ pathToJwks: '/sessions', sessions: {} }, /the GET endpoints need/],
     [{ userId: 'sid', sessions: {} }, /^"userId" must not be "sid" with "sessions"/],
     [{ scopesName: 'sid', sessions: {} }, /^"scopesName" must not be "sid" with "sessions"/],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false }, /^"cookieSamesite" is "none" and "cookieSecure" is false, so/]

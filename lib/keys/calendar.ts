@@ -1,0 +1,54 @@
+/**
+ * When keys sign, and how long their tokens must count. It follows from the dates of a list alone, so that all processes
+ * with the same list decide the same without talking to each other. All times are milliseconds since 1970.
+ */
+
+/** The dates of one key. */
+export interface Period {
+  /** Whether the key can sign: a secret or a private key. */
+  readonly canSign: boolean
+  /** From when it signs; -Infinity: since ever. */
+  readonly signFrom: number
+}
+
+/**
+ * Finds the key that signs at a time: that with the latest `signFrom` that has come; of several, the first in the list.
+ * @returns undefined where no key signs at this time
+ */
+export function signingAt<Key extends Period> (keys: readonly Key[], at: number): Key | undefined {
+  let signing: Key | undefined
+  for (const key of keys) {
+    if (key.canSign && key.signFrom <= at && (signing === undefined || key.signFrom > signing.signFrom)) signing = key
+  }
+  return signing
+}
+
+/** Returns when a key ceases to sign. Infinity: never; -Infinity: it never signs, because it cannot, or because another one signs in its place. */
+export function endOfSigning (key: Period, keys: readonly Period[]): number {
+  if (signingAt(keys, key.signFrom) !== key) return -Infinity
+  return Math.min(Infinity, ...keys.filter(({ canSign, signFrom }) => canSign && signFrom > key.signFrom).map(({ signFrom }) => signFrom))
+}
+
+/** Returns the next time after `at` at which another key begins to sign; Infinity where none does. */
+export function nextSwitch (keys: readonly Period[], at: number): number {
+  return Math.min(Infinity, ...keys.filter(({ canSign, signFrom }) => canSign && signFrom > at).map(({ signFrom }) => signFrom))
+}
+
+/** ISO 8601 with a time zone: without one, processes in different zones would switch keys at different times. */
+const form = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)$/
+/** The end of the year 9999: later dates have another form, and sums with them may be no dates. */
+const latest = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+
+/** Reads a date. Returns undefined for anything but a date between 1970 and 9999, as a `Date` or as ISO 8601 text with a time zone. */
+export function readDate (value: unknown): number | undefined {
+  let time = NaN
+  if (value instanceof Date) {
+    time = value.getTime()
+  } else if (typeof value === 'string') {
+    const [, year, month, day] = form.exec(value) ?? []
+    // JavaScript takes the 30th of February for the 2nd of March.
+    const isDay = new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day)
+    if (isDay) time = Date.parse(value)
+  }
+  return time >= 0 && time <= latest ? time : undefined
+}

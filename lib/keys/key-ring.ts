@@ -1,0 +1,152 @@
+/** The own keys of an instance over time: which key signs now, and which keys a token may be signed with. */
+import { InvalidConfiguration } from '../errors.ts'
+import { accessorOf, keySettings, type Settings } from '../settings/schema.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import type { KeyStatus } from '../../types/keys.ts'
+import { isHmac } from './algorithms.ts'
+import { endOfSigning, signingAt, type Period } from './calendar.ts'
+import { publicJwk } from './key-id.ts'
+import type { Key } from './material.ts'
+import type { Entry } from './ring-entries.ts'
+
+/**
+ * Until when the tokens of a key count, in milliseconds since 1970. Remembered tokens share this object with their key, so
+ * that they die with it, also where a reload changes the date or removes the key.
+ */
+export interface Life { until: number }
+
+/** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
+const removed = -Infinity
+
+/** Whether a token of a key counts. A refresh asks for configured keys only, whose access token may be weeks old. No clock is asked where a key has no end. */
+export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
+  return until === Infinity || (forRefresh ? until !== removed : Date.now() < until)
+}
+
+/** One key of a ring. */
+export interface RingKey extends Omit<Entry, 'verifyUntil'> {
+  readonly life: Life
+}
+
+/** A list of keys that passed every check. */
+export interface KeyRing {
+  readonly keys: readonly RingKey[]
+  /** Finds the keys that a token with this header may be signed with: one at most, unless it has no `kid`. */
+  find (algorithm: string, kid: string | undefined): readonly RingKey[]
+}
+
+const section = 'changing-keys'
+const none: readonly RingKey[] = []
+
+/** Whether a key of a new list is the same as one of the old. */
+const isSame = (key: RingKey, { kid, verifying, signFrom, canSign }: Entry) =>
+  key.kid === kid && key.verifying.fingerprint === verifying.fingerprint && key.signFrom === signFrom && key.canSign === canSign
+
+/**
+ * Creates a ring. Keys that were in the ring before remain the same objects, so that their tokens stay remembered.
+ * @param before its keys that are not in the list any more die
+ */
+export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRing {
+  const keys = entries.map((entry): RingKey => {
+    const { verifyUntil, ...rest } = entry
+    const key = before?.keys.find((known) => isSame(known, entry)) ?? { ...rest, life: { until: verifyUntil } }
+    key.life.until = verifyUntil
+    return key
+  })
+  for (const key of before?.keys ?? []) if (!keys.includes(key)) key.life.until = removed
+
+  const byKid = new Map(keys.map((key) => [key.kid, [key]]))
+  // Those are the keys from before there were ids. With all keys, a bad token would cost as many verifications as there are keys.
+  const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)
+  return {
+    keys,
+    find (algorithm, kid) {
+      if (kid === undefined) return undated.filter((key) => key.algorithm === algorithm)
+      const found = byKid.get(kid) ?? none
+      return found[0]?.algorithm === algorithm ? found : none
+    }
+  }
+}
+
+const iso = (time: number) => new Date(time).toISOString()
+const isoOrNull = (time: number) => Number.isFinite(time) ? iso(time) : null
+
+/** Settings with which tokens have no fixed end. */
+const lifetimes = ['verifyExp', 'expirationDelta', 'leeway'] as const
+
+/** Checks that tokens do not outlive their key. @param leeway that of the registration, or a longer one of a guard */
+function checkEnd (entry: Entry, index: number, entries: readonly Period[], { settings, getters }: Resolved, leeway: number): void {
+  const { verifyUntil } = entry
+  if (verifyUntil === Infinity) return
+  const name = `keys[${index}].verifyUntil`
+  const getter = lifetimes.find((setting) => getters.has(setting))
+  if (getter !== undefined) throw new InvalidConfiguration(`"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`, { finding: 'E14', section })
+  if (!settings.verifyExp) throw new InvalidConfiguration(`"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`, { finding: 'E14', section })
+  const end = endOfSigning(entry, entries)
+  if (end === Infinity) throw new InvalidConfiguration(`"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`, { finding: 'E14', section })
+  const earliest = end + (settings.expirationDelta + leeway) * 1000
+  if (verifyUntil < earliest) {
+    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens count for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14', section })
+  }
+}
+
+/**
+ * Checks a list of keys as a whole.
+ * @param leeway the longest leeway of the registration and its guards, in seconds
+ * @throws {InvalidConfiguration} where no key signs, or tokens outlive their key
+ */
+export function checkEntries (entries: readonly Entry[], resolved: Resolved, leeway: number): void {
+  const { settings } = resolved
+  if (settings.authMode && signingAt(entries, Date.now()) === undefined) {
+    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false.', { finding: 'E13', section })
+  }
+  for (const [index, entry] of entries.entries()) checkEnd(entry, index, entries, resolved, leeway)
+  if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm }) => !isHmac(algorithm)))
+}
+
+/** @throws {InvalidConfiguration} where the endpoint of public keys would publish none */
+export function checkPublished (hasPublicKey: boolean): void {
+  if (hasPublicKey) return
+  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16', section })
+}
+
+/** What an instance with `keys` must not have beside it. @throws {InvalidConfiguration} */
+export function checkBeside ({ keys, getters }: Resolved): void {
+  const given = keys()
+  const key = keySettings.find((name) => given[name] !== undefined)
+  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "${key}".`, { finding: 'E11', section })
+  const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
+  if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', section })
+}
+
+/** Checks the overrides of a guard. @throws {InvalidConfiguration} */
+export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>): void {
+  const name = [...keySettings, 'algorithm' as const].find((setting) => overrides[setting] !== undefined)
+  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "keys", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11', section })
+}
+
+/** Whether a ring has secrets and pairs. */
+export function isMixed ({ keys }: KeyRing): boolean {
+  return new Set(keys.map(({ algorithm }) => isHmac(algorithm))).size > 1
+}
+
+/** Describes the keys of a ring, without key material. */
+export function statusOf ({ keys }: KeyRing): KeyStatus['keys'] {
+  const now = Date.now()
+  const signing = signingAt(keys, now)
+  return keys.map((key) => {
+    const { kid, algorithm, signFrom, life: { until } } = key
+    const state = now >= until ? 'gone' : key === signing ? 'signing' : signFrom > now ? 'next' : 'verifying'
+    return { kid, algorithm, state, signFrom: isoOrNull(signFrom), verifyUntil: isoOrNull(until) }
+  })
+}
+
+/** Creates a JWK set (RFC 7517 section 5) of keys of pairs. */
+export function jwkSet (keys: ReadonlyArray<{ readonly kid: string, readonly algorithm: Settings['algorithm'], readonly verifying: Key }>): string {
+  return JSON.stringify({ keys: keys.map(({ kid, algorithm, verifying }) => ({ ...publicJwk(verifying.keyObject), kid, alg: algorithm, use: 'sig' })) })
+}
+
+/** Returns the JWK set of a ring: the public keys whose tokens count, now or later. Never a secret. */
+export function jwkSetOf ({ keys }: KeyRing): string {
+  return jwkSet(keys.filter(({ algorithm, life }) => !isHmac(algorithm) && isAlive(life, false)))
+}

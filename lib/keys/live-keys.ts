@@ -1,0 +1,192 @@
+/** The keys of an instance with the option `keys`: the ring that counts now, and how a function of the application replaces it. */
+import { InvalidConfiguration } from '../errors.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { KeyEvent } from '../../types/events.ts'
+import type { KeyStatus } from '../../types/keys.ts'
+import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
+import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
+import { readEntries } from './ring-entries.ts'
+
+/** In milliseconds: how often a function is called, and dates are compared with the clock. */
+const reloadTime = 60_000
+/** In milliseconds: how long a function may take. */
+const patience = 5000
+/** In seconds: how long others keep the published keys. */
+export const jwksMaxAge = 300
+
+const section = 'changing-keys'
+
+/** What is told of keys, besides the name of their instance. */
+export interface KeyNews {
+  readonly type: Extract<KeyEvent['type'], 'switched' | 'reloaded' | 'reload-failed' | 'late'>
+  readonly kid?: string
+  /** Why a reload failed. */
+  readonly error?: unknown
+  /** Whether it differs from what was told before, so that it belongs into the log. */
+  readonly isNew: boolean
+}
+
+/** @param isPatient whether the process must not end meanwhile */
+async function callKeys (keys: () => unknown, isPatient: boolean): Promise<unknown> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`The function took more than ${patience / 1000} seconds.`)), patience)
+    if (!isPatient) timer.unref()
+  })
+  try {
+    return await Promise.race([keys(), timeout])
+  } catch (cause) {
+    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', section, cause })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The keys of a ring with their dates, to be compared. */
+const listed = ({ keys }: KeyRing) => JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
+
+/** The keys of one instance. Its ring is replaced as a whole, or not at all. */
+export class LiveKeys {
+  readonly #load: (() => unknown) | undefined
+  readonly #resolved: Resolved
+  #ring: KeyRing
+  readonly #report: (news: KeyNews) => void
+  /** The longest leeway of the registration and its guards. */
+  #leeway: number
+  /** The id of the key that signed last. */
+  #signing: string | undefined
+  #hasFailed = false
+  #reloading: Promise<void> | undefined
+  #waiting: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  private constructor (load: (() => unknown) | undefined, list: unknown, resolved: Resolved, report: (news: KeyNews) => void) {
+    this.#report = report
+    this.#load = load
+    this.#resolved = resolved
+    this.#leeway = resolved.settings.leeway
+    const entries = readEntries(list, resolved.settings)
+    checkEntries(entries, resolved, this.#leeway)
+    this.#ring = createRing(entries)
+    this.#signing = signingAt(this.#ring.keys, Date.now())?.kid
+  }
+
+  /**
+   * Reads the option `keys`: a list, or a function that returns one.
+   * @param report told what happens to the keys
+   * @throws {InvalidConfiguration}
+   */
+  static async read (option: unknown, resolved: Resolved, report: (news: KeyNews) => void): Promise<LiveKeys> {
+    checkBeside(resolved)
+    if (typeof option !== 'function') return new LiveKeys(undefined, option, resolved, report)
+    const load = () => Reflect.apply(option, undefined, [])
+    return new LiveKeys(load, await callKeys(load, true), resolved, report)
+  }
+
+  get ring (): KeyRing {
+    return this.#ring
+  }
+
+  /** Returns the key that signs now, and tells where it is another one than before; undefined for none. */
+  signing (): RingKey | undefined {
+    const key = signingAt(this.#ring.keys, Date.now())
+    if (key !== undefined && key.kid !== this.#signing) {
+      this.#signing = key.kid
+      this.#report({ type: 'switched', kid: key.kid, isNew: true })
+    }
+    return key
+  }
+
+  status (): KeyStatus {
+    return { keys: statusOf(this.#ring), issuers: [] }
+  }
+
+  jwkSet (): string {
+    return jwkSetOf(this.#ring)
+  }
+
+  /**
+   * Checks the settings of a guard: no token may outlive its key under them, now or after a reload.
+   * @throws {InvalidConfiguration}
+   */
+  checkGuard (settings: Settings): void {
+    const leeway = Math.max(this.#leeway, settings.leeway)
+    const { keys } = this.#ring
+    const entries = keys.map((key) => ({ ...key, verifyUntil: key.life.until }))
+    const { verifyExp } = settings
+    checkEntries(entries, { ...this.#resolved, settings: { ...this.#resolved.settings, authMode: false, verifyExp } }, leeway)
+    this.#leeway = leeway
+  }
+
+  /**
+   * Calls the function again and replaces the ring. A call during another one waits for it, because that one may have read
+   * the keys before they changed.
+   * @throws {InvalidConfiguration} where the new list fails a check; the old ring stays
+   */
+  async reload (): Promise<void> {
+    const load = this.#load
+    if (load === undefined) throw new InvalidConfiguration('reloadKeys() needs a function that returns the keys. Give one as "keys".', { section, duringRequest: true })
+    if (this.#reloading === undefined) {
+      this.#reloading = this.#reloadOnce(load).finally(() => { this.#reloading = undefined })
+      return await this.#reloading
+    }
+    this.#waiting ??= this.#reloading.catch(() => {}).then(async () => {
+      this.#waiting = undefined
+      await this.reload()
+    })
+    return await this.#waiting
+  }
+
+  async #reloadOnce (load: () => unknown): Promise<void> {
+    try {
+      const { settings } = this.#resolved
+      const entries = readEntries(await callKeys(load, false), settings)
+      checkEntries(entries, this.#resolved, this.#leeway)
+      const before = this.#ring
+      const list = listed(before)
+      this.#ring = createRing(entries, before)
+      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true })
+      this.#tellLate(before)
+    } catch (error) {
+      this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })
+      this.#hasFailed = true
+      throw error
+    }
+    this.#hasFailed = false
+    this.signing()
+  }
+
+  /** Tells of new keys that sign before everybody who keeps the published ones has seen them. */
+  #tellLate (before: KeyRing): void {
+    const now = Date.now()
+    const known = new Set(before.keys.map(({ kid, verifying }) => `${kid} ${verifying.fingerprint}`))
+    const soon = now + (jwksMaxAge + this.#resolved.settings.leeway) * 1000
+    for (const key of this.#ring.keys) {
+      const isNew = !known.has(`${key.kid} ${key.verifying.fingerprint}`)
+      if (isNew && key.signFrom < soon && endOfSigning(key, this.#ring.keys) > now) this.#report({ type: 'late', kid: key.kid, isNew: true })
+    }
+  }
+
+  /** Begins to call the function, and to compare dates with the clock, until {@link stop}. */
+  start (): void {
+    if (this.#load === undefined && nextSwitch(this.#ring.keys, Date.now()) === Infinity) return
+    this.#timer = setTimeout(() => { this.#tick() }, reloadTime)
+    // A process with nothing else to do must end.
+    this.#timer.unref()
+  }
+
+  async #tick (): Promise<void> {
+    const timer = this.#timer
+    // What fails was told, and is tried again.
+    if (this.#load !== undefined) await this.reload().catch(() => {})
+    this.signing()
+    // Stopped meanwhile.
+    if (this.#timer === timer) this.start()
+  }
+
+  stop (): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}

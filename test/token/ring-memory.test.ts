@@ -1,0 +1,102 @@
+/** What a verifier of several keys remembers: tokens, and what their headers say of the key. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import t from 'tap'
+import { createRing } from '../../lib/keys/key-ring.ts'
+import { readEntries } from '../../lib/keys/ring-entries.ts'
+import { Refusal } from '../../lib/refusal.ts'
+import { createRingVerifier } from '../../lib/token/ring.ts'
+import type { Verifier } from '../../lib/token/codec.ts'
+import { build, claims, forge, otherSecret, secret, signature } from '../helper.ts'
+
+const { tokenAuth: { settings } } = await build(t)
+const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
+const verifierOf = (cacheSize: number) => createRingVerifier(() => ring, cacheSize)
+
+function verified (verify: Verifier, token: string) {
+  const outcome = verify(token)
+  if (outcome instanceof Refusal) throw new Error('refused')
+  return outcome
+}
+
+/** A token that the helper does not keep. */
+function issue (payload: object, header: object = {}): string {
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+  const input = `${encode({ alg: 'HS256', typ: 'JWT', kid: 'a', ...header })}.${encode(payload)}`
+  return `${input}.${signature(input, 'HS256', secret)}`
+}
+
+t.test('a ring keeps tokens and their headers, and nothing of the requests in which they came', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage: () => void = runInNewContext('gc')
+  const used = () => { collectGarbage(); return process.memoryUsage().heapUsed }
+  const count = 90
+  for (const cacheSize of [1000, 0]) {
+    const verify = verifierOf(cacheSize)
+    verify(issue({ user_id: 0 }))
+    const before = used()
+    // As in a header: a part of a long text.
+    for (let user = 1; user <= count; user++) verified(verify, `${'x'.repeat(100_000)}${issue({ user_id: user }, { n: user })}`.slice(100_000))
+    const growth = used() - before
+    t.ok(growth < 3_000_000, `${growth} bytes; the requests would be nine million`)
+    t.equal(verified(verify, issue({ user_id: 1 }, { n: 1 })).isRemembered, cacheSize > 0)
+  }
+})
+
+t.test('a remembered token is the same object each time, and nothing of it can be changed', async (t) => {
+  const verify = verifierOf(10)
+  const token = issue(claims({ list: [{ deep: 1 }] }))
+  const first = verified(verify, token)
+  t.equal(first.isRemembered, true)
+  t.equal(verified(verify, token), first)
+  t.throws(() => Object.assign(first.payload, { user_id: 2 }), TypeError)
+  t.ok(Object.isFrozen(first.payload.list))
+})
+
+t.test('a token of more than 2,048 characters is verified each time', async (t) => {
+  const verify = verifierOf(10)
+  const long = issue({ user_id: 1, text: 'x'.repeat(1500) })
+  t.ok(long.length > 2048)
+  for (let sight = 0; sight < 2; sight++) t.equal(verified(verify, long).isRemembered, false)
+})
+
+t.test('a header is read once for all tokens that have it, and only the headers of verified tokens are kept', async (t) => {
+  const verify = verifierOf(0)
+  const { parse } = JSON
+  let read = 0
+  JSON.parse = (text: string, ...rest: []) => {
+    if (text.includes('"kid"')) read++
+    return parse(text, ...rest)
+  }
+  t.teardown(() => { JSON.parse = parse })
+  const readFor = (token: string) => {
+    read = 0
+    verify(token)
+    return read
+  }
+  const [first, second] = [issue({ user_id: 1 }), issue({ user_id: 2 })]
+  const whenNew = readFor(first)
+  t.equal(readFor(second), whenNew - 1)
+  t.equal(readFor(first), whenNew - 1)
+  const bad = [forge(claims(), { header: { kid: 'unknown' } }), `${issue(claims(), { n: 1 })}A`, forge(claims(), { key: otherSecret, header: { kid: 'a', n: 2 } })]
+  // The verifier of one key reads no header where it expects bad tokens: what is read then is read to find the key.
+  for (const token of bad) for (let sight = 0; sight < 3; sight++) t.ok(readFor(token) > 0)
+})
+
+t.test('no stack trace is captured for a header that is no JSON', async (t) => {
+  const verify = verifierOf(0)
+  const { parse } = JSON
+  const stacks: string[] = []
+  JSON.parse = (text: string, ...rest: []) => {
+    try {
+      return parse(text, ...rest)
+    } catch (error) {
+      stacks.push(String((error as Error).stack))
+      throw error
+    }
+  }
+  t.teardown(() => { JSON.parse = parse })
+  t.ok(verify(`${Buffer.from('no JSON').toString('base64url')}.e30.AAAA`) instanceof Refusal)
+  t.equal(stacks.length, 1)
+  t.notMatch(stacks[0], /\n +at /)
+})
