@@ -1,7 +1,6 @@
 /** The option `issuers`: read and checked, each entry by itself and all of them together. */
 import { InvalidConfiguration } from '../errors.ts'
 import { describeOther, isPlainObject, typeName } from '../host/call.ts'
-import { allowedValues } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, maximumSeconds, registeredClaimNames } from '../settings/schema.ts'
 import { suggest } from '../settings/suggest.ts'
@@ -45,21 +44,16 @@ const defaultStale = 86_400
 const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== ''
 const isTexts = (value: unknown): value is string[] => Array.isArray(value) && value.length > 0 && value.every(isText)
 
-/** @throws {InvalidConfiguration} */
-function fail (message: string, finding?: string): never {
-  throw new InvalidConfiguration(message, { ...(finding !== undefined && { finding }), section })
-}
-
 function readIssuer (place: string, value: unknown): string {
   if (isText(value)) return value
-  return fail(`"${place}.issuer" must be the "iss" of the issuer's tokens, a non-empty string; given: ${value === '' ? 'an empty string' : typeName(value)}.`)
+  throw new InvalidConfiguration(`"${place}.issuer" must be the "iss" of the issuer's tokens, a non-empty string; given: ${value === '' ? 'an empty string' : typeName(value)}.`, { section })
 }
 
 function readAudiences (place: string, value: unknown): ReadonlySet<string> | undefined {
   if (value === null) return undefined
   if (isText(value)) return new Set([value])
   if (isTexts(value)) return new Set(value)
-  return fail(`"${place}.audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: ${typeName(value)}. Without it, tokens that the issuer made for others would be accepted: give it.`, 'E17')
+  throw new InvalidConfiguration(`"${place}.audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: ${typeName(value)}. Without it, tokens that the issuer made for others would be accepted: give it.`, { finding: 'E17', section })
 }
 
 /** A process may fetch the keys of another process of its machine without encryption. */
@@ -70,58 +64,60 @@ function readUri (place: string, value: unknown): string {
   const isSecret = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.includes(url.hostname))
   if (url !== undefined && isSecret && url.username === '' && url.password === '' && !url.href.includes('#')) return url.href
   // Not quoted: credentials may be a part of it.
-  return fail(`"${place}.jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Give the address of the issuer's keys.`, 'E17')
+  throw new InvalidConfiguration(`"${place}.jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Give the address of the issuer's keys.`, { finding: 'E17', section })
 }
+
+const pairAlgorithms = algorithms.filter((name) => !isHmac(name))
 
 function readAlgorithms (place: string, list: unknown = ['RS256']): ReadonlyMap<string, Algorithm> {
   const names: unknown[] = Array.isArray(list) ? list : []
-  const known = names.flatMap((name) => algorithms.find((one) => one === name && !isHmac(one)) ?? [])
+  const known = names.flatMap((name) => pairAlgorithms.find((one) => one === name) ?? [])
   if (known.length > 0 && known.length === names.length) return new Map(known.map((name) => [name, name]))
-  return fail(`"${place}.algorithms" must be a non-empty list of ${allowedValues('algorithm')}, without those of secrets ("HS"), with which everybody who verifies tokens can issue them; given: ${Array.isArray(list) ? 'another list' : typeName(list)}. Give the algorithms with which the issuer signs.`, 'E17')
+  throw new InvalidConfiguration(`"${place}.algorithms" must be a non-empty list of ${pairAlgorithms.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: ${Array.isArray(list) ? 'another list' : typeName(list)}. Give the algorithms with which the issuer signs.`, { finding: 'E17', section })
 }
 
-function readClaim (place: string, name: string, claim: unknown = 'sub'): string {
+function readClaim (place: string, name: string, claim: unknown): string {
   if (isText(claim) && claim !== '__proto__' && (name === 'audienceName' || !registeredClaimNames.includes(claim))) return claim
-  return fail(`"${place}.${name}" must be the name of a claim, other than that of a date or the issuer; given: ${typeof claim === 'string' ? JSON.stringify(claim.slice(0, 60)) : typeName(claim)}. Check the name.`)
+  throw new InvalidConfiguration(`"${place}.${name}" must be the name of a claim, other than that of a date or the issuer; given: ${typeof claim === 'string' ? JSON.stringify(claim.slice(0, 60)) : typeName(claim)}. Check the name.`, { section })
 }
 
 function readScopesNames (place: string, given: unknown = 'scope'): readonly string[] {
   const names: unknown[] = Array.isArray(given) ? given : [given]
   if (names.length > 0) return names.map((name) => readClaim(place, 'scopesName', name))
-  return fail(`"${place}.scopesName" must be the name of a claim, or a non-empty list of names; given: an empty list. Leave it out for "scope".`)
+  throw new InvalidConfiguration(`"${place}.scopesName" must be the name of a claim, or a non-empty list of names; given: an empty list. Leave it out for "scope".`, { section })
 }
 
 function readFlag (place: string, value: unknown = true): boolean {
   if (typeof value === 'boolean') return value
-  return fail(`"${place}.exactScopes" must be true or false; given: ${typeName(value)}.`)
+  throw new InvalidConfiguration(`"${place}.exactScopes" must be true or false; given: ${typeName(value)}.`, { section })
 }
 
 function readTyp (place: string, value: unknown): 'at+jwt' | undefined {
   if (value === undefined || value === 'at+jwt') return value
-  return fail(`"${place}.typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: ${typeof value === 'string' ? 'another string' : typeName(value)}.`)
+  throw new InvalidConfiguration(`"${place}.typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: ${typeof value === 'string' ? 'another string' : typeName(value)}.`, { section })
 }
 
 function readStale (place: string, seconds: unknown = defaultStale): number {
   if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= minimumStale && seconds <= maximumSeconds) return seconds * 1000
-  return fail(`"${place}.staleIfError" must be a whole number of seconds from ${minimumStale} to ${maximumSeconds}; given: ${typeof seconds === 'number' ? seconds : typeName(seconds)}.`)
+  throw new InvalidConfiguration(`"${place}.staleIfError" must be a whole number of seconds from ${minimumStale} to ${maximumSeconds}; given: ${typeof seconds === 'number' ? seconds : typeName(seconds)}.`, { section })
 }
 
 function readEntry (given: unknown, index: number): IssuerEntry {
   const place = `issuers[${index}]`
-  if (!isPlainObject(given)) return fail(`"${place}" must be a plain object, such as { issuer, audience, jwksUri }; given: ${describeOther(given)}.`)
+  if (!isPlainObject(given)) throw new InvalidConfiguration(`"${place}" must be a plain object, such as { issuer, audience, jwksUri }; given: ${describeOther(given)}.`, { section })
   const unknown = Object.keys(given).find((name) => !members.includes(name))
-  if (unknown !== undefined) return fail(`"${place}" has the unknown member "${unknown}".${suggest(unknown, members)} An issuer has ${members.join(', ')}.`)
+  if (unknown !== undefined) throw new InvalidConfiguration(`"${place}" has the unknown member "${unknown}".${suggest(unknown, members)} An issuer has ${members.join(', ')}.`, { section })
   // Without a prototype, so that members of a polluted `Object.prototype` do not count. Each is read once.
   const entry: Record<string, unknown> = Object.assign(Object.create(null), given)
   const { jwksUri, jwks } = entry
   if ((jwksUri === undefined) === (jwks === undefined)) {
-    return fail(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, 'E17')
+    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17', section })
   }
   return {
     place,
     rules: Object.freeze({
       issuer: readIssuer(place, entry.issuer),
-      userId: readClaim(place, 'userId', entry.userId),
+      userId: entry.userId === undefined ? 'sub' : readClaim(place, 'userId', entry.userId),
       scopesNames: readScopesNames(place, entry.scopesName),
       exactScopes: readFlag(place, entry.exactScopes)
     }),
@@ -138,7 +134,7 @@ function readEntry (given: unknown, index: number): IssuerEntry {
 /** Checks that no issuer is that of own tokens. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
-  fail('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', 'E17')
+  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17', section })
 }
 
 /**
@@ -147,16 +143,16 @@ export function checkOwnIssuer (issuers: readonly string[], claimIss: string | n
  */
 export function readIssuerEntries (list: unknown, { settings, getters }: Resolved): readonly IssuerEntry[] {
   if (!Array.isArray(list) || list.length === 0) {
-    return fail(`"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: ${Array.isArray(list) ? 'an empty list' : typeName(list)}.`)
+    throw new InvalidConfiguration(`"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: ${Array.isArray(list) ? 'an empty list' : typeName(list)}.`, { section })
   }
   const entries = Array.from(list, readEntry)
   const names = entries.map(({ rules }) => rules.issuer)
   for (const [index, name] of names.entries()) {
     const first = names.indexOf(name)
-    if (first !== index) fail(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, 'E17')
+    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17', section })
   }
   checkOwnIssuer(names, settings.claimIss)
   const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) fail(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, 'E11')
+  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', section })
   return entries
 }

@@ -86,3 +86,15 @@ export function withoutJitter (t: Test): void {
   Math.random = () => 0
   t.teardown(() => { Math.random = random })
 }
+
+/** Answers all requests of this process for keys until the test ends, so that examples with addresses of the world reach nobody. */
+export function answerFetches (t: Test, keys: readonly JsonWebKey[] = [jwk('a', { algorithm: 'RS256' })]): string[] {
+  const { fetch } = globalThis
+  const addresses: string[] = []
+  globalThis.fetch = async (address) => {
+    addresses.push(String(address))
+    return new Response(JSON.stringify({ keys }))
+  }
+  t.teardown(() => { globalThis.fetch = fetch })
+  return addresses
+}

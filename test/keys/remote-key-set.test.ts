@@ -116,7 +116,9 @@ t.test('a server that does not answer, or with a byte now and then, is given up 
 })
 
 t.test('the log says why keys could not be fetched, and nothing of what was received', async (t) => {
-  const { state, jwksUri, close } = await keyServer(t)
+  const { state, jwksUri } = await keyServer(t)
+  const gone = await keyServer(t)
+  await gone.close()
   const secretive = 'received, and not for logs'
   const cases: Array<[answer: RequestListener, message: string | RegExp]> = [
     [text(ofSize(262_145)), 'The response has more than 262144 bytes.'],
@@ -126,7 +128,7 @@ t.test('the log says why keys could not be fetched, and nothing of what was rece
     [text('{"keys":[]}'), 'It is not a JWK set with at least one key: { keys: [{ kty, kid, n, e }] }.'],
     [(request) => { request.socket.end(`${secretive}\r\n\r\n`) }, /^fetch failed \(HPE_\w+\)$/]
   ]
-  const messageOf = async () => {
+  const messageOf = async (jwksUri: string) => {
     const lines: string[] = []
     const app = await withIssuers(t, trusted({ jwksUri }), {}, { logger: { level: 'warn', stream: { write: (line: string) => { lines.push(line) } } } })
     await app.close()
@@ -136,10 +138,9 @@ t.test('the log says why keys could not be fetched, and nothing of what was rece
   }
   for (const [answer, message] of cases) {
     state.instead = answer
-    t.match(await messageOf(), message)
+    t.match(await messageOf(jwksUri), message)
   }
-  await close()
-  t.equal(await messageOf(), 'fetch failed (ECONNREFUSED)')
+  t.equal(await messageOf(gone.jwksUri), 'fetch failed (ECONNREFUSED)')
 })
 
 t.test('neither a redirect nor an address in a token opens a connection', async (t) => {

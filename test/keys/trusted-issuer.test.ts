@@ -43,6 +43,7 @@ t.test('an issuer that is down at registration does not fail it: its tokens are 
   state.instead = down
   const app = await withIssuers(t, trusted({ jwks }), { secret, retrieveUser: () => null }, server)
   t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'issuer-failed', issuer }])
+  t.match(app.tokenAuth.keyStatus().issuers, [{ issuer, keys: 0, fetchedAt: null, failedAt: String }])
   for (let round = 0; round < 20; round++) t.match(await answer(app, issue('a')), unavailable)
   t.same((await answer(app, issue('a'))).json(), { reasons: 'The keys of the issuer are not available at the moment.', exception: 'KeysUnavailable' })
   t.equal(await status(app, forge(claims())), 200, 'an own token')
@@ -152,15 +153,18 @@ t.test('a kid that is not known waits for one reading of the keys; after one tha
   state.keys = [jwk('a'), jwk('b', b), jwk('c', { which: 2 })]
   t.equal(await status(app, issue('c', granted(), { which: 2 })), 200, 'no pause after a reading that found the key')
   t.equal(state.calls, 3)
-  for (let round = 0; round < 5; round++) t.equal(await status(app, issue('x')), 401)
+  state.keys = [...state.keys, { ...jwk('e'), use: 'enc' }]
+  t.equal(await status(app, issue('e')), 401, 'it was found, and does not count')
   t.equal(state.calls, 4)
+  for (let round = 0; round < 5; round++) t.equal(await status(app, issue('x')), 401)
+  t.equal(state.calls, 5)
   t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'unknown-kid', issuer }])
   state.keys = [jwk('d', { which: 3 })]
   t.equal(await status(app, issue('d', granted(), { which: 3 })), 401, 'a new key is refused for 10 seconds at most')
   t.equal(await status(app, issue('a')), 200, 'known keys count')
   await retry()
   t.equal(await status(app, issue('d', granted(), { which: 3 })), 200)
-  t.equal(state.calls, 5)
+  t.equal(state.calls, 6)
 })
 
 t.test('2,000 tokens with kids that are not known cause one request to the issuer', async (t) => {

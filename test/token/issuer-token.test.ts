@@ -3,7 +3,7 @@ import t from 'tap'
 import type { FastifyInstance } from 'fastify'
 import { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
 import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from '../keys/issuers.ts'
-import { bearer, build, claims, edPair, forge, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, together, users, warnings } from '../helper.ts'
+import { bearer, build, claims, edPair, forge, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
 
 const other = 'https://other.example/'
 const noon = 1_800_000_000
@@ -62,8 +62,15 @@ t.test('the issuer is compared as a whole: no part, no other case, no list, no o
     issuer.slice(0, -1), `${issuer}x`, issuer.toUpperCase(), `${issuer}/`, ` ${issuer}`, '', [issuer], [issuer, other], { [issuer]: issuer }, null, 5, true, undefined, '__proto__', 'constructor'
   ]
   for (const iss of wrong) t.equal(await status(app, issue('a', granted({ iss }))), 401, JSON.stringify(iss))
-  const twice = `{"iss":"${issuer}","iss":"${other}","aud":"${audience}","sub":"user-1","exp":${now() + 600}}`
-  t.equal(await status(app, forge(JSON.parse(twice), { algorithm: 'ES256', key: pairFor('ES256').privateKey, header: { kid: 'a' } })), 401)
+  const twice = (...named: string[]) => {
+    const payload = `{${named.map((iss) => `"iss":"${iss}",`).join('')}"aud":"${audience}","sub":"user-1","exp":${now() + 600}}`
+    const input = [issue('a').split('.')[0], Buffer.from(payload).toString('base64url')].join('.')
+    return `${input}.${signature(input, 'ES256', pairFor('ES256').privateKey)}`
+  }
+  t.equal(await status(app, twice(issuer, other)), 401)
+  t.equal(await status(app, twice(other, issuer)), 200, 'of two claims the last counts, in every step')
+  for (const payload of [null, 5, 'x', [granted()]]) t.equal(await status(app, forge(payload, { algorithm: 'ES256', key: pairFor('ES256').privateKey, header: { kid: 'a' } })), 401, JSON.stringify(payload))
+  t.equal(await status(app, `${issue('a').split('.')[0]}.eyJp.AAAA`), 401, 'a payload that is no JSON')
 })
 
 t.test('one of the audiences must be in aud, as text or in a list; null accepts any', async (t) => {
