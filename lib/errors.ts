@@ -20,7 +20,7 @@ interface Challenge {
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
-type Section = 'changing-keys' | 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes'
+type Section = 'changing-keys' | 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes' | 'trusted-issuers'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
   /** The section of the README to which the end of the message refers. */
@@ -211,10 +211,7 @@ export class InsufficientScope extends TokenAuthError {
   }
 }
 
-/**
- * 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its
- * pages may use the cookies.
- */
+/** 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its pages may use the cookies. */
 export class CrossOriginRequest extends TokenAuthError {
   constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
@@ -243,6 +240,13 @@ export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'Sessions are not available at the moment.'
     super({ ...options, name: 'SessionStoreUnavailable', statusCode: 503, message: message ?? neutral, neutral, headers: { 'retry-after': '5' } })
+  }
+}
+
+/** 503. The keys of the trusted issuer of the token cannot be fetched at the moment. Clients keep their tokens and try again. */
+export class KeysUnavailable extends TokenAuthError {
+  constructor (message = 'The keys of the issuer are not available at the moment.', options: TokenAuthErrorOptions = {}) {
+    super({ ...options, name: 'KeysUnavailable', statusCode: 503, message, headers: { 'retry-after': '10' } })
   }
 }
 

@@ -41,7 +41,7 @@ export type {
   Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
-export type { EncryptedPem, JsonWebKey, KeyFile, KeyMaterial, KeyStatus, SigningKey } from '../types/keys.ts'
+export type { EncryptedPem, JsonWebKey, JsonWebKeySet, KeyFile, KeyMaterial, KeyStatus, SigningKey, TrustedIssuer } from '../types/keys.ts'
 export type {
   Algorithm, GenerateRefreshToken, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
   SettingValues

@@ -19,11 +19,12 @@ import { InvalidConfiguration } from './errors.ts'
 import { publishKeys } from './events.ts'
 import { describeOther, isPlainObject } from './host/call.ts'
 import { handlerNames } from './host/handlers.ts'
-import { collectHost } from './host/host.ts'
+import { collectHost, type Host } from './host/host.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
 import { jwksMaxAge, LiveKeys, type KeyNews } from './keys/live-keys.ts'
+import { TrustedIssuers, type IssuerNews } from './keys/trusted-issuer.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { hostChecks } from './request/checks.ts'
 import { prepareRules } from './request/rules.ts'
@@ -36,13 +37,13 @@ import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
 import { CodecCache } from './token/codec-cache.ts'
-import { useFixedKeys, useLiveKeys, type KeyUse } from './token/key-use.ts'
+import { isWithoutKeys, useFixedKeys, useLiveKeys, type KeyUse } from './token/key-use.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
-const lists = ['sessions', 'keys', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const lists = ['sessions', 'keys', 'issuers', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
 const optionNames = [...settingOptionNames, ...handlerNames, ...lists]
 
 type Options = Readonly<Record<string, unknown>>
@@ -71,7 +72,7 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
 }
 
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
-function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined) {
+function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined) {
   const { settings } = resolved
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
@@ -82,9 +83,11 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     return made
   }
 
-  const keys = live === undefined ? useFixedKeys(resolved) : useLiveKeys(live)
+  const keys = live === undefined ? useFixedKeys(resolved, issuers) : useLiveKeys(live, issuers)
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, keys.fingerprints, keys.signing)
-  const checks = { session: sessions?.check, checks: hostChecks(host) }
+  // Tokens of others have no claims of this application.
+  const ofIssuers = issuers && hostChecks({ ...host, customClaims: [] })
+  const checks = { session: sessions?.check, checks: hostChecks(host), ofIssuers }
   const registration: Registration = Object.freeze({
     settings,
     host,
@@ -152,26 +155,49 @@ const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, 
   publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
 }
 
+/** As {@link tellOfKeys}, for trusted issuers. */
+const tellOfIssuers = (fastify: FastifyInstance, instanceName: string) => ({ type, issuer, error }: IssuerNews) => {
+  if (type === 'issuer-failed') fastify.log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
+  if (type === 'issuer-recovered') fastify.log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
+  publishKeys({ instanceName, type, issuer })
+}
+
 /** Calls the function of keys regularly, and notices switches, until the application closes. */
 function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
   live.start()
   fastify.addHook('onClose', async () => { live.stop() })
 }
 
+/** Reads the keys of trusted issuers until the application closes. One that cannot be reached does not keep the application from starting. */
+async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers): Promise<void> {
+  fastify.addHook('onClose', async () => { issuers.stop() })
+  await issuers.start()
+}
+
+/** Whether a token may have a user id that belongs to another user under another issuer. */
+function mayMixUsers (resolved: Resolved, { handlers }: Host, { size }: TrustedIssuers, hasKeys: boolean): boolean {
+  return handlers.retrieveUser === undefined && (size > 1 || hasKeys || !isWithoutKeys(resolved))
+}
+
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
   const options = readOptions(typedOptions)
   const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
   const hasKeys = options.keys !== undefined
-  const { resolved: given, isDefaultSecret } = hasKeys ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
+  const { instanceName } = configured.settings
+  const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify, instanceName))
+  const needsNoSecret = hasKeys || (issuers !== undefined && isWithoutKeys(configured))
+  const { resolved: given, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, resolved.settings.instanceName)) : undefined
-  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live)
-  const { settings } = registration
-  if (isDefaultSecret) warn('W01', settings.instanceName)
-  if (keys.isShort) warn('W02', settings.instanceName)
-  if (keys.isMixed) warn('W17', settings.instanceName)
-  warnOfSettings(resolved, registration.host, sessions)
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, instanceName)) : undefined
+  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live, issuers)
+  const { settings, host } = registration
+  if (isDefaultSecret) warn('W01', instanceName)
+  if (keys.isShort) warn('W02', instanceName)
+  if (keys.isMixed) warn('W17', instanceName)
+  if (issuers?.hasAnyAudience === true) warn('W18', instanceName)
+  if (issuers !== undefined && mayMixUsers(resolved, host, issuers, hasKeys)) warn('W21', instanceName)
+  warnOfSettings(resolved, host, sessions)
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
@@ -186,7 +212,8 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.
   if (live !== undefined) startKeys(fastify, live)
-  if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', settings.instanceName)
+  if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', instanceName)
+  if (issuers !== undefined) await startIssuers(fastify, issuers)
 }
 
 /**

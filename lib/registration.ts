@@ -5,7 +5,7 @@ import type { AccessRules } from './request/rules.ts'
 import type { Owner } from './request/state.ts'
 import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
-import type { KeyStatus } from '../types/keys.ts'
+import type { KeyControl } from './token/key-use.ts'
 
 /** One registration of the plugin, frozen. Key material is reachable through none of its properties. */
 export interface Registration extends Owner {
@@ -14,8 +14,8 @@ export interface Registration extends Owner {
   readonly issuing: Issuing
   /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */
   readonly sessions: SessionService | undefined
-  /** The keys of the option `keys`; undefined without it. */
-  readonly keys: { reload (): Promise<void>, status (): KeyStatus } | undefined
+  /** What the application may do with keys that change over time. */
+  readonly keys: KeyControl
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
   overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules
 }

@@ -93,20 +93,22 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   verifyToken (token: string): Payload {
     if (typeof token !== 'string') throw new InvalidToken()
-    const verdict = this.#registration.rules.verify(token, this.#withoutRequest, 'access')
+    const { rules } = this.#registration
+    const verdict = rules.verify(token, this.#withoutRequest, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
+    if (verdict instanceof Promise && rules.readsKeys) throw new InvalidToken(undefined, { reason: 'its key is not known yet, and is being fetched' })
     // A check that has to be waited for cannot be asked here, and must not be skipped.
     if (verdict instanceof Promise) throw new RequiredKeysNotFound(`A check of this instance is asynchronous${needsRequest}`, { section: 'settings', duringRequest: true })
     return ownPayload(verdict)
   }
 
   async reloadKeys (): Promise<void> {
-    const { keys } = this.#registration
-    if (keys === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { section: 'changing-keys', duringRequest: true })
-    await keys.reload()
+    const { reload } = this.#registration.keys
+    if (reload === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { section: 'changing-keys', duringRequest: true })
+    await reload()
   }
 
-  keyStatus (): KeyStatus { return this.#registration.keys?.status() ?? { keys: [], issuers: [] } }
+  keyStatus (): KeyStatus { return this.#registration.keys.status() }
 
   isAuthenticated (request: FastifyRequest): boolean { return stateOf(this.#registration, request).claims !== null }
   extractPayload (request: FastifyRequest): Payload | null { return stateOf(this.#registration, request).payload }

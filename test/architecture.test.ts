@@ -24,7 +24,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'settings/*': ['host/call', '@sinclair/typebox', 'node:*'],
   // What the application supplies.
   'host/*': ['settings/*', 'host/call'],
-  // Keys and tokens know no Fastify; fast-jwt is met in one file.
+  // Keys and tokens know no Fastify; fast-jwt and jose are met in one file each.
+  'keys/remote-key-set': ['jose'],
   'keys/*': ['settings/*', 'host/call', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['settings/*', 'keys/*', 'token/codec'],
@@ -137,11 +138,13 @@ t.test('no file imports itself, not even around a corner or for a type', async (
   for (const file of all) t.notOk(reach(file).has(file), file)
 })
 
-t.test('keys and tokens know no Fastify, not even its types, and fast-jwt is met in one file', async (t) => {
+t.test('keys and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async (t) => {
   for (const file of files) {
     const packages = importsOf(file).map(({ target }) => packageOf(target))
     if (/^lib\/(?:keys|token)\//.test(file)) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
     t.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
+    // Its types neither: it is optional, and the declarations of this package must be read without it.
+    t.equal(packages.includes('jose'), file === 'lib/keys/remote-key-set.ts', `${file} and jose`)
   }
 })
 

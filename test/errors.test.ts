@@ -26,6 +26,7 @@ const errors: Row[] = [
   ['MissingRefreshToken', 400, 'Refresh token not present.'],
   ['SessionNotFound', 404, 'Session not found.'],
   ['SessionStoreUnavailable', 503, 'Sessions are not available at the moment.'],
+  ['KeysUnavailable', 503, 'The keys of the issuer are not available at the moment.'],
   ['InvalidUserObject', 500, 'The handler returned no valid user.'],
   ['MissingRegisteredClaim', 500, 'The payload lacks a claim that it must have.'],
   ['InvalidScopes', 500, 'The required scopes are invalid.'],
@@ -41,7 +42,7 @@ const errors: Row[] = [
 ]
 
 /** Headers of answers that are no challenge. */
-const otherHeaders = new Map([['SessionStoreUnavailable', { 'retry-after': '5' }]])
+const otherHeaders = new Map([['SessionStoreUnavailable', { 'retry-after': '5' }], ['KeysUnavailable', { 'retry-after': '10' }]])
 
 type ErrorClass = new (message?: string, options?: object) => TokenAuthError
 const isErrorClass = (value: unknown): value is ErrorClass => typeof value === 'function' && value.prototype instanceof TokenAuthError

@@ -12,6 +12,7 @@ import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
+import { remoteKeySet } from '../lib/keys/remote-key-set.ts'
 import { createTestToken } from '../lib/testing.ts'
 import type { Registration } from '../lib/registration.ts'
 import { TokenAuth } from '../lib/token-auth.ts'
@@ -116,12 +117,15 @@ const everyoneSigns = createPublicKey({ key: { ...jwk, e: 'AQ' }, format: 'jwk' 
 const der = createPublicKey(rsa.publicKey).export({ type: 'spki', format: 'der' })
 
 /** By what is wrong. */
+/** An issuer of whose keys nothing is read, because every registration with it fails. */
+const trusted = { issuer: 'https://issuer.example', audience: 'api', jwksUri: 'https://issuer.example/jwks' }
+
 const registrations: Record<string, Case<object>[]> = {
   'names of options': [
     [{ expiration_delta: 60 },
-      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, keys, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "expiration_delta". Did you mean "expirationDelta"? Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, keys, issuers, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ zzzzzzzzzz: 1 },
-      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, keys, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
+      'Unknown option "zzzzzzzzzz". Options are the settings, "set<Setting>", "get<Setting>", the handlers, and sessions, keys, issuers, customClaims, extraVerifications, classViews, configurationClass, authenticationClass, responsesClass. See README.md#settings'],
     [{ leeway: 1, setLeeway: 2 },
       'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them. See README.md#settings'],
     [{ getUrlPrefix: () => '/x' },
@@ -438,6 +442,62 @@ const registrations: Record<string, Case<object>[]> = {
     [{ keys: () => { throw new Error('down') } },
       'The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on. See README.md#changing-keys']
   ].map(([options, message]): Case<object> => [{ secret: undefined, ...Object(options) }, String(message)]),
+  issuers: [
+    [{ issuers: 'https://issuer.example' },
+      '"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: a string. See README.md#trusted-issuers'],
+    [{ issuers: [] },
+      '"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: an empty list. See README.md#trusted-issuers'],
+    [{ issuers: ['https://issuer.example'] },
+      '"issuers[0]" must be a plain object, such as { issuer, audience, jwksUri }; given: a string. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwksUrl: 'x' }] },
+      '"issuers[0]" has the unknown member "jwksUrl". Did you mean "jwksUri"? An issuer has issuer, audience, jwksUri, jwks, algorithms, userId, scopesName, exactScopes, typ, audienceName, staleIfError. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, issuer: '' }] },
+      '"issuers[0].issuer" must be the "iss" of the issuer\'s tokens, a non-empty string; given: an empty string. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, issuer: new URL('https://issuer.example') }] },
+      '"issuers[0].issuer" must be the "iss" of the issuer\'s tokens, a non-empty string; given: an object. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, audience: undefined }] },
+      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: undefined. Without it, tokens that the issuer made for others would be accepted: give it. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, audience: ['api', 5] }] },
+      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: an array. Without it, tokens that the issuer made for others would be accepted: give it. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwksUri: undefined }] },
+      '"issuers[0]" has neither "jwksUri" nor "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwks: { keys: [] } }] },
+      '"issuers[0]" has "jwksUri" and "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwksUri: undefined, jwks: { keys: [] } }] },
+      '"issuers[0].jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid". See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwksUri: 'http://issuer.example/jwks' }] },
+      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: a string of another form. Give the address of the issuer\'s keys. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, jwksUri: new URL('https://issuer.example/jwks') }] },
+      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: an object. Give the address of the issuer\'s keys. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, algorithms: ['RS256', 'HS256'] }] },
+      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: another list. Give the algorithms with which the issuer signs. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, algorithms: 'RS256' }] },
+      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a string. Give the algorithms with which the issuer signs. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, userId: 'exp' }] },
+      '"issuers[0].userId" must be the name of a claim, other than that of a date or the issuer; given: "exp". Check the name. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, audienceName: 5 }] },
+      '"issuers[0].audienceName" must be the name of a claim, other than that of a date or the issuer; given: a number. Check the name. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, scopesName: [] }] },
+      '"issuers[0].scopesName" must be the name of a claim, or a non-empty list of names; given: an empty list. Leave it out for "scope". See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, scopesName: ['scp', undefined] }] },
+      '"issuers[0].scopesName" must be the name of a claim, other than that of a date or the issuer; given: undefined. Check the name. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, exactScopes: 'no' }] },
+      '"issuers[0].exactScopes" must be true or false; given: a string. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, typ: 'JWT' }] },
+      '"issuers[0].typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: another string. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, typ: 5 }] },
+      '"issuers[0].typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: a number. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, staleIfError: 60 }] },
+      '"issuers[0].staleIfError" must be a whole number of seconds from 600 to 3153600000; given: 60. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, staleIfError: '3600' }] },
+      '"issuers[0].staleIfError" must be a whole number of seconds from 600 to 3153600000; given: a string. See README.md#trusted-issuers'],
+    [{ issuers: [trusted, { ...trusted, audience: 'other' }] },
+      '"issuers[1]" and "issuers[0]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list. See README.md#trusted-issuers'],
+    [{ issuers: [trusted], claimIss: 'https://issuer.example' },
+      '"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss". See README.md#trusted-issuers'],
+    [{ issuers: [trusted], getSecret: () => secret },
+      '"issuers" and "getSecret" are given. With "issuers", all requests have the same keys and remembered tokens: remove "getSecret". See README.md#trusted-issuers']
+  ].map(([options, message]): Case<object> => [Object(options), String(message)]),
   'pairs of keys': [
     [{ ...rs, publicKey: undefined },
       'RequiredKeysNotFound: RS256 needs "publicKey" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }. See README.md#settings'],
@@ -603,6 +663,8 @@ const requests: [options: object, act: Act, message: string][] = [
     'reloadKeys() needs a function that returns the keys. Give one as "keys". See README.md#changing-keys'],
   [{ secret: undefined, keys: [{ key: secret }] }, (_request, _reply, app) => app.tokenAuth.protect({ algorithm: 'HS512' }),
     'A guard overrides "algorithm". With "keys", all guards of an instance have the same keys: remove the override, or register another instance. See README.md#changing-keys'],
+  [{ authMode: false, issuers: [{ issuer: 'https://issuer.example', audience: 'api', algorithms: ['RS256'], jwks: { keys: [createPublicKey(rsa.publicKey).export({ format: 'jwk' })] } }], retrieveUser: () => null }, (_request, _reply, app) => app.tokenAuth.protect({ secret: otherSecret }),
+    'A guard overrides "secret". With "issuers", all guards of an instance have the same keys: remove the override, or register another instance. See README.md#changing-keys'],
   [{ secret: undefined, authMode: false, algorithm: 'RS256', keys: [{ key: rsa.publicKey }] }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
     'RequiredKeysNotFound: No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. See README.md#changing-keys'],
   [{ sessions: {} }, (_request, _reply, app) => app.tokenAuth.protect({ verifyExp: false }),
@@ -685,6 +747,11 @@ t.test('a registration says that a store belongs to the users of another key', a
   await build(t, { sessions: { store } })
   t.equal(await refused(t, { secret: otherSecret, sessions: { store } }),
     '"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table. See README.md#sessions')
+})
+
+t.test('a registration says that jose is missing', async (t) => {
+  t.equal(await said(async () => await remoteKeySet('https://issuer.example', async () => ({}))),
+    '"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys. See README.md#trusted-issuers')
 })
 
 t.test('the stores in databases say what is wrong with their parameters', async (t) => {

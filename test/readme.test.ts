@@ -10,6 +10,7 @@ import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, host, keysFor, login, payloadOf, secret, setClock } from './helper.ts'
+import { answerFetches } from './keys/issuers.ts'
 import { programsIn, programWith, run } from './programs.ts'
 
 const root = new URL('../', import.meta.url)
@@ -29,7 +30,7 @@ function given (app: FastifyInstance) {
 t.test('the README has a section for everything that a reader looks for', async (t) => {
   const headings = Array.from(readme.matchAll(/^##+ (.+)$/gm), ([, heading]) => heading)
   for (const heading of [
-    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Sessions', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
+    'Try it', 'Use it', 'Endpoints', 'Guards', 'Scopes', 'Handlers', 'Sessions', 'Changing keys', 'Trusted issuers', 'Settings', 'Sources of a token', 'Instances', 'Errors', 'Types',
     'Security notes', 'How it compares', 'Migrating from @fastify/jwt', 'How fast', 'API reference'
   ]) t.ok(headings.includes(heading), heading)
   const [, introduction = ''] = /^# .*\n\n(.*)\n/.exec(readme) ?? []
@@ -58,6 +59,7 @@ t.test('the first example of the README runs as it stands', async (t) => {
 
 t.test('every JavaScript example of the README runs', async (t) => {
   t.ok(programs.length > 10)
+  answerFetches(t)
   for (const program of programs.filter((candidate) => !candidate.includes('process.env'))) {
     const app = host(t)
     if (!program.includes('register(tokenAuth')) await app.register(tokenAuth, { secret, authenticate })

@@ -34,7 +34,7 @@ export interface RefusedEvent {
 
 /**
  * Published on the channel `fastify-token-auth:keys` of `node:diagnostics_channel` when something happens to the keys of an
- * instance with the option `keys`. It contains no key material.
+ * instance with the option `keys`, or to those of its trusted issuers. It contains no key material.
  */
 export interface KeyEvent {
   /** The name of the instance. */
@@ -42,9 +42,12 @@ export interface KeyEvent {
   /**
    * `switched`: another key signs; `reloaded`: the function `keys` returned other keys or dates, or works again;
    * `reload-failed`: it failed, or its keys were refused, and the keys from before stay; `late`: a reload brought a key that
-   * signs before all who keep the published keys have seen it.
+   * signs before all who keep the published keys have seen it. Of trusted issuers: `issuer-failed`: the keys could not be
+   * read; `issuer-recovered`: they could be read again; `unknown-kid`: a token named a key that its issuer does not have.
    */
-  type: 'switched' | 'reloaded' | 'reload-failed' | 'late'
+  type: 'switched' | 'reloaded' | 'reload-failed' | 'late' | 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'
   /** The id of the key, with `switched` and `late`. */
   kid?: string | undefined
+  /** The trusted issuer, with `issuer-failed`, `issuer-recovered` and `unknown-kid`. */
+  issuer?: string | undefined
 }

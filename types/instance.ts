@@ -122,7 +122,8 @@ export interface TokenAuthInstance<
   /**
    * Verifies an access token that does not belong to a request.
    * @returns a copy of its payload
-   * @throws {@link InvalidToken} if the token is refused
+   * @throws {@link InvalidToken} if the token is refused, and if its key is not known yet: then the keys of its issuer are fetched
+   * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
    * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function
    */
   verifyToken (token: string): Payload<Claims>
@@ -155,6 +156,8 @@ export interface RequestTokenAuth<User extends object = Record<string, unknown>,
   readonly userId: UserId | null
   /** The scopes; null if the token has no scopes claim. */
   readonly scopes: string[] | null
+  /** The trusted issuer of the token: an `issuer` of the option `issuers`. Null for tokens of the instance's own keys. */
+  readonly issuer: string | null
   /** The access token. */
   readonly token: string | null
   /** The session of the token: its claim `sid`. Null where the token has no session. */

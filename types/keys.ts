@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Algorithm } from '../lib/keys/algorithms.ts'
+import type { MaybePromise } from './handlers.ts'
 
 /**
  * A key in a file: PEM for asymmetric algorithms, the bytes of the secret for HS algorithms. The file is read at
@@ -36,6 +37,8 @@ export interface JsonWebKey {
   alg?: string | undefined
   /** Key ID. */
   kid?: string | undefined
+  /** In the key set of an issuer: the issuer that the key is for, as Microsoft Entra publishes it. */
+  issuer?: string | undefined
   /** Curve of an EC or OKP key. */
   crv?: string | undefined
   /** X coordinate of an EC key; public key of an OKP key. */
@@ -88,6 +91,38 @@ export interface SigningKey {
   verifyUntil?: Date | string | undefined
 }
 
+/** A set of public keys (RFC 7517 section 5), as issuers publish it. */
+export interface JsonWebKeySet {
+  /** The keys. */
+  keys: readonly JsonWebKey[]
+}
+
+/** An issuer whose tokens an instance accepts: an entry of the option `issuers`. Exactly one of `jwksUri` and `jwks` is given. */
+export interface TrustedIssuer {
+  /** The claim `iss` of its tokens, compared as a whole. */
+  issuer: string
+  /** The audience of your service: one of these must be in the claim `aud` of a token. `null` accepts tokens for any audience. */
+  audience: string | readonly string[] | null
+  /** The address of its keys: `https:`, or `http:` for 127.0.0.1, [::1] and localhost. Requires the package `jose`. */
+  jwksUri?: string | undefined
+  /** Its keys, or a function that returns them. A function is called as an address is fetched. */
+  jwks?: JsonWebKeySet | (() => MaybePromise<JsonWebKeySet>) | undefined
+  /** The algorithms of its tokens, without those of secrets. Default: `['RS256']`. */
+  algorithms?: readonly Algorithm[] | undefined
+  /** The claim with the user id. Default: `sub`. */
+  userId?: string | undefined
+  /** The claim, or claims, with the scopes. Default: `scope`. */
+  scopesName?: string | readonly string[] | undefined
+  /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance of it. Default: true. */
+  exactScopes?: boolean | undefined
+  /** The type that a token must have in its header (RFC 9068). Default: none, `JWT` or `at+jwt`. */
+  typ?: 'at+jwt' | undefined
+  /** The claim that is compared with `audience`. Default: `aud`. */
+  audienceName?: string | undefined
+  /** For how many seconds keys count after they were read last, at least 600. Keys that are given as `jwks` without a function count for ever. Default: 86400. */
+  staleIfError?: number | undefined
+}
+
 /** The state of the keys of an instance, without key material: for health checks and tests. Dates are ISO 8601 text; null for none. */
 export interface KeyStatus {
   /** The keys of the option `keys`, in their order; empty without this option. */
@@ -107,11 +142,11 @@ export interface KeyStatus {
   issuers: Array<{
     /** The issuer. */
     issuer: string
-    /** The number of its keys. */
+    /** The number of its keys that count now. */
     keys: number
-    /** When its keys were fetched last. */
+    /** When its keys were read last; null for keys that never change, too. */
     fetchedAt: string | null
-    /** When they could not be fetched; null if the last attempt succeeded. */
+    /** When they could not be read; null if the last attempt succeeded. */
     failedAt: string | null
   }>
 }

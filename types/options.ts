@@ -2,7 +2,7 @@ import type { ClassView } from '../lib/endpoints/view.ts'
 import type { Authentication } from '../lib/host/handlers.ts'
 import type { Responses } from '../lib/http/responses.ts'
 import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers, MaybePromise } from './handlers.ts'
-import type { SigningKey } from './keys.ts'
+import type { SigningKey, TrustedIssuer } from './keys.ts'
 import type { SessionFeedOptions, SessionsOptions } from './sessions.ts'
 import type { ClaimsOf, InstanceName, SessionDataOf, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
@@ -29,6 +29,8 @@ export interface InstanceOptions<User extends object, Claims extends object, Dat
    * returns one and is called again every 60 seconds. Tokens carry the id of their key.
    */
   keys?: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) | undefined
+  /** Issuers whose tokens are accepted, besides own tokens: identity providers, and other instances of this plugin. */
+  issuers?: readonly TrustedIssuer[] | undefined
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** A class with handlers as methods, as a subclass of {@link Authentication}. */

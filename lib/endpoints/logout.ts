@@ -6,6 +6,7 @@ import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
+import { refuseForeign } from '../request/identity.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
@@ -14,7 +15,7 @@ import { findRefreshToken } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
 async function endByAccessToken (sessions: SessionService, state: RequestState, request: FastifyRequest): Promise<void> {
-  const refusal = await state.verify()
+  const refusal = await state.verify() ?? refuseForeign(state)
   if (refusal === null) {
     const { userId, sessionId } = state
     if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', request)

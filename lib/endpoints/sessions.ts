@@ -5,6 +5,7 @@ import { SessionNotFound } from '../errors.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import type { Registration } from '../registration.ts'
+import { refuseForeign } from '../request/identity.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { isSessionId } from '../sessions/refresh-token.ts'
@@ -13,8 +14,8 @@ import type { UserId } from '../../types/handlers.ts'
 import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, errorSchema, refuseEarly, type Endpoint } from './endpoint.ts'
 
-/** Requires a valid access token, whatever `doProtection` says, because the endpoints need a user. */
-const requireToken = (registration: Registration) => refuseEarly(registration, (state) => state.verify())
+/** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
+const requireToken = (registration: Registration) => refuseEarly(registration, async (state) => await state.verify() ?? refuseForeign(state))
 
 /** The user of a request that passed {@link requireToken}. */
 const userIdOf = (state: RequestState): UserId => state.userId!

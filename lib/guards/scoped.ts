@@ -49,10 +49,9 @@ function readComputed (source: string, scopes: unknown): Requirement[] {
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
 function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
-  const { claims, settings: { scopesName } } = state
-  const claim = claims !== null && Object.hasOwn(claims, scopesName) ? claims[scopesName] : undefined
+  const { scopes, trusted } = state
   try {
-    return areScopesEnough(requirements, claim, rules)
+    return areScopesEnough(requirements, scopes, rules, trusted?.exactScopes)
   } catch (error) {
     throw hostError('overrideScopeValidator', error)
   }

@@ -55,10 +55,11 @@ export async function serializeUser (user: object): Promise<object> {
 
 /**
  * Returns the user of a valid token: the result of the handler `retrieveUser`, or without that handler `{ <userId>: id }`.
+ * @param id the user id of the token
  * @throws {InvalidUserObject} {HandlerFailed}
  */
-export async function retrieveUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, { userId }: Settings): Promise<object | null> {
-  if (handlers.retrieveUser === undefined) return { [userId]: payload[userId] }
+export async function retrieveUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, { userId }: Settings, id: unknown = payload[userId]): Promise<object | null> {
+  if (handlers.retrieveUser === undefined) return { [userId]: id }
   const user: unknown = await callHost('retrieveUser', () => handlers.retrieveUser!(request, payload))
   return user === undefined || user === null ? null : checkUser(user, 'retrieveUser must return')
 }

@@ -119,10 +119,10 @@ export function checkBeside ({ keys, getters }: Resolved): void {
   if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', section })
 }
 
-/** Checks the overrides of a guard. @throws {InvalidConfiguration} */
-export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>): void {
+/** Checks the overrides of a guard. @param option the option that has all keys. @throws {InvalidConfiguration} */
+export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>, option: 'keys' | 'issuers'): void {
   const name = [...keySettings, 'algorithm' as const].find((setting) => overrides[setting] !== undefined)
-  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "keys", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11', section })
+  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11', section })
 }
 
 /** Whether a ring has secrets and pairs. */

@@ -6,12 +6,11 @@ import type { KeyEvent } from '../../types/events.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
 import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
+import { callPatiently } from './patience.ts'
 import { readEntries } from './ring-entries.ts'
 
 /** In milliseconds: how often a function is called, and dates are compared with the clock. */
 const reloadTime = 60_000
-/** In milliseconds: how long a function may take. */
-const patience = 5000
 /** In seconds: how long others keep the published keys. */
 export const jwksMaxAge = 300
 
@@ -29,17 +28,10 @@ export interface KeyNews {
 
 /** @param isPatient whether the process must not end meanwhile */
 async function callKeys (keys: () => unknown, isPatient: boolean): Promise<unknown> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`The function took more than ${patience / 1000} seconds.`)), patience)
-    if (!isPatient) timer.unref()
-  })
   try {
-    return await Promise.race([keys(), timeout])
+    return await callPatiently(keys, isPatient)
   } catch (cause) {
     throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', section, cause })
-  } finally {
-    clearTimeout(timer)
   }
 }
 
@@ -98,8 +90,8 @@ export class LiveKeys {
     return key
   }
 
-  status (): KeyStatus {
-    return { keys: statusOf(this.#ring), issuers: [] }
+  status (): KeyStatus['keys'] {
+    return statusOf(this.#ring)
   }
 
   jwkSet (): string {

@@ -17,6 +17,7 @@ export class RequestAuth implements State {
   get userId (): UserId | null { return this.#state.userId }
   get scopes (): string[] | null { return this.#state.scopes }
   get sessionId (): string | null { return this.#state.sessionId }
+  get issuer (): string | null { return this.#state.issuer }
   get token (): string | null { return this.#state.token }
   get signal (): AbortSignal { return this.#state.signal }
   get source (): State['source'] { return this.#state.source }

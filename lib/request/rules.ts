@@ -5,7 +5,7 @@ import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, type SettingsOfRequest } from '../settings/per-request.ts'
 import type { SettingName, Settings } from '../settings/schema.ts'
-import type { Purpose, Verifier } from '../token/codec.ts'
+import type { Purpose, TokenVerifier, Verifier } from '../token/codec.ts'
 import type { CodecCache } from '../token/codec-cache.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { verifyToken, type Checks, type Context, type ValidToken } from './verify.ts'
@@ -19,6 +19,8 @@ export interface AccessRules {
   readonly settings: Readonly<Settings>
   /** Whether a getter computes a setting per request. */
   isComputed (name: SettingName): boolean
+  /** Whether a token may have to wait for the keys of a trusted issuer. No other check has to be waited for then. */
+  readonly readsKeys: boolean
   /** The settings as one request sees them. */
   readonly settingsOf: SettingsOfRequest
   /**
@@ -43,11 +45,12 @@ function prepareVerify (verifierFor: FromKey<Verifier>, checks: Checks): AccessR
  * @param verifier undefined where it depends on the request
  * @param codecs gives the verifiers of keys that are computed per request
  */
-export function prepareRules (resolved: Resolved, verifier: Verifier | undefined, checks: Checks, codecs: () => CodecCache): AccessRules {
+export function prepareRules (resolved: Resolved, verifier: TokenVerifier | undefined, checks: Checks, codecs: () => CodecCache): AccessRules {
   const { settings, getters } = resolved
   return {
     settings,
     isComputed: (name) => getters.has(name),
+    readsKeys: checks.ofIssuers !== undefined,
     settingsOf: prepareSettings(resolved),
     verify: verifier !== undefined
       ? (token, context, purpose) => verifyToken(token, verifier, checks, context, purpose)

@@ -69,11 +69,11 @@ function removeListeners (signal: AbortSignal): void {
  * Creates the signal of a valid token.
  * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
  */
-export function createSignal ({ registered }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+export function createSignal ({ registered, issuer }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
   const controller = new AbortController()
   if (sessionId !== null) owner.watchSession?.(sessionId, controller)
-  // Where "exp" is not verified, guards accept the token after it, too.
-  if (settings.verifyExp && registered.exp !== undefined) abortAt((registered.exp + settings.leeway) * 1000, controller)
+  // Where "exp" is not verified, guards accept an own token after it, too.
+  if ((settings.verifyExp || issuer !== undefined) && registered.exp !== undefined) abortAt((registered.exp + settings.leeway) * 1000, controller)
   if (controller.signal.aborted) return controller.signal
 
   // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.

@@ -7,10 +7,10 @@ import { Refusal, type Verdict } from '../refusal.ts'
 import { RequestResults, type GetterResults } from '../settings/per-request.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { VerifiedToken } from '../token/codec.ts'
-import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
+import { scopesIn, userIdIn } from './identity.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
 import { RequestAuth } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
@@ -110,8 +110,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
-    // The user id was checked with the other claims.
-    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.verified.payload[this.settings.userId] as UserId }
+    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: userIdIn(valid.verified, this.settings) }
   }
 
   /** As {@link verify}, for readers that cannot wait. */
@@ -120,6 +119,8 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     if (outcome instanceof Promise) {
       // A rejection that nobody handles would end the process.
       outcome.catch(() => {})
+      // Anybody can send a token whose key is not known yet.
+      if (this.rules.readsKeys) return false
       throw new InitializationFailure('The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.')
     }
     return outcome === null
@@ -166,19 +167,23 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   }
 
   get userId (): UserId | null {
-    const claims = this.claims
-    // The user id was checked with the other claims.
-    return claims === null ? null : claims[this.settings.userId] as UserId
+    return this.#isValid() ? userIdIn(this.#valid!.verified, this.settings) : null
   }
 
   get scopes (): string[] | null {
-    const claims = this.claims
-    const { scopesName } = this.settings
-    return claims === null || !Object.hasOwn(claims, scopesName) ? null : readScopes(claims[scopesName])
+    return this.#isValid() ? scopesIn(this.#valid!.verified, this.settings) : null
   }
 
+  /** The rules of the trusted issuer; undefined for own tokens. */
+  get trusted (): VerifiedToken['issuer'] {
+    return this.#isValid() ? this.#valid!.verified.issuer : undefined
+  }
+
+  get issuer (): string | null { return this.trusted?.issuer ?? null }
+
   get sessionId (): string | null {
-    const claims = this.claims
+    // What an issuer calls a session is none of this instance.
+    const claims = this.trusted === undefined ? this.claims : null
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 
@@ -208,7 +213,7 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
 
   async #retrieveUser (): Promise<object | null> {
     await this.verify()
-    const { payload } = this
-    return payload === null ? null : await retrieveUser(this.owner.host.handlers, this.request, payload, this.settings)
+    const { payload, userId } = this
+    return payload === null ? null : await retrieveUser(this.owner.host.handlers, this.request, payload, this.settings, userId)
   }
 }

@@ -2,8 +2,8 @@
 import type { FastifyRequest } from 'fastify'
 import { Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../settings/per-request.ts'
-import { checkClaims, copyPayload, secondsNow } from '../token/claims.ts'
-import type { Purpose, VerifiedToken, Verifier } from '../token/codec.ts'
+import { checkClaims, checkIssuerClaims, copyPayload, secondsNow } from '../token/claims.ts'
+import type { Purpose, TokenVerifier, VerifiedToken } from '../token/codec.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { runChecks, type Check } from './checks.ts'
 
@@ -29,23 +29,37 @@ export interface Checks {
   readonly session: SessionCheck | undefined
   /** The checks of the application. */
   readonly checks: readonly Check[]
+  /** The checks of the application for tokens of trusted issuers; undefined without these. */
+  readonly ofIssuers: readonly Check[] | undefined
+}
+
+/** Returns the refusal of a token whose signature is right. Own tokens only have claims of this instance, and sessions. */
+function checkContent ({ payload, registered, issuer }: VerifiedToken, { session }: Checks, settings: Context['settings'], purpose: Purpose): Refusal | undefined {
+  if (issuer !== undefined) return checkIssuerClaims(payload, registered, issuer.userId, settings.leeway, secondsNow())
+  return checkClaims(payload, registered, settings, secondsNow(), purpose === 'access') ?? session?.(payload)
+}
+
+function decide (verified: Verdict<VerifiedToken>, checks: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
+  if (verified instanceof Refusal) return verified
+  const refusal = checkContent(verified, checks, context.settings, purpose)
+  if (refusal !== undefined) return refusal
+  // Where tokens of issuers are accepted, there is a list for them.
+  const asked = verified.issuer === undefined ? checks.checks : checks.ofIssuers!
+  if (asked.length === 0) return { verified, payload: undefined }
+  const payload = copyPayload(verified.payload)
+  const valid: ValidToken = { verified, payload }
+  const refused = runChecks(asked, payload, context.request)
+  return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : refused ?? valid
 }
 
 /**
  * Verifies a token. What may be remembered of it is its signature and its content, never the decision: that is made anew
  * on every request.
- * @returns the valid token, or the refusal; a promise only where a check is asynchronous
+ * @returns the valid token, or the refusal; a promise only where a key or a check has to be waited for
  */
-export function verifyToken (token: string, verifier: Verifier, { session, checks }: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
+export function verifyToken (token: string, verifier: TokenVerifier, checks: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   const verified = verifier(token, purpose)
-  if (verified instanceof Refusal) return verified
-  const refusal = checkClaims(verified.payload, verified.registered, context.settings, secondsNow(), purpose === 'access') ?? session?.(verified.payload)
-  if (refusal !== undefined) return refusal
-  if (checks.length === 0) return { verified, payload: undefined }
-  const payload = copyPayload(verified.payload)
-  const valid: ValidToken = { verified, payload }
-  const refused = runChecks(checks, payload, context.request)
-  return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : refused ?? valid
+  return verified instanceof Promise ? verified.then((settled) => decide(settled, checks, context, purpose)) : decide(verified, checks, context, purpose)
 }
 
 /** Returns a payload that its reader may change. */

@@ -96,6 +96,20 @@ export function checkClaims (payload: Claims, registered: RegisteredClaims, sett
     (isUserId(own(payload, settings.userId)) ? undefined : invalid(settings.userId, 'is missing or not a user id'))
 }
 
+/**
+ * As {@link checkClaims}, for a token of a trusted issuer. It always expires. Its issuer and audience were checked with its
+ * signature, and what is written into own tokens is not asked for.
+ * @param userId the claim of the user id
+ */
+export function checkIssuerClaims (payload: Claims, { exp, nbf, fault }: RegisteredClaims, userId: string, leeway: number, now: number): Refusal | undefined {
+  if (fault !== undefined) return fault
+  if (exp === undefined) return withoutExp
+  // Negated as above.
+  if (!(now < exp + leeway)) return expired
+  if (nbf !== undefined && !(now >= nbf - leeway)) return notActive
+  return isUserId(own(payload, userId)) ? undefined : invalid(userId, 'is missing or not a user id')
+}
+
 /** Copies a payload, so that changes by one request do not affect others. */
 export function copyPayload (payload: Claims): Payload {
   const copy: Payload = { ...payload }

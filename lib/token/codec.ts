@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
 import { algorithmTable, isHmac, type Algorithm } from '../keys/algorithms.ts'
+import type { IssuerRules } from '../keys/issuer-options.ts'
 import type { Key } from '../keys/material.ts'
 import { Refusal } from '../refusal.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
@@ -22,6 +23,8 @@ export interface VerifiedToken {
   /** Whether the next request with this token gets this same object. */
   readonly isRemembered: boolean
   readonly registered: RegisteredClaims
+  /** What is known of the issuer of the token; undefined for own tokens. */
+  readonly issuer: IssuerRules | undefined
 }
 
 /** What a token is verified for. A token for `refresh` may have expired, and its key may have been retired; everything else must hold. */
@@ -29,6 +32,9 @@ export type Purpose = 'access' | 'refresh'
 
 /** Verifies the form and signature of a token. Returns what it holds, or why it is refused. Never throws. */
 export type Verifier = (token: string, purpose?: Purpose) => VerifiedToken | Refusal
+
+/** As {@link Verifier}. Returns a promise only where the keys of a trusted issuer have to be fetched first. Never rejects. */
+export type TokenVerifier = (token: string, purpose: Purpose) => MaybePromise<VerifiedToken | Refusal>
 
 /**
  * Verifies a token whose form is right with one key, and remembers nothing.
@@ -86,7 +92,7 @@ function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, s
 /** So many good tokens in a row must follow a bad one before the next token is expected to be good. */
 const hmacFirstFor = 100
 
-function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
+function buildDecoder (algorithm: Algorithm, key: Key, isForeign = false): Decoder {
   const verifySignature = createVerifier({
     // One name in a list. Without it fast-jwt would accept every algorithm that the key allows.
     algorithms: [algorithm],
@@ -109,7 +115,7 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
     const { header, payload }: { header: Record<string, unknown>, payload: Record<string, unknown> } = verifySignature(token)
     const headerText = token.slice(0, first)
     if (headerText !== acceptableHeader) {
-      if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header)) {
+      if (!isUtf8(Buffer.from(headerText, 'base64url')) || !isHeaderAcceptable(header, isForeign)) {
         return badHeader
       }
       acceptableHeader = detached(headerText)
@@ -117,7 +123,7 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
       return badPayload
     }
-    return { token, payload, isRemembered: false, registered: readRegistered(payload) }
+    return { token, payload, isRemembered: false, registered: readRegistered(payload), issuer: undefined }
   }
 
   return (token, first, second) => {
@@ -193,8 +199,11 @@ function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made exten
   }
 }
 
-/** Gives the decoder of a key, which all verifiers with this key share. */
-export const decoderOf: (algorithm: Algorithm, key: Key) => Decoder = shared(buildDecoder)
+/**
+ * Gives the decoder of a key, which all verifiers with this key share.
+ * @param isForeign whether the key is one of a trusted issuer, whose tokens may have other types
+ */
+export const decoderOf: (algorithm: Algorithm, key: Key, isForeign?: boolean) => Decoder = shared(buildDecoder)
 
 /** Gives the verifier of a key. `cacheSize` is the number of verified tokens that it remembers; 0: none. */
 export const verifierOf: (algorithm: Algorithm, key: Key, cacheSize: number) => Verifier = shared(buildVerifier)

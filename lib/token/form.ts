@@ -25,14 +25,25 @@ export function findDots (token: string): [number, number] | undefined {
   return [first, second]
 }
 
+/** The types of tokens, in lower case. A media type may be written without `application/` (RFC 7515 section 4.1.9). */
+const ownTypes = ['jwt']
+const accessTokenTypes = ['at+jwt', 'application/at+jwt']
+const issuerTypes = [...ownTypes, ...accessTokenTypes]
+
+const isOneOf = (types: readonly string[], typ: unknown) => typeof typ === 'string' && types.includes(typ.toLowerCase())
+
+/** Whether a header says that a token is an access token (RFC 9068 section 2.1). */
+export const isAccessToken = (typ: unknown) => isOneOf(accessTokenTypes, typ)
+
 /**
  * Whether a header says nothing that must be understood (RFC 7515 section 4.1.11) or that makes the token another kind of
  * token (RFC 8725 section 3.11). Hints at keys (kid, jwk, jku, x5u, x5c) are allowed, because they are never used. `alg`
  * was compared with the algorithm of the key before the signature was verified.
+ * @param isForeign whether the token is one of a trusted issuer
  */
-export function isHeaderAcceptable (header: Readonly<Record<string, unknown>>): boolean {
+export function isHeaderAcceptable (header: Readonly<Record<string, unknown>>, isForeign: boolean): boolean {
   if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'enc') || Object.hasOwn(header, 'b64')) return false
-  if (Object.hasOwn(header, 'typ') && !(typeof header.typ === 'string' && header.typ.toUpperCase() === 'JWT')) return false
+  if (Object.hasOwn(header, 'typ') && !isOneOf(isForeign ? issuerTypes : ownTypes, header.typ)) return false
   // The claims of a nested token (RFC 7519 section 5.2) are not in its payload.
   return !Object.hasOwn(header, 'cty') || (typeof header.cty === 'string' && header.cty.toUpperCase() !== 'JWT')
 }

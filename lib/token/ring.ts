@@ -1,52 +1,22 @@
-/** Verifiers and signers of instances whose keys change over time: which key is meant is decided for each token. */
+/** Verifiers and signers of instances with several keys: which key is meant is decided for each token. */
 import { MissingRegisteredClaim, InvalidToken, RequiredKeysNotFound } from '../errors.ts'
-import { isAlive, type KeyRing, type Life, type RingKey } from '../keys/key-ring.ts'
+import { isAlive, type KeyRing, type RingKey } from '../keys/key-ring.ts'
+import type { TrustedIssuers } from '../keys/trusted-issuer.ts'
 import { Refusal } from '../refusal.ts'
-import { badForm, badHeader, decoderOf, detached, rememberable, signerOf, withoutStackTraces, type Decoder, type Signer, type VerifiedToken, type Verifier } from './codec.ts'
+import { badForm, badHeader, decoderOf, detached, rememberable, signerOf, type Decoder, type Signer, type TokenVerifier, type VerifiedToken, type Verifier } from './codec.ts'
 import { findDots } from './form.ts'
 import { Generations } from './generations.ts'
+import { readHint, type HeaderHint } from './header-hint.ts'
+import { issuerOf, notOwn, verifyFrom, type RingToken } from './issuer-token.ts'
 import { TokenMemory } from './memory.ts'
-
-/** A token, and how long its key counts. */
-interface RingToken extends VerifiedToken {
-  readonly life: Life
-}
-
-/** What a header says of the key. */
-interface KeyHint {
-  readonly alg: string
-  readonly kid: string | undefined
-}
 
 /** Half as many headers as are kept at most. Only those of verified tokens are, so that nobody can push out good ones. */
 const keptHeaders = 50
-const longestKid = 256
 
 const unknownKey = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'no key of this instance has its "kid" and "alg", or the key is retired')
 
-/** Reads what a header says of the key. Returns undefined for a header that says nothing that can be used. */
-function readHint (text: string): KeyHint | undefined {
-  try {
-    const header: unknown = withoutStackTraces(() => JSON.parse(Buffer.from(text, 'base64url').toString()))
-    if (typeof header !== 'object' || header === null) return undefined
-    const { alg, kid } = Object.assign(Object.create(null), header)
-    if (typeof alg !== 'string') return undefined
-    if (kid === undefined) return { alg, kid }
-    return typeof kid === 'string' && kid !== '' && kid.length <= longestKid ? { alg, kid } : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/**
- * Creates the verifier of a ring. It remembers tokens itself, before a key is selected: to read the header first would cost
- * several times as much as to find a remembered token. Whether the key of a token still counts is asked each time.
- * @param ring returns the ring that counts now
- * @param cacheSize how many verified tokens are remembered; 0: none
- */
-export function createRingVerifier (ring: () => KeyRing, cacheSize: number): Verifier {
-  const memory = cacheSize > 0 ? new TokenMemory<RingToken>(cacheSize) : undefined
-  const hints = new Generations<string, KeyHint>(keptHeaders)
+/** Verifies a token with the keys of a ring. */
+function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly [number, number], hint: HeaderHint, forRefresh: boolean) => RingToken | Refusal {
   const decoders = new WeakMap<RingKey, Decoder>()
   const decoderFor = (key: RingKey) => {
     const known = decoders.get(key)
@@ -58,31 +28,55 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number): Ver
   // Built for no request.
   for (const key of ring().keys) decoderFor(key)
 
+  return (token, [first, second], { alg, kid }, forRefresh) => {
+    let refusal = unknownKey
+    for (const key of ring().find(alg, kid)) {
+      if (!isAlive(key.life, forRefresh)) continue
+      const outcome = decoderFor(key)(token, first, second)
+      if (!(outcome instanceof Refusal)) return { ...outcome, life: key.life }
+      refusal = outcome
+    }
+    return refusal
+  }
+}
+
+/**
+ * Creates the verifier of a ring. It remembers tokens itself, before a key is selected: to read the header first would cost
+ * several times as much as to find a remembered token. Whether the key of a token still counts is asked each time.
+ * @param ring returns the ring that counts now
+ * @param cacheSize how many verified tokens are remembered; 0: none
+ * @param issuers the trusted issuers, whose tokens are verified with their keys
+ */
+export function createRingVerifier (ring: () => KeyRing, cacheSize: number): Verifier
+export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issuers: TrustedIssuers | undefined): TokenVerifier
+export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issuers?: TrustedIssuers): TokenVerifier {
+  const memory = cacheSize > 0 ? new TokenMemory<RingToken>(cacheSize) : undefined
+  const hints = new Generations<string, HeaderHint>(keptHeaders)
+  const verifyOwn = createOwnVerifier(ring)
+  const keep = (outcome: RingToken | Refusal, header: string, hint: HeaderHint): VerifiedToken | Refusal => {
+    if (outcome instanceof Refusal) return outcome
+    if (hints.get(header) === undefined) hints.set(detached(header), hint)
+    if (memory === undefined || !memory.admits(outcome.token)) return outcome
+    const entry = { ...rememberable(outcome), life: outcome.life }
+    memory.set(entry)
+    return entry
+  }
+
   return (token, purpose) => {
     const forRefresh = purpose === 'refresh'
     const known = memory?.get(token)
-    if (known !== undefined && isAlive(known.life, forRefresh)) return known
+    if (known !== undefined && isAlive(known.life, forRefresh)) return forRefresh && known.issuer !== undefined ? notOwn : known
     const dots = findDots(token)
     if (dots === undefined) return badForm
     const header = token.slice(0, dots[0])
-    const knownHint = hints.get(header)
-    const hint = knownHint ?? readHint(header)
+    const hint = hints.get(header) ?? readHint(header)
     if (hint === undefined) return badHeader
-    let refusal = unknownKey
-    for (const key of ring().find(hint.alg, hint.kid)) {
-      if (!isAlive(key.life, forRefresh)) continue
-      const outcome = decoderFor(key)(token, dots[0], dots[1])
-      if (outcome instanceof Refusal) {
-        refusal = outcome
-        continue
-      }
-      if (knownHint === undefined) hints.set(detached(header), hint)
-      if (memory === undefined || !memory.admits(token)) return outcome
-      const entry = { ...rememberable(outcome), life: key.life }
-      memory.set(entry)
-      return entry
-    }
-    return refusal
+    const issuer = issuers && issuerOf(token, dots, issuers)
+    if (issuer === undefined) return keep(verifyOwn(token, dots, hint, forRefresh), header, hint)
+    // An access token of an issuer is no proof that a refresh token of this instance belongs to its user.
+    if (forRefresh) return notOwn
+    const outcome = verifyFrom(issuer, token, dots, hint)
+    return outcome instanceof Promise ? outcome.then((settled) => keep(settled, header, hint)) : keep(outcome, header, hint)
   }
 }
 

@@ -68,12 +68,17 @@ export interface ScopeRules {
   readonly override?: ((isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean) => unknown) | undefined
 }
 
-/** Whether the scopes of a token satisfy the requirements of a route. @param claim the scopes claim of the token */
-export function areScopesEnough (requirements: readonly Requirement[], claim: unknown, rules: ScopeRules): boolean {
+/**
+ * Whether the scopes of a token satisfy the requirements of a route.
+ * @param claim the scopes claim of the token
+ * @param isExact whether scopes are compared as whole strings: those of other issuers have another grammar, in which `email`
+ * does not contain `email:write`
+ */
+export function areScopesEnough (requirements: readonly Requirement[], claim: unknown, rules: ScopeRules, isExact = false): boolean {
   const texts = readScopes(claim)
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
-    const isValid = texts.some((granted) => satisfies(scope, granted, requireAllActions))
+    const isValid = isExact ? texts.includes(text) : texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
     // A promise is not `true`. Its rejection must not end the process.

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
+import { remoteKeySet } from '../../lib/keys/remote-key-set.ts'
 import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
@@ -28,6 +29,12 @@ const verifying = (algorithm: Algorithm, publicKey: unknown): TokenAuthOptions =
 const soon = new Date(Date.now() + 3_600_000).toISOString()
 const keys = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ keys: list, ...options })
 const [one, other] = [{ key: secret, kid: 'one' }, { key: otherSecret, kid: 'other', signFrom: soon }]
+
+/** Nothing is fetched by a registration that fails. */
+const trusted = { issuer: 'https://issuer.example', audience: 'api', jwksUri: 'https://issuer.example/jwks' }
+const issuers = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ issuers: list, ...options })
+/** Issuers whose keys are known, so that nothing has to be fetched. */
+const fixed = (members: object = {}): NonNullable<TokenAuthOptions['issuers']>[number] => ({ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [JSON.parse(jwk(rsa.publicKey))] }, ...members })
 
 const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E01', 'an empty secret', hs('')],
@@ -109,6 +116,22 @@ const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['E14', 'an end of a key, and a computed lifetime', keys([{ ...one, verifyUntil: '2999-01-01T00:00:00Z' }, other], { getExpirationDelta: () => 60 })],
   ['E15', 'a JWK of another algorithm than its entry', keys([{ key: JSON.parse(jwk(rsa.publicKey)), algorithm: 'RS256' }, { key: { kty: 'oct', k: base64url(secret), alg: 'HS512' }, algorithm: 'HS256' }])],
   ['E16', 'a path for public keys where there are none', { pathToJwks: '/jwks' }],
+  ['E11', 'issuers and a getter of a key', issuers([trusted], { getSecret: () => secret })],
+  ['E17', 'an issuer without an audience', issuers([{ ...trusted, audience: undefined }])],
+  ['E17', 'an issuer twice', issuers([trusted, trusted])],
+  ['E17', 'a trusted issuer as that of own tokens', issuers([trusted], { claimIss: trusted.issuer })],
+  ['E17', 'an issuer whose tokens are signed with a secret', issuers([{ ...trusted, algorithms: ['HS256'] }])],
+  ['E17', 'an issuer without algorithms', issuers([{ ...trusted, algorithms: [] }])],
+  ['E17', 'keys that anybody on the way can replace', issuers([{ ...trusted, jwksUri: 'http://issuer.example/' }])],
+  ['E17', 'keys of another host than it seems', issuers([{ ...trusted, jwksUri: 'http://localhost@issuer.example/' }])],
+  ['E17', 'an address of keys with a password', issuers([{ ...trusted, jwksUri: 'https://user:password@issuer.example/' }])],
+  ['E17', 'an address of keys with a user', issuers([{ ...trusted, jwksUri: 'https://user@issuer.example/' }])],
+  ['E17', 'an address of keys with a fragment', issuers([{ ...trusted, jwksUri: 'https://issuer.example/#a' }])],
+  ['E17', 'an address of keys that is a file', issuers([{ ...trusted, jwksUri: 'file:///jwks' }])],
+  ['E17', 'an address of keys that is none', issuers([{ ...trusted, jwksUri: '/jwks' }])],
+  ['E17', 'an issuer with keys and an address', issuers([{ ...trusted, jwks: { keys: [] } }])],
+  ['E17', 'an issuer without keys', issuers([{ ...trusted, jwksUri: undefined }])],
+  ['E17', 'keys of an issuer of which none counts', issuers([{ ...trusted, jwksUri: undefined, jwks: { keys: [{ ...JSON.parse(jwk(rsa.publicKey)), use: 'enc' }] } }])],
   ['E19', 'a function of keys that fails', keys(() => { throw new Error('down') })],
   ['E24', 'sessions that would end with a key', keys([one], { sessions: {} })],
   ['E15', 'a JWK for encryption', verifying('RS256', { ...JSON.parse(jwk(rsa.publicKey)), use: 'enc' })],
@@ -148,6 +171,10 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
     t.match(error.message, instruction, `${what}: what to do`)
     for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
   }
+})
+
+t.test('an address of keys without jose is an error (E18), numbered like the others', async (t) => {
+  await t.rejects(remoteKeySet('https://issuer.example/', async () => ({})), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E18', message: instruction })
 })
 
 t.test('a secret shorter than 32 bytes is an error in production (E23), wherever it is given, and a warning elsewhere', async (t) => {
@@ -203,6 +230,10 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W15', 'a check that only ever gives a promise', { extraVerifications: [mistyped<() => boolean>(async () => true)] }],
   ['W16', 'published keys without an issuer and an audience', { algorithm: 'ES256', ...ec, pathToJwks: '/jwks' }],
   ['W17', 'secrets and pairs together', { secret: undefined, keys: [{ key: secret }, { key: rsa.publicKey, algorithm: 'RS256' }] }],
+  ['W18', 'tokens for anybody', { retrieveUser: () => null, issuers: [fixed({ audience: null })] }],
+  ['W21', 'users of an issuer beside own users', { issuers: [fixed()] }],
+  ['W21', 'users of an issuer beside those of keys', { secret: undefined, authMode: false, keys: [{ key: secret }], issuers: [fixed()] }],
+  ['W21', 'users of two issuers', { secret: undefined, authMode: false, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] }],
   ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
   // With a key of its own, because instances of one key must have the same sessions (W22).
   ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }]
@@ -294,6 +325,7 @@ t.test('settings that are safe warn of nothing, with every algorithm', async (t)
   const codes = warnings(t)
   const safe: TokenAuthOptions[] = [
     {}, { cookieSet: true }, { cookieSet: true, cookieHttponly: false, cookieSplit: true }, { cookieSecure: false }, { debug: true },
+    { secret: undefined, authMode: false, issuers: [fixed()] }, { retrieveUser: () => null, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] },
     { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.alloc(32, 7) }
   ]
   for (const options of safe) await build(t, options)

@@ -1,9 +1,10 @@
 /** docs/keys.md: its examples run, and what its tables say is so. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import tokenAuth from '../../lib/index.ts'
+import tokenAuth, { type TrustedIssuer } from '../../lib/index.ts'
+import { answer, answerFetches, audience, granted, issue, issuer, jwk, trusted, withIssuers } from './issuers.ts'
 import { issued, states, withKeys } from './ring.ts'
-import { authenticate, edPair, headerOf, host, secret, setClock, warnings } from '../helper.ts'
+import { authenticate, bearer, edPair, headerOf, host, secret, setClock, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
 const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8')
@@ -33,6 +34,55 @@ t.test('the example of a function shows the state of the keys', async (t) => {
   const app = host(t)
   await run(programWith(programs, 'loadKeys'), { app, tokenAuth, authenticate, loadKeys: async () => [{ key: secret, kid: 'a' }] })
   t.same((await app.inject('/health')).json(), { keys: [{ kid: 'a', algorithm: 'HS256', state: 'signing', signFrom: null, verifyUntil: null }], issuers: [] })
+})
+
+t.test('the example of a trusted issuer needs no key of its own, and its route shows who issued the token', async (t) => {
+  const addresses = answerFetches(t)
+  const app = host(t)
+  await run(programWith(programs, "scoped('read:orders')"), { app, tokenAuth })
+  const issuer = 'https://tenant.eu.auth0.com/'
+  const get = async (scope: string) => await app.inject({ url: '/orders', headers: bearer(issue('a', granted({ iss: issuer, sub: 'auth0|1', scope }), { algorithm: 'RS256' })) })
+  t.same((await get('openid read:orders')).json(), { issuer, user: 'auth0|1' })
+  t.equal((await get('openid read')).statusCode, 403)
+  t.same(addresses, ['https://tenant.eu.auth0.com/.well-known/jwks.json'])
+})
+
+t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
+  const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(page) ?? []
+  const entries = [...section.matchAll(/^\| ([^|]+) \| `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
+  t.equal(entries.length, 6)
+  const perProvider: Record<string, Record<string, unknown>> = {
+    Auth0: { sub: 'x', permissions: ['a'] },
+    Keycloak: { sub: 'x', scope: 'a' },
+    'Amazon Cognito': { sub: 'x', aud: undefined, client_id: 'CLIENT-ID', scope: 'a' },
+    'Microsoft Entra (v2.0 tokens)': { sub: 'y', oid: 'x', scp: 'a' },
+    'Google (ID tokens)': { sub: 'x', scope: 'a' },
+    'another instance with [`pathToJwks`](#publish-keys)': { sub: undefined, user_id: 'x', scopes: ['a'] }
+  }
+  for (const { name, text } of entries) {
+    const entry: TrustedIssuer = await run('', {}, text)
+    const algorithm = entry.algorithms?.[0] ?? 'RS256'
+    answerFetches(t, [jwk('a', { algorithm })])
+    const app = await withIssuers(t, entry)
+    const token = issue('a', granted({ iss: entry.issuer, aud: entry.audience, ...perProvider[name] }), { algorithm })
+    t.match((await answer(app, token)).json(), { issuer: entry.issuer, userId: 'x', scopes: ['a'] }, name)
+  }
+})
+
+t.test('the example of several issuers looks users up by issuer and id', async (t) => {
+  const app = host(t)
+  const findUser = async (issuer: unknown, id: unknown) => ({ user_id: `${String(issuer)} ${String(id)}` })
+  await run(programWith(programs, 'findUser('), { app, tokenAuth, secret, authenticate, findUser, issuer, audience, jwks: async () => ({ keys: [jwk('r', { algorithm: 'RS256' })] }) })
+  const me = async (token: string) => (await app.inject({ url: '/auth/me', headers: bearer(token) })).json().me.user_id
+  t.equal(await me(issue('r', granted({ sub: '1' }), { algorithm: 'RS256' })), `${issuer} 1`)
+  t.equal(await me(await issued(app)), 'null 1')
+})
+
+t.test('the table of an entry of issuers has every member', async (t) => {
+  const [, section = ''] = /^## Trust other issuers\n([\s\S]*?)^## /m.exec(page) ?? []
+  const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
+  const error: unknown = await withIssuers(t, Object.assign(trusted(), { unknown: 1 })).then(() => undefined, (reason: unknown) => reason)
+  t.match(error, { message: `An issuer has ${listed.join(', ')}.` })
 })
 
 t.test('the table of entries has every member of an entry', async (t) => {

@@ -11,11 +11,11 @@ t.test('a check that has to be waited for decides about the token, and gets a pa
   const { tokenAuth: { settings } } = await build(t)
   const context = { settings, results: withoutRequest(''), request: undefined }
   const payload: Record<string, unknown> = claims({ tenant: 'a' })
-  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload) }
+  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), issuer: undefined }
   const refusal = new Refusal(() => new InvalidClaim())
   const verdictOf = (answer: unknown) => {
     const check: Check = { refusal, ask: async (copy) => { copy.tenant = 'b'; return answer } }
-    return verifyToken('x.y.z', () => verified, { session: undefined, checks: [check] }, context, 'access')
+    return verifyToken('x.y.z', () => verified, { session: undefined, checks: [check], ofIssuers: undefined }, context, 'access')
   }
   const passed = verdictOf(true)
   t.ok(passed instanceof Promise)

@@ -1,0 +1,163 @@
+/** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
+import { algorithmTable, type Algorithm } from './algorithms.ts'
+import { isAlive, type Life } from './key-ring.ts'
+import { publicKey, type Key } from './material.ts'
+
+/** One key of a set: its members that are read, copied. */
+export type PublishedJwk = Readonly<Record<string, unknown>>
+
+/** Members with other names are not copied: key material has forms that name a file. */
+const members = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'issuer']
+const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isText = (value: unknown) => typeof value === 'string'
+
+/** Copies a member. What is neither text nor a list of texts becomes false, which no check takes for a value. */
+function copyMember (value: unknown): string | readonly string[] | false {
+  if (typeof value === 'string') return value
+  return Array.isArray(value) && value.every(isText) ? [...value] : false
+}
+
+function copyOf (jwk: object): PublishedJwk {
+  const copy: Record<string, unknown> = {}
+  for (const name of members) {
+    const value: unknown = Object.hasOwn(jwk, name) ? Reflect.get(jwk, name) : undefined
+    // Some servers write null for a member that they do not have.
+    if (value !== undefined && value !== null) copy[name] = copyMember(value)
+  }
+  // Of these only that they are there.
+  copy.isPrivate = privateMembers.some((name) => Object.hasOwn(jwk, name))
+  return copy
+}
+
+/**
+ * Reads a JWK set.
+ * @throws {Error} for anything but a list of at least one key. One entry that is no object spoils the set: it was not made by software that knows JWK sets
+ */
+export function readKeySet (value: unknown): readonly PublishedJwk[] {
+  const keys: unknown = isObject(value) && Object.hasOwn(value, 'keys') ? Reflect.get(value, 'keys') : undefined
+  if (Array.isArray(keys) && keys.length > 0 && keys.every(isObject)) return keys.map(copyOf)
+  throw new Error('It is not a JWK set with at least one key: { keys: [{ kty, kid, n, e }] }.')
+}
+
+/** The type of the keys of an algorithm, as a JWK names it. */
+const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].family]
+
+/** A key that was found for a token. */
+export interface FoundKey {
+  readonly key: Key
+  readonly life: Life
+}
+
+/** A key of a set, checked for an algorithm when a token with this algorithm first names it: sets may have many keys. */
+class IssuerKey {
+  readonly jwk: PublishedJwk
+  readonly life: Life
+  readonly #found = new Map<Algorithm, FoundKey | null>()
+
+  constructor (jwk: PublishedJwk, until: number) {
+    this.jwk = jwk
+    this.life = { until }
+  }
+
+  /** Returns the key for an algorithm; null where the key must not be used with it. */
+  for (algorithm: Algorithm): FoundKey | null {
+    let found = this.#found.get(algorithm)
+    if (found === undefined) {
+      found = this.#check(algorithm)
+      this.#found.set(algorithm, found)
+    }
+    return found
+  }
+
+  #check (algorithm: Algorithm): FoundKey | null {
+    if (this.jwk.kty !== typeOf(algorithm)) return null
+    try {
+      return { key: publicKey(algorithm, 'jwks', { ...this.jwk }), life: this.life }
+    } catch {
+      // Wrong use, curve or size, or numbers that are none.
+      return null
+    }
+  }
+}
+
+const template = '{tenantid}'
+
+/**
+ * Whether a key is for an issuer. Microsoft Entra publishes the issuer of each key, with the place of a tenant's id in sets
+ * for several tenants. Without this check, a key for other tenants could sign for all.
+ */
+function isFor (issuer: string, { issuer: own }: PublishedJwk): boolean {
+  if (own === undefined || own === issuer) return true
+  if (typeof own !== 'string') return false
+  const [start = '', end, ...rest] = own.split(template)
+  if (end === undefined || rest.length > 0 || !issuer.startsWith(start) || !issuer.endsWith(end)) return false
+  return /^[^/]+$/.test(issuer.slice(start.length, issuer.length - end.length))
+}
+
+/** A key for encryption may have the `kid` of a key for signatures. */
+const isForSignatures = ({ use, isPrivate }: PublishedJwk) => use === undefined || use === 'sig' || isPrivate === true
+
+/** The keys of one issuer that count now. */
+export class IssuerKeys {
+  readonly #issuer: string
+  #keys: readonly IssuerKey[] = []
+  /** Null for an id whose key does not count: nothing better can be fetched for it. */
+  #byKid: ReadonlyMap<string, IssuerKey | null> = new Map()
+
+  constructor (issuer: string) {
+    this.#issuer = issuer
+  }
+
+  /** The number of keys that count. */
+  get size (): number {
+    return this.#keys.filter(({ life }) => isAlive(life, false)).length
+  }
+
+  /** Whether a key counts for an algorithm. */
+  has (algorithm: Algorithm): boolean {
+    return this.#keys.some((key) => key.for(algorithm) !== null)
+  }
+
+  /**
+   * Replaces the keys. Those that were there before remain the same objects, so that their tokens stay remembered; tokens
+   * of those that are gone die.
+   * @param until until when the keys count if they are not replaced again, in milliseconds since 1970
+   */
+  replace (list: readonly PublishedJwk[], until: number): void {
+    const before = new Map(this.#keys.map((key) => [JSON.stringify(key.jwk), key]))
+    const byKid = new Map<string, IssuerKey | null>()
+    const keys: IssuerKey[] = []
+    for (const jwk of list.filter(isForSignatures)) {
+      const { kid, isPrivate } = jwk
+      // A private key that is published is known to everybody.
+      const counts = isPrivate === false && isFor(this.#issuer, jwk)
+      const key = counts ? before.get(JSON.stringify(jwk)) ?? new IssuerKey(jwk, until) : null
+      // Of two keys with one id neither counts: which of them is meant would depend on their order.
+      if (typeof kid === 'string') byKid.set(kid, byKid.has(kid) ? null : key)
+      else if (kid === undefined && key !== null) keys.push(key)
+    }
+    for (const key of byKid.values()) if (key !== null) keys.push(key)
+    for (const { kid } of list) if (typeof kid === 'string' && !byKid.has(kid)) byKid.set(kid, null)
+    for (const { life } of this.#keys) life.until = -Infinity
+    for (const { life } of keys) life.until = until
+    this.#keys = keys
+    this.#byKid = byKid
+  }
+
+  /**
+   * Finds the key that a token may be signed with.
+   * @returns null where the key that is meant does not count; undefined where none is known, so that a newer set may have it
+   */
+  find (algorithm: Algorithm, kid: string | undefined): FoundKey | null | undefined {
+    if (kid !== undefined) {
+      const key = this.#byKid.get(kid)
+      if (key === undefined || key === null) return key
+      return isAlive(key.life, false) ? key.for(algorithm) : undefined
+    }
+    const fitting = this.#keys.flatMap((key) => isAlive(key.life, false) ? key.for(algorithm) ?? [] : [])
+    return fitting.length > 1 ? null : fitting[0]
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Where the keys of a trusted issuer come from, and when they are read: every 10 minutes, every 10 seconds while that fails,
+ * and when a token names a key that is not known. All issuers with one address share a source, so that a process fetches
+ * once for all of its instances.
+ */
+import { callPatiently } from './patience.ts'
+import { readKeySet, type PublishedJwk } from './issuer-keys.ts'
+import type { ReadKeys } from './remote-key-set.ts'
+
+/** In milliseconds. */
+const refreshTime = 600_000
+/** In milliseconds. Processes that start together must not fetch together for ever. */
+const jitter = 60_000
+/** In milliseconds: the time between attempts while they fail, and for which a key that was not found is not looked for again. */
+const pauseTime = 10_000
+
+/** Told what a source reads. */
+export interface SourceListener {
+  /** @param at when the keys were read, in milliseconds since 1970 */
+  accept (keys: readonly PublishedJwk[], at: number): void
+  /** The keys could not be read; called once, until they can be read again. */
+  failed (error: unknown): void
+  /** They could be read again. */
+  recovered (): void
+}
+
+export class KeySource {
+  readonly #read: ReadKeys
+  readonly #listeners = new Set<SourceListener>()
+  readonly #end = new AbortController()
+  #last: { readonly keys: readonly PublishedJwk[], readonly at: number } | undefined
+  #failure: { readonly error: unknown, readonly at: number } | undefined
+  #loading: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+  #pause: NodeJS.Timeout | undefined
+
+  constructor (read: ReadKeys) {
+    this.#read = read
+  }
+
+  /** When the keys were read last, in milliseconds since 1970; null for never. */
+  get fetchedAt (): number | null {
+    return this.#last?.at ?? null
+  }
+
+  /** When they could not be read; null if the last attempt succeeded. */
+  get failedAt (): number | null {
+    return this.#failure?.at ?? null
+  }
+
+  /** Whether the next attempt is that of a timer, however many tokens name keys that are not known. */
+  get isWaiting (): boolean {
+    return this.#loading === undefined && (this.#failure !== undefined || this.#pause !== undefined)
+  }
+
+  /** Adds a listener. Resolves when the keys were read, or could not be. */
+  async add (listener: SourceListener): Promise<void> {
+    this.#listeners.add(listener)
+    if (this.#last !== undefined) listener.accept(this.#last.keys, this.#last.at)
+    if (this.#failure !== undefined) listener.failed(this.#failure.error)
+    if (this.#last === undefined && this.#failure === undefined) await this.load()
+  }
+
+  /** Removes a listener. With the last one, everything ends. @returns whether it was the last one */
+  remove (listener: SourceListener): boolean {
+    this.#listeners.delete(listener)
+    if (this.#listeners.size > 0) return false
+    clearTimeout(this.#timer)
+    clearTimeout(this.#pause)
+    this.#end.abort()
+    return true
+  }
+
+  /** Reads the keys. All who call it meanwhile wait for one attempt. Never rejects. */
+  load (): Promise<void> {
+    this.#loading ??= this.#loadOnce().finally(() => { this.#loading = undefined })
+    return this.#loading
+  }
+
+  async #loadOnce (): Promise<void> {
+    clearTimeout(this.#timer)
+    try {
+      const keys = readKeySet(await this.#read(this.#end.signal))
+      const hadFailed = this.#failure !== undefined
+      this.#failure = undefined
+      this.#last = { keys, at: Date.now() }
+      for (const listener of this.#listeners) listener.accept(keys, this.#last.at)
+      if (hadFailed) for (const listener of this.#listeners) listener.recovered()
+    } catch (error) {
+      const isNew = this.#failure === undefined
+      this.#failure = { error, at: Date.now() }
+      if (isNew) for (const listener of this.#listeners) listener.failed(error)
+    }
+    if (this.#listeners.size === 0) return
+    this.#timer = setTimeout(() => { this.load() }, this.#failure === undefined ? refreshTime - Math.random() * jitter : pauseTime)
+    // A process with nothing else to do must end.
+    this.#timer.unref()
+  }
+
+  /**
+   * Notes that a key was not found after the keys were read, so that hostile tokens cause one attempt in 10 seconds.
+   * @returns whether nobody noted it before
+   */
+  pause (): boolean {
+    if (this.#pause !== undefined) return false
+    this.#pause = setTimeout(() => { this.#pause = undefined }, pauseTime)
+    this.#pause.unref()
+    return true
+  }
+}
+
+/** Makes a source of a function of the application. */
+export function sourceOfFunction (load: () => unknown): KeySource {
+  let isFirst = true
+  return new KeySource(async () => {
+    const isPatient = isFirst
+    isFirst = false
+    return await callPatiently(load, isPatient)
+  })
+}
+
+const remote = new Map<string, KeySource>()
+
+/** Gives the source of an address, which all issuers with this address share. @param read reads it; not needed where there is one */
+export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
+  const source = remote.get(uri) ?? new KeySource(read)
+  remote.set(uri, source)
+  return source
+}
+
+/** Forgets the source of an address that ended. */
+export function forgetSource (uri: string): void {
+  remote.delete(uri)
+}

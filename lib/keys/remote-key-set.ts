@@ -1,0 +1,69 @@
+/** Fetches the JWK set of an issuer with jose, which is an optional dependency: only this file imports it. */
+import { InvalidConfiguration } from '../errors.ts'
+
+/** Reads keys. @throws {Error} whose message holds nothing of what was received */
+export type ReadKeys = (signal: AbortSignal) => Promise<unknown>
+
+/** In milliseconds, for the whole response. */
+const timeout = 5000
+/** In bytes, after decompression. The sets of providers have a few thousand. */
+const maximumSize = 262_144
+
+const importJose = () => import('jose')
+
+/** @throws {InvalidConfiguration} where jose is not installed, or is another version */
+async function loadJose (load: () => Promise<object>) {
+  let cause: unknown
+  const jose: Partial<Awaited<ReturnType<typeof importJose>>> = await load().catch((error: unknown) => {
+    cause = error
+    return {}
+  })
+  const { createRemoteJWKSet, customFetch } = jose
+  if (createRemoteJWKSet !== undefined && customFetch !== undefined) return { createRemoteJWKSet, customFetch }
+  throw new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', section: 'trusted-issuers', cause })
+}
+
+/**
+ * Makes a function that fetches a JWK set: a status of 200 without redirects, in 5 seconds, of 256 KiB at most.
+ * @param load imports jose
+ * @throws {InvalidConfiguration} without jose
+ */
+export async function remoteKeySet (uri: string, load: () => Promise<object> = importJose): Promise<ReadKeys> {
+  const { createRemoteJWKSet, customFetch } = await loadJose(load)
+  return async (stop) => {
+    let problem: string | undefined
+    /** Ends a response that is too large. jose would read it whole, however large it is when it is decompressed. */
+    function limit (): TransformStream<Uint8Array, Uint8Array> {
+      let size = 0
+      return new TransformStream({
+        transform (chunk, controller) {
+          size += chunk.byteLength
+          if (size <= maximumSize) return controller.enqueue(chunk)
+          problem = `The response has more than ${maximumSize} bytes.`
+          controller.error(new Error(problem))
+        }
+      })
+    }
+    const set = createRemoteJWKSet(new URL(uri), {
+      timeoutDuration: timeout,
+      async [customFetch] (address: string, options: RequestInit & { signal: AbortSignal }) {
+        const signal = AbortSignal.any([options.signal, stop])
+        options.signal.addEventListener('abort', () => { problem = `There was no complete response within ${timeout / 1000} seconds.` })
+        const response = await fetch(address, { ...options, signal })
+        if (response.status === 200 && response.body !== null) return new Response(response.body.pipeThrough(limit()))
+        problem = `The status of the response is ${response.status}, and not 200. Redirects are not followed.`
+        await response.body?.cancel()
+        return new Response(null, { status: 502 })
+      }
+    })
+    try {
+      await set.reload()
+    } catch (error) {
+      // Without the original error as the cause: that of a JSON parser quotes what it was given.
+      const { message, cause } = Object(error)
+      const { code } = Object(cause)
+      throw new Error(problem ?? (typeof code === 'string' ? `${message} (${code})` : `${message}`))
+    }
+    return set.jwks()
+  }
+}

@@ -1,0 +1,359 @@
+/** When the keys of issuers are read, and what happens while they cannot be read. */
+import { execFile } from 'node:child_process'
+import { setImmediate as turn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t from 'tap'
+import type { Test } from 'tap'
+import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
+import { iso, keyEvents } from './ring.ts'
+import { bearer, claims, forge, holdTimers, leaksIn, mistyped, secret, setClock } from '../helper.ts'
+
+const noon = 1_800_000_000
+const b = { which: 1 }
+const down = () => { throw new Error('down') }
+const unavailable = { statusCode: 503, headers: { 'retry-after': '10', 'www-authenticate': undefined } }
+/** Tokens of the second key, signed once. */
+const byB = () => issue('b', granted(), b)
+
+/** Lets everything run that waits for nothing but its turn. */
+async function settle (): Promise<void> {
+  for (let count = 0; count < 5; count++) await turn()
+}
+
+/** Collects the lines of a log. */
+function log () {
+  const lines: string[] = []
+  return { lines, server: { logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } } }
+}
+
+/** Timers of 10 seconds (retry and pause) and of 10 minutes (refresh) that expire when the test says so. */
+function timers (t: Test) {
+  withoutJitter(t)
+  const retry = holdTimers(t, 10_000)
+  const refresh = holdTimers(t, 600_000)
+  return { retry: async () => { retry(); await settle() }, refresh: async () => { refresh(); await settle() } }
+}
+
+t.test('an issuer that is down at registration does not fail it: its tokens are answered with 503, others unaffected, until it is back', async (t) => {
+  const { retry } = timers(t)
+  const { lines, server } = log()
+  const events = keyEvents(t)
+  const { state, jwks } = keySource()
+  state.instead = down
+  const app = await withIssuers(t, trusted({ jwks }), { secret, retrieveUser: () => null }, server)
+  t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'issuer-failed', issuer }])
+  t.match(app.tokenAuth.keyStatus().issuers, [{ issuer, keys: 0, fetchedAt: null, failedAt: String }])
+  for (let round = 0; round < 20; round++) t.match(await answer(app, issue('a')), unavailable)
+  t.same((await answer(app, issue('a'))).json(), { reasons: 'The keys of the issuer are not available at the moment.', exception: 'KeysUnavailable' })
+  t.equal(await status(app, forge(claims())), 200, 'an own token')
+  t.equal(await status(app, issue('a', granted(), {}, { alg: 'RS256' })), 401, 'a token that no key could make valid')
+  t.throws(() => app.tokenAuth.verifyToken(issue('a')), { name: 'KeysUnavailable', statusCode: 503 })
+  t.equal(state.calls, 1, 'no request causes an attempt')
+  await retry()
+  t.equal(state.calls, 2)
+  t.match(await answer(app, issue('a')), unavailable)
+  state.instead = undefined
+  await retry()
+  t.equal(await status(app, issue('a')), 200)
+  t.same(events, [{ instanceName: 'tokenAuth', type: 'issuer-recovered', issuer }])
+  t.equal(lines.filter((line) => line.includes('could not be read')).length, 1, 'logged once')
+  t.equal(lines.filter((line) => line.includes('could be read again')).length, 1)
+})
+
+t.test('a registration waits 5 seconds at most for a function, and what it returns later is dropped', async (t) => {
+  const { retry } = timers(t)
+  const expire = holdTimers(t, 5000)
+  const { state, jwks } = keySource()
+  let end = () => {}
+  state.instead = async () => await new Promise((resolve) => { end = () => resolve({ keys: [jwk('a')] }) })
+  const registering = withIssuers(t, trusted({ jwks }))
+  await until(() => state.calls === 1)
+  expire()
+  const app = await registering
+  end()
+  await settle()
+  t.match(await answer(app, issue('a')), unavailable)
+  state.instead = undefined
+  await retry()
+  t.equal(await status(app, issue('a')), 200)
+})
+
+t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and survives a logger and a handler of the application', async (t) => {
+  timers(t)
+  const { state, jwks } = keySource()
+  state.instead = down
+  const { lines, server } = log()
+  const app = await withIssuers(t, trusted({ jwks }), { secret, authMode: true, retrieveUser: () => null }, server)
+  app.get('/redirect', { onRequest: app.tokenAuth.protect({ redirectOnFail: true, redirectUrl: '/login' }) }, async () => 'reached')
+  app.get('/scoped', { onRequest: app.tokenAuth.scoped('a') }, async () => 'reached')
+  app.get('/injected', app.tokenAuth.injectUser(async () => 'reached'))
+  app.get('/handled', {
+    onRequest: app.tokenAuth.protect({ onRefusal: 'throw' }),
+    errorHandler: (error, request, reply) => {
+      request.log.error({ err: Object.assign(error, { note: 'seen' }) })
+      return reply.send(error)
+    }
+  }, async () => 'reached')
+  app.get('/debug', { onRequest: app.tokenAuth.protect({ debug: true }) }, async () => 'reached')
+  for (const url of ['/', '/redirect', '/scoped', '/injected', '/handled', '/debug', '/auth/me', '/auth/verify']) {
+    for (let round = 0; round < 2; round++) t.match(await app.inject({ url, headers: bearer(issue('a')) }), unavailable, url)
+  }
+  t.match((await app.inject({ url: '/debug', headers: bearer(issue('a')) })).json(), { detail: /^the keys of its issuer could not be fetched/ })
+  t.equal(lines.filter((line) => JSON.parse(line).level >= 40 && !line.includes('seen')).length, 1, 'nothing is logged for a request')
+})
+
+t.test('an issuer that is down later: known keys count until staleIfError, an unknown kid is 503, then all tokens are', async (t) => {
+  const setTime = setClock(t, noon)
+  const { refresh, retry } = timers(t)
+  const { lines, server } = log()
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks, staleIfError: 3600 }), {}, server)
+  const token = issue('a', granted({ exp: noon + 100_000 }))
+  t.equal(await status(app, token), 200)
+  state.instead = down
+  await refresh()
+  t.same(app.tokenAuth.keyStatus().issuers, [{ issuer, keys: 1, fetchedAt: iso(noon), failedAt: iso(noon) }])
+  setTime(noon + 3599)
+  await retry()
+  t.equal(await status(app, token), 200, 'remembered')
+  t.equal(await status(app, issue('a', granted({ exp: noon + 100_000, jti: 1 }))), 200, 'not remembered')
+  t.match(await answer(app, byB()), unavailable)
+  setTime(noon + 3600)
+  for (const dead of [token, issue('a', granted({ exp: noon + 100_000, jti: 2 })), issue(undefined, granted({ exp: noon + 100_000 }))]) t.match(await answer(app, dead), unavailable)
+  t.same(app.tokenAuth.keyStatus().issuers, [{ issuer, keys: 0, fetchedAt: iso(noon), failedAt: iso(noon + 3599) }])
+  state.instead = undefined
+  await retry()
+  t.equal(await status(app, token), 200)
+  t.same(app.tokenAuth.keyStatus().issuers, [{ issuer, keys: 1, fetchedAt: iso(noon + 3600), failedAt: null }])
+  t.equal(lines.filter((line) => line.includes('could not be read')).length, 1, 'one line for the change, none for each attempt')
+})
+
+t.test('keys that are too old after a jump of the clock are read again at once', async (t) => {
+  const setTime = setClock(t, noon)
+  timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  setTime(noon + 100_000)
+  t.equal(await status(app, issue('a', granted({ exp: noon + 200_000 }))), 200)
+  t.equal(state.calls, 2)
+  setTime(noon - 100_000)
+  t.equal(await status(app, issue('a', granted({ exp: noon }))), 200)
+})
+
+t.test('a kid that is not known waits for one reading of the keys; after one that did not find it, it is 401 without another for 10 seconds', async (t) => {
+  const { retry } = timers(t)
+  const events = keyEvents(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  state.keys = [jwk('a'), jwk('b', b)]
+  t.equal(await status(app, byB()), 200)
+  t.equal(state.calls, 2)
+  t.same(events, [])
+  state.keys = [jwk('a'), jwk('b', b), jwk('c', { which: 2 })]
+  t.equal(await status(app, issue('c', granted(), { which: 2 })), 200, 'no pause after a reading that found the key')
+  t.equal(state.calls, 3)
+  state.keys = [...state.keys, { ...jwk('e'), use: 'enc' }]
+  t.equal(await status(app, issue('e')), 401, 'it was found, and does not count')
+  t.equal(state.calls, 4)
+  for (let round = 0; round < 5; round++) t.equal(await status(app, issue('x')), 401)
+  t.equal(state.calls, 5)
+  t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'unknown-kid', issuer }])
+  state.keys = [jwk('d', { which: 3 })]
+  t.equal(await status(app, issue('d', granted(), { which: 3 })), 401, 'a new key is refused for 10 seconds at most')
+  t.equal(await status(app, issue('a')), 200, 'known keys count')
+  await retry()
+  t.equal(await status(app, issue('d', granted(), { which: 3 })), 200)
+  t.equal(state.calls, 6)
+})
+
+t.test('2,000 tokens with kids that are not known cause one request to the issuer', async (t) => {
+  const { state, jwksUri } = await keyServer(t)
+  const app = await withIssuers(t, trusted({ jwksUri }))
+  t.equal(state.requests, 1)
+  const tokens = Array.from({ length: 2000 }, (_, index) => forge(granted(), { header: { alg: 'ES256', kid: `hostile ${index}` } }))
+  const answers = await Promise.all(tokens.map((token) => status(app, token)))
+  t.equal(answers.filter((code) => code === 401).length, 2000)
+  t.equal(state.requests, 2)
+})
+
+t.test('requests that come while the keys are read wait for that, and those of hostile tokens keep no others from their key', async (t) => {
+  timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  let end = () => {}
+  state.instead = async () => await new Promise((resolve) => { end = () => resolve({ keys: [jwk('b', b)] }) })
+  const answers = [...Array(10).keys()].flatMap(() => [status(app, byB()), status(app, issue('x'))])
+  await until(() => state.calls === 2)
+  await settle()
+  end()
+  t.same(await Promise.all(answers), [...Array(10).keys()].flatMap(() => [200, 401]))
+  t.equal(state.calls, 2)
+})
+
+t.test('a key that is withdrawn is refused from the next reading on, remembered or not; the others stay remembered', async (t) => {
+  const { refresh } = timers(t)
+  const { state, jwks } = keySource([jwk('a'), jwk('b', b)])
+  const app = await withIssuers(t, trusted({ jwks }))
+  const [stays, goes] = [issue('a'), byB()]
+  for (const token of [stays, goes]) t.equal(await status(app, token), 200)
+  state.keys = [jwk('a')]
+  for (const token of [stays, goes]) t.equal(await status(app, token), 200, 'not read yet')
+  await refresh()
+  t.equal(await status(app, stays), 200)
+  t.equal(await status(app, goes), 401)
+  t.equal(await status(app, issue('b', granted({ jti: 1 }), b)), 401, 'not remembered')
+  state.keys = [jwk('b', b)]
+  await refresh()
+  t.equal(await status(app, goes), 200, 'it is back')
+})
+
+t.test('another key under the same kid counts from the next reading on, and the tokens of the old one are refused', async (t) => {
+  const { refresh } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const old = issue('a')
+  t.equal(await status(app, old), 200)
+  state.keys = [jwk('a', b)]
+  const next = issue('a', granted(), b)
+  t.equal(await status(app, next), 401)
+  t.equal(state.calls, 1, 'a wrong signature is no reason to read keys')
+  await refresh()
+  t.equal(await status(app, next), 200)
+  t.equal(await status(app, old), 401)
+})
+
+t.test('a set that is malformed or empty counts as an outage: the old keys stay', async (t) => {
+  const { refresh, retry } = timers(t)
+  const events = keyEvents(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const answers: unknown[] = [undefined, null, {}, { keys: [] }, { keys: [null] }, { keys: 'x' }, [], 'x', { get keys () { return down() } }]
+  for (const [index, wrong] of answers.entries()) {
+    state.instead = () => wrong
+    await (index === 0 ? refresh : retry)()
+    t.equal(await status(app, issue('a', granted({ index }))), 200)
+    t.match(await answer(app, byB()), unavailable)
+  }
+  t.equal(state.calls, answers.length + 1)
+  t.same(events.splice(0).map(({ type }) => type), ['issuer-failed'])
+  state.instead = undefined
+  state.keys = [{ ...jwk('c'), use: 'enc' }]
+  await retry()
+  t.equal(await status(app, issue('a')), 401, 'a set whose keys are of no use is one: the old keys were withdrawn')
+})
+
+t.test('two instances with one address share one request, until the last of them closes', async (t) => {
+  const { refresh } = timers(t)
+  const events = keyEvents(t)
+  const { state, jwksUri } = await keyServer(t)
+  const entry = trusted({ jwksUri })
+  const one = await withIssuers(t, entry)
+  const two = await withIssuers(t, [entry, trusted({ jwksUri, issuer: 'https://other.example' })], { retrieveUser: () => null })
+  t.equal(state.requests, 1)
+  for (const app of [one, two]) t.equal(await status(app, issue('a')), 200)
+  state.keys = [jwk('b', b)]
+  t.same(await Promise.all([status(one, byB()), status(two, byB())]), [200, 200])
+  t.equal(state.requests, 2)
+  await one.close()
+  state.instead = (_request, response) => { response.writeHead(500).end() }
+  refresh()
+  await until(() => events.length === 2)
+  t.equal(state.requests, 3)
+  t.same(events.map(({ type }) => type), ['issuer-failed', 'issuer-failed'], 'once for each issuer')
+  const late = await withIssuers(t, entry)
+  t.equal(events.length, 3, 'a later instance is told as well')
+  t.equal(await status(late, byB()), 200, 'and has the keys of the others')
+  t.equal(state.requests, 3)
+  await two.close()
+  await late.close()
+  state.instead = undefined
+  const fresh = await withIssuers(t, entry)
+  t.equal(state.requests, 4, 'nothing is left of those that closed')
+  t.equal(await status(fresh, byB()), 200)
+})
+
+t.test('an application that closes ends all timers and requests of its issuers', async (t) => {
+  const { refresh, retry } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  t.equal(await status(app, issue('x')), 401)
+  const { calls } = state
+  await app.close()
+  await refresh()
+  await retry()
+  t.equal(state.calls, calls)
+
+  const other = keySource()
+  const closing = await withIssuers(t, trusted({ jwks: other.jwks }))
+  let end = () => {}
+  other.state.instead = async () => await new Promise((resolve) => { end = () => resolve({ keys: [jwk('a')] }) })
+  await refresh()
+  t.equal(other.state.calls, 2)
+  await closing.close()
+  end()
+  await settle()
+  await refresh()
+  t.equal(other.state.calls, 2, 'what was read meanwhile sets no timer')
+
+  const { state: remote, jwksUri } = await keyServer(t)
+  const hanging = await withIssuers(t, trusted({ jwksUri }))
+  let isAborted = false
+  remote.instead = (request) => { request.on('close', () => { isAborted = true }) }
+  await refresh()
+  await until(() => remote.requests === 2)
+  await hanging.close()
+  await until(() => isAborted)
+})
+
+t.test('keys are read every 9 to 10 minutes, each process at other times', async (t) => {
+  const delays: number[] = []
+  const { setTimeout: set } = globalThis
+  Object.assign(globalThis, { setTimeout: (callback: () => void, delay?: number) => { delays.push(Number(delay)); return set(callback, delay) } })
+  t.teardown(() => { Object.assign(globalThis, { setTimeout: set }) })
+  for (let count = 0; count < 10; count++) await (await withIssuers(t, trusted({ jwks: keySource().jwks }))).close()
+  const refreshes = delays.filter((delay) => delay > 300_000)
+  t.equal(refreshes.length, 10)
+  t.ok(refreshes.every((delay) => delay > 540_000 && delay <= 600_000))
+  t.ok(new Set(refreshes).size > 5)
+})
+
+t.test('no timer and no connection of issuers keeps a process alive', async (t) => {
+  const { jwksUri } = await keyServer(t)
+  const program = `
+    import Fastify from 'fastify'
+    import tokenAuth from ${JSON.stringify(new URL('../../dist/lib/index.js', import.meta.url).href)}
+    const app = Fastify()
+    const shared = { audience: 'a' }
+    await app.register(tokenAuth, { authMode: false, retrieveUser: () => null, issuers: [
+      { ...shared, issuer: 'a', jwksUri: ${JSON.stringify(jwksUri)} }, { ...shared, issuer: 'b', jwksUri: 'http://127.0.0.1:1/' }, { ...shared, issuer: 'c', jwks: () => ({ keys: [] }) }
+    ] })
+    await app.ready()
+    console.log(app.tokenAuth.keyStatus().issuers.map(({ keys }) => keys).join())`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', program], { env: { PATH: process.env.PATH }, cwd: fileURLToPath(new URL('../..', import.meta.url)), timeout: 50_000 })
+  t.equal(stdout.trim(), '1,0,0')
+})
+
+t.test('a registration that fails reads no keys of issuers', async (t) => {
+  const { state, jwks } = keySource()
+  await t.rejects(withIssuers(t, trusted({ jwks }), { classViews: mistyped(1) }))
+  t.equal(state.calls, 0)
+})
+
+t.test('nothing of a key, a token or a foreign kid is in logs, events, status and errors', async (t) => {
+  const { refresh } = timers(t)
+  const { lines, server } = log()
+  const events = keyEvents(t)
+  const { state, jwksUri } = await keyServer(t)
+  const app = await withIssuers(t, trusted({ jwksUri }), { debug: true }, server)
+  const kid = 'a-kid-of-nobody-that-no-log-may-have'
+  const answers = [await answer(app, issue(kid)), await answer(app, issue('a')), await answer(app, issue('a', granted({ aud: kid })))]
+  state.instead = (_request, response) => { response.end(`{"keys":[{"kid":"${kid}","n":"${jwk('a').x}" ${kid}`) }
+  refresh()
+  await until(() => lines.some((line) => line.includes('could not be read')))
+  answers.push(await answer(app, issue(kid)))
+  t.same(answers.map(({ statusCode }) => statusCode), [401, 200, 401, 503])
+  const seen = [...lines, JSON.stringify(events), JSON.stringify(app.tokenAuth.keyStatus()), ...answers.map(({ body, headers }) => JSON.stringify([body, headers]))]
+  t.same(seen.filter((text) => text.includes(kid) || text.includes(String(jwk('a').x))), [])
+  t.same(leaksIn(seen), [])
+})

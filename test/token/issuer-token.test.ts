@@ -1,0 +1,324 @@
+/** Which tokens of trusted issuers are accepted, and what they grant. */
+import t from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
+import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from '../keys/issuers.ts'
+import { bearer, build, claims, edPair, forge, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
+
+const other = 'https://other.example/'
+const noon = 1_800_000_000
+const retrieveUser = () => users[0]
+
+t.test('a token of a trusted issuer is accepted, and the request knows its issuer', async (t) => {
+  const app = await withIssuers(t)
+  t.same((await answer(app, issue('a'))).json(), { issuer, userId: 'user-1', scopes: null, sessionId: null })
+  t.same((await answer(app, issue(undefined))).statusCode, 200, 'without kid, where one key alone fits')
+  t.match(app.tokenAuth.verifyToken(issue('a')), { sub: 'user-1' })
+  t.equal(await status(app, forge(claims())), 401, 'there is no key of its own')
+  t.match(await app.tokenAuth.generateAccessToken({ user_id: 1 }).catch((error: unknown) => error), { name: 'RequiredKeysNotFound' })
+})
+
+t.test('issuers stand beside a secret, a pair and keys, whose tokens keep their rules', async (t) => {
+  const { publicKey, privateKey } = edPair()
+  const own: Array<[options: TokenAuthOptions, token: string]> = [
+    [{ secret }, forge(claims(), { header: { kid: 'anything' } })],
+    [together(keysFor('EdDSA')), forge(claims(), { algorithm: 'EdDSA', key: privateKey })],
+    [mistyped({ algorithm: 'EdDSA', publicKey, authMode: false }), forge(claims(), { algorithm: 'EdDSA', key: privateKey })],
+    [{ keys: [{ key: secret, kid: 'own' }] }, forge(claims(), { header: { kid: 'own' } })]
+  ]
+  for (const [options, token] of own) {
+    const app = await withIssuers(t, trusted(), together({ authMode: true, retrieveUser }, options))
+    t.same((await answer(app, token)).json(), { issuer: null, userId: 1, scopes: null, sessionId: null })
+    t.match((await answer(app, issue('a'))).json(), { issuer, userId: 'user-1' })
+    t.equal(await status(app, forge(claims(), { key: otherSecret })), 401)
+    t.equal(await status(app, forge(claims(), { algorithm: 'HS384' })), 401)
+    if (options.authMode !== false) t.equal((await login(app)).statusCode, 200)
+    await app.close()
+  }
+  const app = await withIssuers(t, trusted(), { secret, authMode: true, retrieveUser })
+  t.equal(Object.hasOwn(JSON.parse(Buffer.from((await login(app)).json().access_token.split('.')[0], 'base64url').toString()), 'kid'), false, 'own tokens carry no kid')
+})
+
+t.test('a token that names a trusted issuer is never verified with own keys', async (t) => {
+  for (const options of [{ secret }, { keys: [{ key: secret, kid: 'a' }] }]) {
+    const app = await withIssuers(t, trusted(), together({ authMode: true, retrieveUser }, options))
+    t.equal(await status(app, forge(granted({ user_id: 1 }), { header: { kid: 'a' } })), 401)
+    t.equal(await status(app, forge(granted({ user_id: 1, iss: other }), { header: { kid: 'a' } })), 200, 'control: an own token may name an issuer that is not trusted')
+    await app.close()
+  }
+})
+
+t.test('the key of one issuer is never used for another, whatever the kid', async (t) => {
+  const app = await withIssuers(t, [trusted(), trusted({ issuer: other, jwks: { keys: [jwk('a', { which: 1 })] } })], { retrieveUser })
+  t.equal(await status(app, issue('a')), 200)
+  t.equal(await status(app, issue('a', granted({ iss: other }), { which: 1 })), 200)
+  t.equal(await status(app, issue('a', granted({ iss: other }))), 401)
+  t.equal(await status(app, issue('a', granted(), { which: 1 })), 401)
+})
+
+t.test('the issuer is compared as a whole: no part, no other case, no list, no other claim', async (t) => {
+  const app = await withIssuers(t)
+  const wrong: unknown[] = [
+    issuer.slice(0, -1), `${issuer}x`, issuer.toUpperCase(), `${issuer}/`, ` ${issuer}`, '', [issuer], [issuer, other], { [issuer]: issuer }, null, 5, true, undefined, '__proto__', 'constructor'
+  ]
+  for (const iss of wrong) t.equal(await status(app, issue('a', granted({ iss }))), 401, JSON.stringify(iss))
+  const twice = (...named: string[]) => {
+    const payload = `{${named.map((iss) => `"iss":"${iss}",`).join('')}"aud":"${audience}","sub":"user-1","exp":${now() + 600}}`
+    const input = [issue('a').split('.')[0], Buffer.from(payload).toString('base64url')].join('.')
+    return `${input}.${signature(input, 'ES256', pairFor('ES256').privateKey)}`
+  }
+  t.equal(await status(app, twice(issuer, other)), 401)
+  t.equal(await status(app, twice(other, issuer)), 200, 'of two claims the last counts, in every step')
+  for (const payload of [null, 5, 'x', [granted()]]) t.equal(await status(app, forge(payload, { algorithm: 'ES256', key: pairFor('ES256').privateKey, header: { kid: 'a' } })), 401, JSON.stringify(payload))
+  t.equal(await status(app, `${issue('a').split('.')[0]}.eyJp.AAAA`), 401, 'a payload that is no JSON')
+})
+
+t.test('one of the audiences must be in aud, as text or in a list; null accepts any', async (t) => {
+  const codes = warnings(t, 'W18')
+  const one = await withIssuers(t)
+  const several = await withIssuers(t, trusted({ audience: [audience, 'api'] }))
+  const any = await withIssuers(t, trusted({ audience: null }))
+  const cases: Array<[aud: unknown, one: number, several: number, any: number]> = [
+    [audience, 200, 200, 200], [[audience], 200, 200, 200], [['x', audience], 200, 200, 200], ['api', 401, 200, 200], [['x', 'api'], 401, 200, 200], ['x', 401, 401, 200],
+    [[], 401, 401, 200], [undefined, 401, 401, 200], ['', 401, 401, 200], [audience.toUpperCase(), 401, 401, 200], [`${audience}/`, 401, 401, 200],
+    // Types that no token may have.
+    [null, 401, 401, 401], [5, 401, 401, 401], [[audience, 5], 401, 401, 401], [{ 0: audience }, 401, 401, 401]
+  ]
+  for (const [aud, ...expected] of cases) {
+    const token = issue('a', granted({ aud }))
+    t.same([await status(one, token), await status(several, token), await status(any, token)], expected, JSON.stringify(aud))
+  }
+  t.same(codes, ['TOKEN_AUTH_W18'])
+})
+
+t.test('the audience may be in another claim, as client_id of Cognito', async (t) => {
+  const app = await withIssuers(t, trusted({ audience: 'client', audienceName: 'client_id' }))
+  const tokenOf = (claims: Record<string, unknown>) => issue('a', granted({ aud: undefined, ...claims }))
+  t.equal(await status(app, tokenOf({ client_id: 'client' })), 200)
+  t.equal(await status(app, tokenOf({ client_id: ['x', 'client'] })), 200)
+  for (const wrong of [{}, { aud: 'client' }, { client_id: 'x' }, { client_id: 5 }, { client_id: { client: 1 } }, { client_id: ['x'] }]) t.equal(await status(app, tokenOf(wrong)), 401, JSON.stringify(wrong))
+  t.match((await answer(app, tokenOf({}))).json(), { exception: 'InvalidClaim' })
+})
+
+t.test('the type of a token is none, JWT or at+jwt, and where at+jwt is required an ID token is refused', async (t) => {
+  const lax = await withIssuers(t)
+  const strict = await withIssuers(t, trusted({ typ: 'at+jwt' }))
+  const cases: Array<[typ: unknown, lax: number, strict: number]> = [
+    ['at+jwt', 200, 200], ['AT+JWT', 200, 200], ['application/at+jwt', 200, 200], [undefined, 200, 401], ['JWT', 200, 401], ['jwt', 200, 401],
+    ['id+jwt', 401, 401], ['logout+jwt', 401, 401], ['dpop+jwt', 401, 401], ['', 401, 401], [['at+jwt'], 401, 401], [null, 401, 401], [5, 401, 401]
+  ]
+  for (const [typ, ...expected] of cases) {
+    const token = issue('a', granted(), {}, { typ })
+    t.same([await status(lax, token), await status(strict, token)], expected, JSON.stringify(typ))
+  }
+  const own = await build(t)
+  t.throws(() => own.tokenAuth.verifyToken(forge(claims(), { header: { typ: 'at+jwt' } })), { name: 'InvalidToken' }, 'own tokens have the type JWT')
+  t.equal(await status(lax, issue('a', granted(), {}, { crit: ['x'] })), 401)
+  t.equal(await status(lax, issue('a', granted(), {}, { cty: 'JWT' })), 401)
+})
+
+t.test('only the algorithms of the issuer are accepted, each with a key of its type', async (t) => {
+  const keys = [jwk('a'), jwk('r', { algorithm: 'RS256' }), jwk('e', { algorithm: 'EdDSA' }), jwk('b', { algorithm: 'ES384' })]
+  const app = await withIssuers(t, trusted({ algorithms: ['ES256', 'EdDSA'], jwks: { keys } }))
+  t.equal(await status(app, issue('a')), 200)
+  t.equal(await status(app, issue('e', granted(), { algorithm: 'EdDSA' })), 200)
+  t.equal(await status(app, issue('r', granted(), { algorithm: 'RS256' })), 401, 'not its algorithm')
+  t.equal(await status(app, issue('b', granted(), { algorithm: 'ES384' })), 401)
+  t.equal(await status(app, issue('a', granted(), {}, { alg: 'EdDSA' })), 401, 'the key of another algorithm')
+  t.equal(await status(app, issue('b', granted(), {}, { alg: 'ES256' })), 401, 'a key on another curve')
+  const { publicKey } = pairFor('ES256')
+  for (const header of [{ alg: 'HS256' }, { alg: 'none' }, { alg: 'es256' }, { alg: '__proto__' }]) t.equal(await status(app, forge(granted(), { key: publicKey, header: { kid: 'a', ...header } })), 401, header.alg)
+  const every = await withIssuers(t, trusted({ algorithms: undefined, jwks: { keys: [jwk('r', { algorithm: 'RS256' })] } }))
+  t.equal(await status(every, issue('r', granted(), { algorithm: 'RS256' })), 200, 'RS256 by default')
+})
+
+t.test('a hostile kid finds no key of an issuer: 401, and nothing of it is answered', async (t) => {
+  const app = await withIssuers(t, trusted({ jwks: { keys: [jwk('a'), jwk('b', { which: 1 })] } }))
+  const kids: unknown[] = ['__proto__', 'constructor', 'toString', '../../etc/passwd', "' OR 1=1 --", 'http://127.0.0.1/', 'A', ' a', 'a\0', '', 'x'.repeat(256), 'x'.repeat(5000), null, 5, [], ['a'], { a: 1 }, true]
+  for (const kid of kids) {
+    const response = await answer(app, issue(undefined, granted(), {}, { kid }))
+    t.equal(response.statusCode, 401, String(kid).slice(0, 20))
+    t.same(response.json(), { reasons: 'Token is invalid.', exception: 'InvalidToken' })
+  }
+  t.equal(await status(app, issue(undefined)), 401, 'no kid, where two keys fit')
+})
+
+t.test('a token of an issuer always expires, whatever verifyExp says, and nbf is asked where it is there', async (t) => {
+  warnings(t, 'W04')
+  const setTime = setClock(t, noon)
+  for (const options of [{}, { verifyExp: false }, { claimNbf: true }]) {
+    const app = await withIssuers(t, trusted(), { leeway: 10, ...options })
+    const token = issue('a', granted({ exp: noon + 5 }))
+    t.equal(await status(app, token), 200)
+    setTime(noon + 14.999)
+    t.equal(await status(app, token), 200)
+    setTime(noon + 15)
+    t.match((await answer(app, token)).json(), { exception: 'TokenExpired' })
+    setTime(noon)
+    t.match((await answer(app, issue('a', granted({ exp: undefined })))).json(), { exception: 'InvalidClaim' })
+    t.equal(await status(app, issue('a', granted({ nbf: noon + 10 }))), 200)
+    t.match((await answer(app, issue('a', granted({ nbf: noon + 11 })))).json(), { exception: 'TokenNotActive' })
+    for (const wrong of [{ exp: 'x' }, { nbf: 'x' }, { iat: 'x' }, { exp: 1e300 }]) t.equal(await status(app, issue('a', granted(wrong))), 401, JSON.stringify(wrong))
+  }
+})
+
+t.test('the user id is in the claim of the issuer', async (t) => {
+  const app = await withIssuers(t, trusted({ userId: 'oid' }))
+  t.match((await answer(app, issue('a', granted({ oid: 'x' })))).json(), { userId: 'x' })
+  for (const oid of [undefined, '', null, {}, 1.5]) t.match((await answer(app, issue('a', granted({ oid })))).json(), { exception: 'InvalidClaim' }, JSON.stringify(oid))
+})
+
+t.test('what own tokens must have is not asked of an issuer; extra verifications are asked of every token', async (t) => {
+  const seen: unknown[] = []
+  const app = await withIssuers(t, trusted(), {
+    secret,
+    retrieveUser,
+    claimIss: 'https://own.example',
+    claimAud: 'own',
+    claimNbf: true,
+    customClaims: [{ key: 'tenant', setup: () => 'a', verify: (value) => value === 'a' }],
+    extraVerifications: [(payload) => { seen.push(payload.sub); return payload.blocked !== true }]
+  })
+  t.equal(await status(app, issue('a')), 200)
+  t.same(seen, ['user-1'])
+  t.equal(await status(app, issue('a', granted({ blocked: true }))), 401)
+  t.equal(await status(app, forge(claims({ iss: 'https://own.example', aud: 'own', nbf: now() }))), 401, 'control: an own token without the claim')
+})
+
+/** The answers of a route that requires scopes. */
+function scopedRoutes (app: FastifyInstance): (required: string, token: string) => Promise<number> {
+  app.get('/scoped/:scope', { onRequest: app.tokenAuth.scoped((request) => String(Reflect.get(Object(request.params), 'scope'))) }, async () => 'reached')
+  return async (required, token) => (await app.inject({ url: `/scoped/${required}`, headers: bearer(token) })).statusCode
+}
+
+t.test('scopes of an issuer are whole strings: email does not grant email:write', async (t) => {
+  const app = await withIssuers(t)
+  const get = scopedRoutes(app)
+  app.get('/fixed', { onRequest: app.tokenAuth.scoped('email:write') }, async () => 'reached')
+  app.get('/granted', { onRequest: app.tokenAuth.scoped('email') }, async () => 'reached')
+  const token = issue('a', granted({ scope: 'openid profile email read:items' }))
+  for (const required of ['openid', 'profile', 'email', 'read:items']) t.equal(await get(required, token), 200, required)
+  for (const required of ['email:write', 'openid:x', 'read', 'read:items:all', ':items', 'Email']) t.equal(await get(required, token), 403, required)
+  t.same((await answer(app, token)).json().scopes, ['openid', 'profile', 'email', 'read:items'])
+  for (const [url, expected] of [['/fixed', 403], ['/granted', 200]] as const) {
+    for (let round = 0; round < 2; round++) t.equal((await app.inject({ url, headers: bearer(token) })).statusCode, expected, 'a decision that is remembered is the same')
+  }
+  t.equal(await get('email', issue('a')), 403, 'a token without scopes')
+})
+
+t.test('scopes may be in several claims, as scp and roles of Entra', async (t) => {
+  const app = await withIssuers(t, trusted({ scopesName: ['scp', 'roles'] }))
+  const get = scopedRoutes(app)
+  const token = issue('a', granted({ scp: 'Files.Read Mail.Send', roles: ['Admin', 5], scope: 'other' }))
+  for (const required of ['Files.Read', 'Mail.Send', 'Admin']) t.equal(await get(required, token), 200, required)
+  t.equal(await get('other', token), 403)
+  t.same((await answer(app, token)).json().scopes, ['Files.Read', 'Mail.Send', 'Admin'])
+  t.same((await answer(app, issue('a', granted({ roles: ['Admin'] })))).json().scopes, ['Admin'])
+})
+
+t.test('with exactScopes false, scopes follow the rules of this plugin, and overrideScopeValidator is asked as for own tokens', async (t) => {
+  const app = await withIssuers(t, trusted({ exactScopes: false, scopesName: 'scopes' }))
+  const get = scopedRoutes(app)
+  t.equal(await get('email:write', issue('a', granted({ scopes: ['email'] }))), 200)
+  t.equal(await get('email:write', issue('a', granted({ scopes: ['email:read'] }))), 403)
+  const seen: unknown[] = []
+  const asked = await withIssuers(t, trusted(), { overrideScopeValidator: (...given) => { seen.push(given); return given[0] } })
+  t.equal(await scopedRoutes(asked)('email:write', issue('a', granted({ scope: 'email' }))), 403)
+  t.same(seen, [[false, 'email:write', ['email'], true]])
+})
+
+t.test('without retrieveUser, the user of an issuer has the id under the name of the setting userId; with it, the handler gets the payload', async (t) => {
+  warnings(t, 'W21')
+  const app = await withIssuers(t, trusted(), { secret, authMode: true })
+  t.same((await app.inject({ url: '/auth/me', headers: bearer(issue('a')) })).json(), { me: { user_id: 'user-1' } })
+  t.same((await app.inject({ url: '/auth/verify', headers: bearer(issue('a')) })).json(), { valid: true })
+  t.match((await app.inject({ url: '/auth/verify', headers: bearer(issue('b')) })), { statusCode: 400 })
+  const other = await withIssuers(t, trusted(), { secret: otherSecret, authMode: true, retrieveUser: (request, { iss, sub }) => ({ user_id: 7, iss, sub, issuer: request.tokenAuth.issuer }) })
+  t.same((await other.inject({ url: '/auth/me', headers: bearer(issue('a')) })).json(), { me: { user_id: 7, iss: issuer, sub: 'user-1', issuer } })
+})
+
+t.test('an access token of an issuer never serves a refresh, remembered or not', async (t) => {
+  const { stored, ...store } = refreshStore()
+  const app = await withIssuers(t, trusted({ userId: 'user_id' }), together({ secret, authMode: true, retrieveUser }, store))
+  const { refresh_token: refreshToken } = (await login(app)).json()
+  const token = issue('a', granted({ user_id: 1 }))
+  const refresh = async (token: string) => await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })
+  t.match((await refresh(token)).json(), { exception: 'InvalidToken' })
+  t.equal(await status(app, token), 200)
+  t.match((await refresh(token)).json(), { exception: 'InvalidToken' }, 'remembered')
+  t.equal((await refresh(forge(claims()))).statusCode, 200, 'control: an own token')
+  t.equal(stored.size, 1)
+})
+
+t.test('a token of an issuer belongs to no session here: its sid is not looked up, and the endpoints of sessions refuse it', async (t) => {
+  const store = memorySessions()
+  const app = await withIssuers(t, trusted({ userId: 'user_id' }), { secret: `${secret} of issuers and sessions`, authMode: true, retrieveUser, sessions: { store } })
+  const { access_token: own } = (await login(app)).json()
+  const { sessions: [session] } = (await app.inject({ url: '/auth/sessions', headers: bearer(own) })).json()
+  const token = issue('a', granted({ user_id: 1, sid: session.id }))
+  t.match((await answer(app, token)).json(), { sessionId: null, userId: 1 })
+  t.equal(await status(app, issue('a', granted({ user_id: 1, sid: 5 }))), 200, 'of any form')
+  for (const [method, url] of [['GET', '/auth/sessions'], ['DELETE', '/auth/sessions'], ['DELETE', `/auth/sessions/${session.id}`], ['POST', '/auth/logout']] as const) {
+    t.match(await app.inject({ method, url, headers: bearer(token) }), { statusCode: 401 }, `${method} ${url}`)
+  }
+  t.equal((await app.inject({ url: '/auth/sessions', headers: bearer(own) })).json().sessions.length, 1, 'nothing has ended')
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: bearer(own) })).statusCode, 204)
+  t.equal(await status(app, own), 401, 'control: the session has ended')
+  t.equal(await status(app, token), 200, 'and the token of the issuer with its id has not')
+})
+
+t.test('what one request does to the payload of a remembered token of an issuer, no other request sees', async (t) => {
+  for (const options of [{}, { tokenCacheSize: 0 }]) {
+    const app = await withIssuers(t, trusted(), options)
+    app.get('/payload', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { payload } }) => { Object(payload).list.push(2); return payload })
+    const token = issue('a', granted({ list: [1] }))
+    for (let round = 0; round < 3; round++) t.same((await app.inject({ url: '/payload', headers: bearer(token) })).json().list, [1, 2])
+  }
+})
+
+t.test('a guard may not override keys (E11), nor take a trusted issuer for that of own tokens (E17)', async (t) => {
+  for (const options of [{ secret, retrieveUser }, { keys: [{ key: secret }], retrieveUser }, {}]) {
+    const app = await withIssuers(t, trusted(), options)
+    for (const overrides of [{ secret: otherSecret }, { algorithm: 'HS512' }] as const) t.throws(() => app.tokenAuth.protect(overrides), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E11' })
+    t.throws(() => app.tokenAuth.protect({ claimIss: issuer }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E17' })
+    app.get('/lax', { onRequest: app.tokenAuth.protect({ leeway: 60, claimIss: other }) }, async () => 'reached')
+    t.equal((await app.inject({ url: '/lax', headers: bearer(issue('a', granted({ exp: now() - 30 }))) })).statusCode, 200)
+    await app.close()
+  }
+})
+
+t.test('a signal aborts when the token of an issuer expires, also with verifyExp false', async (t) => {
+  warnings(t, 'W04')
+  const setTime = setClock(t, noon)
+  const app = await withIssuers(t, trusted(), { verifyExp: false, leeway: 0, secret, retrieveUser })
+  app.get('/late', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    setTime(noon + 10)
+    return { isAborted: tokenAuth.signal.aborted }
+  })
+  const isAborted = async (token: string) => {
+    setTime(noon)
+    return (await app.inject({ url: '/late', headers: bearer(token) })).json().isAborted
+  }
+  t.equal(await isAborted(issue('a', granted({ exp: noon + 5 }))), true)
+  t.equal(await isAborted(issue('a', granted({ exp: noon + 15 }))), false)
+  t.equal(await isAborted(forge(claims({ exp: noon + 5 }))), false, 'an own token is accepted after it')
+})
+
+t.test('verifyToken and readers that cannot wait take a token whose key has to be fetched for invalid, and the key is fetched', async (t) => {
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  app.get('/open', async (request) => {
+    const before = [app.tokenAuth.isAuthenticated(request), request.tokenAuth.userId, request.tokenAuth.issuer, request.tokenAuth.scopes, request.tokenAuth.payload]
+    await request.tokenAuth.ready()
+    return [before, [app.tokenAuth.isAuthenticated(request), request.tokenAuth.userId]]
+  })
+  const read = async (token: string) => (await app.inject({ url: '/open', headers: bearer(token) })).json()
+  state.keys = [jwk('b', { which: 1 }), jwk('c', { which: 2 })]
+  const token = issue('b', granted(), { which: 1 })
+  t.throws(() => app.tokenAuth.verifyToken(token), { name: 'InvalidToken', reason: 'its key is not known yet, and is being fetched' })
+  t.equal(state.calls, 2, 'it is being fetched')
+  t.equal(await status(app, token), 200)
+  t.match(app.tokenAuth.verifyToken(token), { sub: 'user-1' })
+  state.keys = [jwk('d', { which: 3 })]
+  t.same(await read(issue('d', granted(), { which: 3 })), [[false, null, null, null, null], [true, 'user-1']])
+})
