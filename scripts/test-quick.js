@@ -25,6 +25,7 @@ const slow = [
   'test/hostile/tokens.test.ts',
   'test/keys/disguised-keys.test.ts',
   'test/keys/material.test.ts',
+  'test/keys/processes.test.ts',
   'test/logs.test.ts',
   'test/long-lived.test.ts',
   'test/package.test.ts',

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { bearer, now, payloadOf, scannedLog, setClock } from './helper.ts'
+import { bearer, headerOf, now, payloadOf, scannedLog, setClock } from './helper.ts'
 
 const folder = new URL('../examples/', import.meta.url)
 const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
@@ -95,6 +95,29 @@ t.test('passwords: a few tries a minute, one answer for both mistakes', async (t
   t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada }), 429)
   t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada, remoteAddress: '127.0.0.2' }), 200, 'others may log in')
   t.equal(await statusOf(app, { url: '/private' }), 401, 'other routes have no such limit')
+})
+
+t.test('rotation: the key changes from a secret to a pair, and whoever is logged in stays so', async (t) => {
+  const start = now()
+  const setTime = setClock(t, start)
+  const app = await create(t, 'rotation.js')
+  const changeKey: unknown = Reflect.get(app, 'changeKey')
+  if (typeof changeKey !== 'function') throw new Error('The example changes no key.')
+  const post = async (url: string, payload: object) => (await app.inject({ method: 'POST', url, payload })).json()
+  const seen: unknown[] = []
+  const meet = async (token: string) => { seen.push([headerOf(token).kid, await statusOf(app, { url: '/private', headers: bearer(token) })]) }
+  const { access_token: first, refresh_token: held } = await post('/auth', ada)
+  await meet(first)
+  await changeKey(3)
+  setTime(start + 2)
+  const { access_token: second, refresh_token: next } = await post('/auth/refresh', { refresh_token: held })
+  await meet(second)
+  setTime(start + 3)
+  for (const token of [second, (await post('/auth/refresh', { refresh_token: next })).access_token]) await meet(token)
+  setTime(start + 15)
+  for (const token of [second, (await post('/auth/refresh', { refresh_token: next })).access_token]) await meet(token)
+  t.same(seen, [['old', 200], ['old', 200], ['old', 200], ['new', 200], ['old', 401], ['new', 200]])
+  t.same(app.tokenAuth.keyStatus().keys.map(({ kid, state }) => [kid, state]), [['new', 'signing'], ['old', 'gone']])
 })
 
 t.test('instances: staff and partners have tokens of their own', async (t) => {

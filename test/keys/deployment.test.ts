@@ -1,4 +1,5 @@
 /** Processes with different configurations at the same time, as in a deployment: what one issues counts in the other. */
+import { createPrivateKey } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { memorySessions, type SigningKey, type TokenAuthOptions } from '../../lib/index.ts'
@@ -69,7 +70,25 @@ t.test('in each step from a secret to a pair, instances before and after it acce
     held = answer.json().access_token
     running = deployed
   }
+  setTime(noon)
+  const [before, atOnce] = [await withoutKeys(t, {}), await withKeys(t, [{ ...old, verifyUntil: iso(until) }, next])]
+  for (const from of [before, atOnce]) for (const to of [before, atOnce]) t.equal(await get(to, await issued(from)), 200, 'the first three steps at once')
   t.same(signed, ['HS256', 'HS256', 'HS256', 'HS256', 'EdDSA', 'EdDSA', 'EdDSA', 'EdDSA'])
+})
+
+t.test('a service that only verifies has both public keys, in any order', async (t) => {
+  const setTime = setClock(t, noon)
+  const [old, next] = [edPair(0), edPair(1)]
+  const issuer = await withKeys(t, [{ key: old.privateKey }, { key: next.privateKey, signFrom: iso(noon + 60) }], { algorithm: 'EdDSA' })
+  const keys = [{ key: next.publicKey }, { key: old.publicKey }]
+  const verifiers = await Promise.all([keys, keys.toReversed()].map((list) => withKeys(t, list, { algorithm: 'EdDSA', authMode: false })))
+  const single = await withoutKeys(t, mistyped({ secret: undefined, algorithm: 'EdDSA', publicKey: old.publicKey, authMode: false }))
+  for (const [time, accepted] of [[noon, 200], [noon + 60, 401]] as const) {
+    setTime(time)
+    const token = await issued(issuer)
+    for (const verifier of verifiers) t.equal(await get(verifier, token), 200)
+    t.equal(await get(single, token), accepted, 'with the old key alone')
+  }
 })
 
 t.test('sessions that began with a secret go on with keys, if the secret becomes that of the sessions', async (t) => {
@@ -79,6 +98,11 @@ t.test('sessions that began with a secret go on with keys, if the secret becomes
   const next = await withKeys(t, [{ key: secret }], { sessions: { store, secret } })
   const changed = await withKeys(t, [{ key: secret }], { sessions: { store, secret: ['x'.repeat(32), secret] } })
   const other = await withKeys(t, [{ key: secret }], { sessions: { store, secret: 'x'.repeat(32) } })
+  const { privateKey } = edPair()
+  const key = createPrivateKey(privateKey)
+  for (const secret of [privateKey, key, key.export({ type: 'pkcs8', format: 'der' })]) {
+    await t.rejects(withKeys(t, [{ key: privateKey }], { algorithm: 'EdDSA', sessions: { secret } }), { name: 'InvalidConfiguration' }, 'a private key is no secret')
+  }
   let { refresh_token: token } = (await login(old)).json()
   const refresh = async (app: FastifyInstance) => await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: token } })
   t.equal((await refresh(other)).statusCode, 401, 'with a new secret alone, all would log in again')

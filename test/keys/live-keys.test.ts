@@ -336,10 +336,13 @@ t.test('a switch is told once, by the first token or within 60 seconds, and a re
   state.list = [{ ...old, verifyUntil: iso(noon + 200_000 + overlap) }, { ...next, signFrom: iso(noon + 200_000) }]
   await other.tokenAuth.reloadKeys()
   t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'reloaded' }], 'another end')
-  for (const [what, list] of Object.entries({ 'one key less': [old], 'another kid': [{ ...old, kid: 'other' }], 'another key of the same kid': [{ ...old, kid: 'other', key: otherSecret }] })) {
+  const changes: Array<[what: string, list: SigningKey[], types: string[]]> = [
+    ['one key less', [old], ['reloaded']], ['another kid', [{ ...old, kid: 'other' }], ['reloaded', 'late', 'switched']], ['another key of the same kid', [{ ...old, kid: 'other', key: otherSecret }], ['reloaded', 'late']]
+  ]
+  for (const [what, list, types] of changes) {
     state.list = list
     await other.tokenAuth.reloadKeys()
-    t.same(events.splice(0).filter(({ type }) => type === 'reloaded'), [{ instanceName: 'tokenAuth', type: 'reloaded' }], what)
+    t.same(events.splice(0).map(({ type }) => type), types, what)
   }
 })
 
