@@ -1,7 +1,7 @@
 import Fastify, { type FastifyRequest } from 'fastify'
 import { createPublicKey, createSecretKey } from 'node:crypto'
 import { describe, expect, test } from 'tstyche'
-import tokenAuth, { initialize, protect, type Algorithm, type Settings, type SettingName, type TokenAuthOptions } from '../lib/index.ts'
+import tokenAuth, { initialize, protect, type Algorithm, type Settings, type SettingName, type TokenAuthOptions, type TrustedIssuer } from '../lib/index.ts'
 
 const app = Fastify()
 
@@ -42,6 +42,20 @@ describe('settings', () => {
     expect(initialize).type.not.toBeCallableWith(app, { userId: null })
     expect(initialize).type.not.toBeCallableWith(app, { trustedOrigins: 'https://app.example.org' })
     expect(app.register).type.not.toBeCallableWith(tokenAuth, { expirationDelta: '60' })
+  })
+
+  test('issuers have an audience, and their keys or the address of these', () => {
+    const trusted = { issuer: 'https://issuer.example', audience: 'api' } as const
+    expect(initialize).type.toBeCallableWith(app, { authMode: false, issuers: [{ ...trusted, jwksUri: 'https://issuer.example/jwks' }] })
+    expect(initialize).type.toBeCallableWith(app, { issuers: [{ ...trusted, audience: null, jwks: { keys: [{ kty: 'RSA', n: 'n', e: 'e', kid: 'a', issuer: 'a' }] } }] })
+    expect(initialize).type.toBeCallableWith(app, { issuers: [{ ...trusted, audience: ['a', 'b'], jwks: async () => ({ keys: [createPublicKey('pem').export({ format: 'jwk' })] }) }] })
+    expect(initialize).type.toBeCallableWith(app, { issuers: [{ ...trusted, algorithms: ['EdDSA'], userId: 'oid', scopesName: ['scp', 'roles'], exactScopes: false, typ: 'at+jwt', audienceName: 'client_id', staleIfError: 600 }] })
+    expect<TrustedIssuer>().type.not.toBeAssignableFrom<{ issuer: string, jwksUri: string }>()
+    expect(initialize).type.not.toBeCallableWith(app, { issuers: [{ ...trusted, typ: 'JWT' }] })
+    expect(initialize).type.not.toBeCallableWith(app, { issuers: [{ ...trusted, jwksURI: 'https://issuer.example/jwks' }] })
+    expect(initialize).type.not.toBeCallableWith(app, { getIssuers: () => [] })
+    expect(protect).type.not.toBeCallableWith({ issuers: [] })
+    expect<FastifyRequest['tokenAuth']['issuer']>().type.toBe<string | null>()
   })
 
   test('keys are text, bytes, key objects, files, encrypted PEM or JWKs', () => {

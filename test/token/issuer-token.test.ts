@@ -2,6 +2,9 @@
 import t from 'tap'
 import type { FastifyInstance } from 'fastify'
 import { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
+import { TrustedIssuers } from '../../lib/keys/trusted-issuer.ts'
+import { resolveSettings } from '../../lib/settings/configuration.ts'
+import { verifyFrom } from '../../lib/token/issuer-token.ts'
 import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from '../keys/issuers.ts'
 import { bearer, build, claims, edPair, forge, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
 
@@ -33,6 +36,7 @@ t.test('issuers stand beside a secret, a pair and keys, whose tokens keep their 
     t.equal(await status(app, forge(claims(), { key: otherSecret })), 401)
     t.equal(await status(app, forge(claims(), { algorithm: 'HS384' })), 401)
     if (options.authMode !== false) t.equal((await login(app)).statusCode, 200)
+    t.match(app.tokenAuth.keyStatus(), { keys: options.keys === undefined ? [] : [{ kid: 'own' }], issuers: [{ issuer, keys: 1 }] })
     await app.close()
   }
   const app = await withIssuers(t, trusted(), { secret, authMode: true, retrieveUser })
@@ -321,4 +325,17 @@ t.test('verifyToken and readers that cannot wait take a token whose key has to b
   t.match(app.tokenAuth.verifyToken(token), { sub: 'user-1' })
   state.keys = [jwk('d', { which: 3 })]
   t.same(await read(issue('d', granted(), { which: 3 })), [[false, null, null, null, null], [true, 'user-1']])
+})
+
+t.test('the issuer is compared again after the signature: what chose it was not verified', async (t) => {
+  const issuers = await TrustedIssuers.read([trusted()], resolveSettings({}, undefined), () => {})
+  const chosen = issuers.get(issuer)
+  if (chosen === undefined) throw new Error('It is not there.')
+  const verify = (iss: string) => {
+    const token = issue('a', granted({ iss }))
+    const [first, second] = [token.indexOf('.'), token.lastIndexOf('.')]
+    return verifyFrom(chosen, token, [first, second], { alg: 'ES256', kid: 'a', typ: 'JWT' })
+  }
+  t.match(verify(issuer), { payload: { iss: issuer }, issuer: { issuer } })
+  t.match(verify(other), { reason: 'the claim "iss" is missing or names another issuer' })
 })
