@@ -49,7 +49,8 @@ export class EndedSessions {
   })
 
   #cursor: string | null = null
-  #reads = 0
+  /** The number of reads until everything is read again. */
+  #untilFull = 0
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> | undefined
   #started: Promise<void> | undefined
@@ -164,7 +165,7 @@ export class EndedSessions {
   async #readOnce (): Promise<void> {
     const [reader] = this.#readers
     if (reader === undefined) return
-    const isFull = this.#cursor === null || this.#reads % fullEvery === 0
+    const isFull = this.#cursor === null || this.#untilFull === 0
     const meanwhile = new Set<string>()
     if (isFull) this.#meanwhile = meanwhile
     // The age of the result is counted from the start of the read.
@@ -184,10 +185,12 @@ export class EndedSessions {
       // Only now: until here, `watch` could still be called for them.
       for (const sid of added) this.#abort(sid)
       this.#cursor = cursor
-      this.#reads++
+      this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
       this.#lastGood = begun
       this.#changeTo(false)
     } catch (error) {
+      // Where reading everything takes too long, what is new is still read, in turn with it.
+      if (this.#untilFull === 0) this.#untilFull = 1
       this.#lastError = error
       if (!this.#isStarting) this.#changeTo(true, error)
     } finally {
