@@ -34,12 +34,12 @@ async function callKeys (keys: () => unknown, isPatient: boolean): Promise<unkno
     timer = setTimeout(() => reject(new Error(`The function took more than ${patience / 1000} seconds.`)), patience)
     if (!isPatient) timer.unref()
   })
+  // Also what it throws before it returns a promise is a rejection.
+  const called = async () => await keys()
   try {
-    return await Promise.race([keys(), timeout])
+    return await Promise.race([called(), timeout]).finally(() => { clearTimeout(timer) })
   } catch (cause) {
     throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', section, cause })
-  } finally {
-    clearTimeout(timer)
   }
 }
 
