@@ -168,6 +168,7 @@ t.test('a kid that is not known waits for one reading of the keys; after one tha
 })
 
 t.test('2,000 tokens with kids that are not known cause one request to the issuer', async (t) => {
+  timers(t)
   const { state, jwksUri } = await keyServer(t)
   const app = await withIssuers(t, trusted({ jwksUri }))
   t.equal(state.requests, 1)
