@@ -297,6 +297,10 @@ t.test('an application that closes ends all timers and requests of its issuers',
   await refresh()
   t.equal(other.state.calls, 2, 'what was read meanwhile sets no timer')
 
+  // Not by its time limit.
+  const { timeout } = AbortSignal
+  AbortSignal.timeout = () => new AbortController().signal
+  t.teardown(() => { AbortSignal.timeout = timeout })
   const { state: remote, jwksUri } = await keyServer(t)
   const hanging = await withIssuers(t, trusted({ jwksUri }))
   let isAborted = false
