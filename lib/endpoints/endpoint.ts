@@ -52,7 +52,7 @@ export function bodySchema (properties: Record<string, TSchema>, options: object
 }
 
 /** Documents the answer of an endpoint that reads tokens while the keys of an issuer are not available; nothing without trusted issuers. */
-export const keysUnavailable = ({ rules }: Registration) => rules.readsKeys ? { 503: { description: 'The keys of the issuer of the token are not available at the moment.', ...errorSchema } } : {}
+export const keysUnavailable = ({ rules }: Registration): Record<number, object> => rules.readsKeys ? { 503: { description: 'The keys of the issuer of the token are not available at the moment.', ...errorSchema } } : {}
 
 interface IssuedTokens { accessToken: string, refreshToken?: string | undefined }
 
