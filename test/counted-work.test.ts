@@ -37,7 +37,8 @@ function countCalls (): void {
 }
 
 countCalls()
-const { bearer, build, claims, forge, keysFor, now, refreshStore, together } = await import('./helper.ts')
+const { bearer, build, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('./helper.ts')
+const { granted, jwk, trusted } = await import('./keys/issuers.ts')
 const { Responses, protect } = await import('../lib/index.ts')
 const { Refusal } = await import('../lib/refusal.ts')
 
@@ -128,6 +129,26 @@ t.test('tokens of keys that a reload leaves as they are stay remembered', async 
     t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
   }
   t.equal(counts.verified, 1)
+})
+
+t.test('a token of a trusted issuer costs one signature, also after its keys were read again, and a kid that is not known costs none', async (t) => {
+  const { privateKey } = pairFor('EdDSA', 7)
+  let keys = [jwk('a', { algorithm: 'EdDSA', which: 7 })]
+  const { app, secret } = await counting(t, { retrieveUser: () => null, issuers: [trusted({ algorithms: ['EdDSA'], jwks: async () => ({ keys }) })] })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const get = async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
+  const token = forge(granted(), { algorithm: 'EdDSA', key: privateKey, header: { kid: 'a' } })
+  for (let round = 0; round < 5; round++) t.equal(await get(token), 200)
+  t.equal(counts.verified, 1)
+  // A kid that is not known makes the keys be read.
+  keys = [jwk('b', { algorithm: 'EdDSA', which: 8 }), ...keys]
+  t.equal(await get(forge(granted(), { algorithm: 'EdDSA', key: privateKey, header: { kid: 'x' } })), 401)
+  t.equal(app.tokenAuth.keyStatus().issuers[0]?.keys, 2)
+  t.equal(await get(token), 200)
+  t.equal(counts.verified, 1)
+  t.equal(await get(forge(granted({ jti: 1 }), { algorithm: 'EdDSA', key: privateKey, header: { kid: 'a' } })), 200)
+  t.equal(await get(forge(claims(), { key: secret })), 200)
+  t.same([counts.verifiers, counts.verified], [2, 3], 'one verifier for each key that is used')
 })
 
 t.test('a key that is computed for each request makes a verifier when it is new, and not again', async (t) => {

@@ -51,6 +51,9 @@ export function bodySchema (properties: Record<string, TSchema>, options: object
   return Type.Object(properties, { additionalProperties: true, ...options })
 }
 
+/** Documents the answer of an endpoint that reads tokens while the keys of an issuer are not available; nothing without trusted issuers. */
+export const keysUnavailable = ({ rules }: Registration): Record<number, object> => rules.readsKeys ? { 503: { description: 'The keys of the issuer of the token are not available at the moment.', ...errorSchema } } : {}
+
 interface IssuedTokens { accessToken: string, refreshToken?: string | undefined }
 
 /** Returns the fields of a body that carry tokens. With `tokensInBody: false` in cookie mode there are none. */

@@ -5,7 +5,7 @@ import { serializeUser } from '../host/users.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
-import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
+import { bodySchema, errorSchema, keysUnavailable, type Endpoint } from './endpoint.ts'
 
 export function meEndpoint (registration: Registration): Endpoint {
   const { responses, settings, rules } = registration
@@ -17,7 +17,8 @@ export function meEndpoint (registration: Registration): Endpoint {
       tags: ['authentication'],
       response: {
         200: bodySchema({ me: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]) }, { description: 'The user.' }),
-        401: { description: 'No valid access token.', ...errorSchema }
+        401: { description: 'No valid access token.', ...errorSchema },
+        ...keysUnavailable(registration)
       }
     },
     guards: [makeProtectGuard(registration, {})],

@@ -7,7 +7,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { bodySchema, type Endpoint } from './endpoint.ts'
+import { bodySchema, keysUnavailable, type Endpoint } from './endpoint.ts'
 
 /** Returns the body before hooks extend it. */
 function bodyOf (refusal: Refusal | null, state: RequestState): Record<string, unknown> {
@@ -29,7 +29,8 @@ export function verifyEndpoint (registration: Registration): Endpoint {
       tags: ['authentication'],
       response: {
         200: bodySchema({ valid: Type.Literal(true) }, { description: 'The token is valid.' }),
-        400: bodySchema({ valid: Type.Literal(false), reason: Type.String() }, { description: 'The token is not valid, or missing.' })
+        400: bodySchema({ valid: Type.Literal(false), reason: Type.String() }, { description: 'The token is not valid, or missing.' }),
+        ...keysUnavailable(registration)
       }
     },
     async handler (request, reply) {

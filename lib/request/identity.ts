@@ -14,8 +14,11 @@ export function userIdIn ({ payload, issuer }: VerifiedToken, settings: Settings
 
 /** Returns the scopes of a token; null for a token without a claim for them. */
 export function scopesIn ({ payload, issuer }: VerifiedToken, settings: Settings): string[] | null {
-  const names = issuer === undefined ? [settings.scopesName] : issuer.scopesNames
-  const claims = names.filter((name) => Object.hasOwn(payload, name))
+  if (issuer === undefined) {
+    const { scopesName } = settings
+    return Object.hasOwn(payload, scopesName) ? readScopes(payload[scopesName]) : null
+  }
+  const claims = issuer.scopesNames.filter((name) => Object.hasOwn(payload, name))
   return claims.length === 0 ? null : claims.flatMap((name) => readScopes(payload[name]))
 }
 

@@ -144,6 +144,8 @@ t.test('the log says why keys could not be fetched, and nothing of what was rece
 })
 
 t.test('neither a redirect nor an address in a token opens a connection', async (t) => {
+  // The next attempt would be one more request.
+  holdTimers(t, 10_000)
   let connections = 0
   const inner = createServer((socket) => { connections++; socket.destroy() })
   await new Promise<void>((resolve) => { inner.listen(0, '127.0.0.1', resolve) })

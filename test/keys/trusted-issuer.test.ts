@@ -168,6 +168,7 @@ t.test('a kid that is not known waits for one reading of the keys; after one tha
 })
 
 t.test('2,000 tokens with kids that are not known cause one request to the issuer', async (t) => {
+  timers(t)
   const { state, jwksUri } = await keyServer(t)
   const app = await withIssuers(t, trusted({ jwksUri }))
   t.equal(state.requests, 1)
@@ -296,6 +297,10 @@ t.test('an application that closes ends all timers and requests of its issuers',
   await refresh()
   t.equal(other.state.calls, 2, 'what was read meanwhile sets no timer')
 
+  // Not by its time limit.
+  const { timeout } = AbortSignal
+  AbortSignal.timeout = () => new AbortController().signal
+  t.teardown(() => { AbortSignal.timeout = timeout })
   const { state: remote, jwksUri } = await keyServer(t)
   const hanging = await withIssuers(t, trusted({ jwksUri }))
   let isAborted = false

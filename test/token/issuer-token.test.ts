@@ -1,12 +1,12 @@
 /** Which tokens of trusted issuers are accepted, and what they grant. */
 import t from 'tap'
 import type { FastifyInstance } from 'fastify'
-import { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
 import { TrustedIssuers } from '../../lib/keys/trusted-issuer.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { verifyFrom } from '../../lib/token/issuer-token.ts'
 import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from '../keys/issuers.ts'
-import { bearer, build, claims, edPair, forge, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, edPair, forge, host, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
 
 const other = 'https://other.example/'
 const noon = 1_800_000_000
@@ -187,6 +187,18 @@ t.test('what own tokens must have is not asked of an issuer; extra verifications
   t.same(seen, ['user-1'])
   t.equal(await status(app, issue('a', granted({ blocked: true }))), 401)
   t.equal(await status(app, forge(claims({ iss: 'https://own.example', aud: 'own', nbf: now() }))), 401, 'control: an own token without the claim')
+})
+
+t.test('the OpenAPI document has the 503 of endpoints that read tokens where there are trusted issuers, and there only', async (t) => {
+  const documented = async (options: TokenAuthOptions) => {
+    const app = host(t)
+    const found: Record<string, boolean> = {}
+    app.addHook('onRoute', ({ url, schema }) => { found[url] = Object.hasOwn(Object(schema?.response), '503') })
+    await app.register(tokenAuth, { secret, authenticate, retrieveUser, strictSlashes: true, ...options })
+    return found
+  }
+  t.same(await documented({ issuers: [trusted()] }), { '/auth': false, '/auth/verify': true, '/auth/me': true })
+  t.same(await documented({}), { '/auth': false, '/auth/verify': false, '/auth/me': false })
 })
 
 /** The answers of a route that requires scopes. */
