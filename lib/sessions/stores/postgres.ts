@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS ${table} (
   rotated_at timestamptz,
   ends_at timestamptz NOT NULL,
   ended_at timestamptz,
+  idle_ms bigint NOT NULL,
   data text NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX IF NOT EXISTS ${table}_user ON ${table} (user_id) WHERE ended_at IS NULL;
@@ -47,9 +48,9 @@ CREATE INDEX IF NOT EXISTS ${table}_ends ON ${table} (ends_at);
 }
 
 const now = 'clock_timestamp()'
-const milliseconds = (parameter: string) => `(${parameter}::float8 * interval '1 millisecond')`
-/** @param idle the parameter with the time in milliseconds after which an unused session expires */
-const active = (idle: string) => `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds(idle)}`
+const milliseconds = (value: string) => `(${value}::float8 * interval '1 millisecond')`
+/** The time after which an unused session expires is part of the session: processes with a shorter one must not take it for expired. */
+const active = `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds('idle_ms')}`
 /** Names without an underscore, which postgres.js may be set to change. */
 const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** Whether the server may still execute a call. */
@@ -67,20 +68,20 @@ function statementsOf (table: string) {
     `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
   return {
     create: `WITH mine AS (
-        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('$5')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active('$5')}),
+        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}),
       surplus AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL RETURNING s.sid),
       expired AS (${gone('ends_at')}),
       ended AS (${gone('ended_at')}),
-      made AS (INSERT INTO ${table} (sid, user_id, ends_at, data) VALUES ($1, $2, ${now} + ${milliseconds('$4')}, $3))
+      made AS (INSERT INTO ${table} (sid, user_id, ends_at, idle_ms, data) VALUES ($1, $2, ${now} + ${milliseconds('$4')}, $5, $3))
       SELECT sid FROM surplus`,
-    swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}
-      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active('$5')} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
+    swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $5
+      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
       RETURNING n::text, ${epoch(now, 'time')}`,
-    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh, NOT ${inTime('$5')} AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active('$4')}`,
-    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now} WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$4')} RETURNING n::text`,
-    endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active('$3')} RETURNING sid`,
-    endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active('$3')} RETURNING sid`,
-    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active('$2')}`,
+    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh, NOT ${inTime('$4')} AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
+    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $4 WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$5')} RETURNING n::text`,
+    endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active} RETURNING sid`,
+    endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active} RETURNING sid`,
+    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
     ended: ended('IS NOT NULL'),
     endedSince: ended(`> to_timestamp($1::float8 - ${overlap})`)
   }
@@ -147,7 +148,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
           clock.learn(Number(swapped.time))
           return { outcome: 'rotated', n: Number(swapped.n) }
         }
-        const [found] = await query(sql.look, [sid, user, graceMs, idleMs, deadline])
+        const [found] = await query(sql.look, [sid, user, graceMs, deadline])
         if (found === undefined) return { outcome: 'unknown', n: 0 }
         clock.learn(Number(found.time))
         const current = Number(found.n)
@@ -156,25 +157,25 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
           // Nothing was tried.
           round--
         } else if (n > current) {
-          const [jumped] = await query(sql.jump, [sid, user, n, deadline])
+          const [jumped] = await query(sql.jump, [sid, user, n, idleMs, deadline])
           if (jumped !== undefined) return { outcome: 'recovered', n: Number(jumped.n) }
         } else if (found.fresh === true && n >= current - 1) {
           return { outcome: 'repeated', n: current }
         } else if (n < current) {
-          const [ended] = await query(sql.endOne, [user, sid, idleMs])
+          const [ended] = await query(sql.endOne, [user, sid])
           return ended === undefined ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
         }
       }
       throw new Error('The session was changed again and again while it was refreshed.')
     },
 
-    async end (user, which, { idleMs }) {
+    async end (user, which) {
       const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return sidsOf(sid === undefined ? await query(sql.endAll, [user, except, idleMs]) : await query(sql.endOne, [user, sid, idleMs]))
+      return sidsOf(sid === undefined ? await query(sql.endAll, [user, except]) : await query(sql.endOne, [user, sid]))
     },
 
-    async list (user, { idleMs }) {
-      const rows = await query(sql.list, [user, idleMs])
+    async list (user) {
+      const rows = await query(sql.list, [user])
       return rows.map(({ sid, created, used, ends, data }) =>
         ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
     },

@@ -171,6 +171,28 @@ t.test('whatever the isolation of PostgreSQL, many refreshes of one session at o
   }
 })
 
+t.test('the time to idle is part of a session in PostgreSQL: a process with a shorter one neither ends nor hides it, unless it refreshes it', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t)
+  const store = postgresSessions(pool)
+  const idleFor = async (minutes: number) => await pool.query("UPDATE token_auth_sessions SET used_at = used_at - $1 * interval '1 minute'", [minutes])
+  const sids = async () => (await store.list('1', rules)).map(({ sid }) => sid).toSorted()
+  const long = { ...rules, idleMs: 3_600_000 }
+  const short = { ...rules, idleMs: 60_000 }
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), long)
+  await idleFor(30)
+  t.same(await store.create(sessionOf('c'), short), [])
+  t.same(await sids(), ['a', 'b', 'c'])
+  t.same(await store.create(sessionOf('d'), short), ['c'], 'the one that would expire first')
+  t.same(await store.advance('1', 'a', 0, short), { outcome: 'rotated', n: 1 })
+  t.same(await store.advance('1', 'b', 7, short), { outcome: 'recovered', n: 8 })
+  await idleFor(2)
+  t.same(await sids(), [])
+  await idleFor(-2)
+  t.same(await store.advance('1', 'a', 1, { ...long, graceMs: 0 }), { outcome: 'rotated', n: 2 })
+  await idleFor(30)
+  t.same(await store.end('1', { except: null }, short), ['a'])
+})
+
 t.test('a deadlock with another transaction is tried again', { skip: skip.postgres }, async (t) => {
   // The server ends the transaction whose time is over first.
   const { pool } = await postgresBackend(t, '-c', 'deadlock_timeout=200ms')
