@@ -66,6 +66,7 @@ function statementsOf (table: string) {
     // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
     // because the clients read a large array many times slower, and block the event loop for it.
     `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
+  // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
   return {
     create: `WITH mine AS (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}),
@@ -77,7 +78,7 @@ function statementsOf (table: string) {
     swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $5
       WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
       RETURNING n::text, ${epoch(now, 'time')}`,
-    look: `SELECT n::text, coalesce(rotated_at > ${now} - ${milliseconds('$3')}, false) AS fresh, NOT ${inTime('$4')} AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
+    look: `SELECT n::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
     jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $4 WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$5')} RETURNING n::text`,
     endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active} RETURNING sid`,
     endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active} RETURNING sid`,
@@ -152,14 +153,14 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
         if (found === undefined) return { outcome: 'unknown', n: 0 }
         clock.learn(Number(found.time))
         const current = Number(found.n)
-        if (found.late === true) {
+        if (found.late === 'true') {
           clock.requireTime(start)
           // Nothing was tried.
           round--
         } else if (n > current) {
           const [jumped] = await query(sql.jump, [sid, user, n, idleMs, deadline])
           if (jumped !== undefined) return { outcome: 'recovered', n: Number(jumped.n) }
-        } else if (found.fresh === true && n >= current - 1) {
+        } else if (found.fresh === 'true' && n >= current - 1) {
           return { outcome: 'repeated', n: current }
         } else if (n < current) {
           const [ended] = await query(sql.endOne, [user, sid])

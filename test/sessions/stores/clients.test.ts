@@ -131,9 +131,9 @@ t.test('where the table is missing, the error says how it is created', async (t)
 t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {
   const none: object[] = []
   const advance = async (n: number, ...results: object[][]) => await postgresSessions(postgres(...results)).advance('1', 'a', n, rules)
-  const due = [{ n: '5', fresh: false }]
+  const due = [{ n: '5', fresh: 'false' }]
   t.same(await advance(5, none, due, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
-  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: true }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
+  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: 'true' }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
   t.same(await advance(4, none, due, none), { outcome: 'unknown', n: 0 }, 'another one ended it')
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
@@ -161,7 +161,7 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
   t.same(deadlines(fed.sent.slice(16)), [time + 6000])
 
   const given: unknown[][] = []
-  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }]]
+  const rows = [[], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }]]
   const db = postgresSessions({
     async query (_sql: string, values: unknown[]) {
       given.push(values)

@@ -232,6 +232,21 @@ t.test('no statement is prepared and no state is kept in a connection of Postgre
   }
 })
 
+t.test('whatever types the client of PostgreSQL parses values into, all calls have the same results', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  // Everything that is not text already.
+  for (const [what, parse] of Object.entries({ 'as text': (text: string) => text, 'as an object': (text: string) => ({ text }) })) {
+    const getTypeParser = (type: number) => type === pg.types.builtins.TEXT ? String : parse
+    const store = postgresSessions(poolOf(t, server.url, { types: { getTypeParser } }))
+    await store.create(sessionOf('a'), rules)
+    for (const [n, outcome, current] of [[0, 'rotated', 1], [0, 'repeated', 1], [1, 'repeated', 1], [5, 'recovered', 6], [2, 'reused', 6]] as const) {
+      t.same(await store.advance('1', 'a', n, rules), { outcome, n: current }, what)
+    }
+    t.same((await store.endedSince(null, rules)).ended, ['a'])
+    await pool.query('TRUNCATE token_auth_sessions')
+  }
+})
+
 t.test('one connection of PostgreSQL is enough for refreshes at once, one after another', { skip: skip.postgres }, async (t) => {
   const { server, counters } = await postgresBackend(t)
   const client = new pg.Client(server.url)
