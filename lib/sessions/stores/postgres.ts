@@ -29,7 +29,7 @@ export function postgresSessionSchema (table: string = defaultTable): string {
   // The lock, until the end of the transaction: PostgreSQL refuses a table that two processes create at once, despite IF NOT EXISTS.
   // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
   return `SELECT pg_advisory_xact_lock(hashtext('${table}'));
-CREATE TABLE IF NOT EXISTS ${table} (
+CREATE TABLE IF NOT EXISTS "${table}" (
   sid text PRIMARY KEY,
   user_id text NOT NULL,
   n bigint NOT NULL DEFAULT 0,
@@ -41,9 +41,9 @@ CREATE TABLE IF NOT EXISTS ${table} (
   idle_ms bigint NOT NULL,
   data text NOT NULL
 ) WITH (fillfactor = 80);
-CREATE INDEX IF NOT EXISTS ${table}_user ON ${table} (user_id) WHERE ended_at IS NULL;
-CREATE INDEX IF NOT EXISTS ${table}_ended ON ${table} (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS ${table}_ends ON ${table} (ends_at);
+CREATE INDEX IF NOT EXISTS "${table}_user" ON "${table}" (user_id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS "${table}_ended" ON "${table}" (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "${table}_ends" ON "${table}" (ends_at);
 `
 }
 
@@ -58,7 +58,9 @@ const inTime = (deadline: string) => `${now} <= to_timestamp(${deadline}::float8
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
 const overlap = 10
 
-function statementsOf (table: string) {
+function statementsOf (name: string) {
+  // Quoted, so that letter case counts and reserved words are names.
+  const table = `"${name}"`
   const gone = (column: string) =>
     // now(), not clock_timestamp(), with which no index would be used.
     `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5 FOR UPDATE SKIP LOCKED)`

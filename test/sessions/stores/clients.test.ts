@@ -190,7 +190,7 @@ t.test('postgres.js is called as its users call it', async (t) => {
     }
   })
   t.same(await postgresSessions(sql, { table: 'logins' }).end('1', { sid: 'a' }, rules), ['a'])
-  t.match(calls, [[/^UPDATE logins SET/, ['1', 'a']]])
+  t.match(calls, [[/^UPDATE "logins" SET/, ['1', 'a']]])
 })
 
 t.test('a name of a table that is none is refused before it is part of SQL', async (t) => {
@@ -202,6 +202,6 @@ t.test('a name of a table that is none is refused before it is part of SQL', asy
   }
   for (const table of ['a', '_', 'Sessions_2', 'x'.repeat(48)]) {
     t.ok(postgresSessions(db, { table }))
-    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS ${table} (`)
+    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS "${table}" (`)
   }
 })
