@@ -61,32 +61,39 @@ const overlap = 10
 function statementsOf (name: string) {
   // Quoted, so that letter case counts and reserved words are names.
   const table = `"${name}"`
-  const gone = (column: string) =>
-    // now(), not clock_timestamp(), with which no index would be used.
-    `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5 FOR UPDATE SKIP LOCKED)`
-  const ended = (condition: string) =>
+  // now(), not clock_timestamp(), with which no index would be used.
+  const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
+  const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`
+  /** The row of a call that writes: the sessions that it has ended, whether the call was too late and has done nothing, and the time of the server. */
+  const answer = (late: string) => `SELECT coalesce(string_agg(sid, ','), '') AS ended, (${late})::text AS late, ${epoch(now, 'time')} FROM ended`
+  const end = (condition: string, deadline: string) =>
+    // The server compares its time once: a statement does all or nothing.
+    `WITH clock AS MATERIALIZED (SELECT ${inTime(deadline)} AS in_time),
+      ended AS (UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ${condition} AND ${active} AND (SELECT in_time FROM clock) RETURNING sid)
+      ${answer('NOT (SELECT in_time FROM clock)')}`
+  const endedWhere = (condition: string) =>
     // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
     // because the clients read a large array many times slower, and block the event loop for it.
     `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
   // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
   return {
-    create: `WITH mine AS (
+    create: `WITH made AS (INSERT INTO ${table} (sid, user_id, ends_at, idle_ms, data) SELECT $1, $2, ${now} + ${milliseconds('$4')}, $5, $3 WHERE ${inTime('$8')} RETURNING sid),
+      mine AS (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}),
-      surplus AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL RETURNING s.sid),
-      expired AS (${gone('ends_at')}),
-      ended AS (${gone('ended_at')}),
-      made AS (INSERT INTO ${table} (sid, user_id, ends_at, idle_ms, data) VALUES ($1, $2, ${now} + ${milliseconds('$4')}, $5, $3))
-      SELECT sid FROM surplus`,
+      ended AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL AND EXISTS (SELECT FROM made) RETURNING s.sid),
+      expired AS (${remove(gone('ends_at'))}),
+      outdated AS (${remove(gone('ended_at'))})
+      ${answer('NOT EXISTS (SELECT FROM made)')}`,
     swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $5
       WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
       RETURNING n::text, ${epoch(now, 'time')}`,
     look: `SELECT n::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
     jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $4 WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$5')} RETURNING n::text`,
-    endOne: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND sid = $2 AND ${active} RETURNING sid`,
-    endAll: `UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ($2::text IS NULL OR sid <> $2) AND ${active} RETURNING sid`,
+    endOne: end('sid = $2', '$3'),
+    endAll: end('($2::text IS NULL OR sid <> $2)', '$3'),
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
-    ended: ended('IS NOT NULL'),
-    endedSince: ended(`> to_timestamp($1::float8 - ${overlap})`)
+    ended: endedWhere('IS NOT NULL'),
+    endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`)
   }
 }
 
@@ -119,7 +126,12 @@ function withRetries (query: Query, table: string): Query {
   }
 }
 
-const sidsOf = (rows: readonly Row[]) => rows.map(({ sid }) => String(sid))
+/** Reads ids that PostgreSQL returned as one text. Anything else is an error: no id would say that no session has ended. */
+function idsOf (row: Row | undefined): string[] {
+  const ended = row?.ended
+  if (typeof ended !== 'string') throw new TypeError('The database returned something other than a text.')
+  return ended === '' ? [] : ended.split(',')
+}
 
 /** How often `advance` looks again, because another request changed the session between two of its statements. */
 const rounds = 4
@@ -137,9 +149,19 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
   const sql = statementsOf(table)
   const clock = new StoreClock()
 
+  /** Executes a statement that ends sessions, unless the server says that it is too late. @param start of the call, by `performance.now()` */
+  async function write (statement: string, values: readonly unknown[], start: number): Promise<string[]> {
+    for (;;) {
+      const [row] = await query(statement, [...values, clock.deadline(start)])
+      clock.learn(Number(row?.time))
+      if (row?.late !== 'true') return idsOf(row)
+      clock.requireTime(start)
+    }
+  }
+
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, maxPerUser, keepMs }) {
-      return sidsOf(await query(sql.create, [sid, user, data, lifetimeMs, idleMs, maxPerUser, keepMs]))
+      return await write(sql.create, [sid, user, data, lifetimeMs, idleMs, maxPerUser, keepMs], performance.now())
     },
 
     async advance (user, sid, n, { graceMs, idleMs }) {
@@ -165,8 +187,8 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
         } else if (found.fresh === 'true' && n >= current - 1) {
           return { outcome: 'repeated', n: current }
         } else if (n < current) {
-          const [ended] = await query(sql.endOne, [user, sid])
-          return ended === undefined ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
+          const ended = await write(sql.endOne, [user, sid], start)
+          return ended.length === 0 ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
         }
       }
       throw new Error('The session was changed again and again while it was refreshed.')
@@ -174,7 +196,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
 
     async end (user, which) {
       const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return sidsOf(sid === undefined ? await query(sql.endAll, [user, except]) : await query(sql.endOne, [user, sid]))
+      return sid === undefined ? await write(sql.endAll, [user, except], performance.now()) : await write(sql.endOne, [user, sid], performance.now())
     },
 
     async list (user) {
@@ -186,9 +208,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
     async endedSince (cursor) {
       const [row] = cursor === null ? await query(sql.ended, []) : await query(sql.endedSince, [cursor])
       clock.learn(Number(row?.cursor) * 1000)
-      const ended = row?.ended
-      if (typeof ended !== 'string') throw new TypeError('The database returned something other than a text.')
-      return { ended: ended === '' ? [] : ended.split(','), cursor: String(row?.cursor) }
+      return { ended: idsOf(row), cursor: String(row?.cursor) }
     }
   }
 }
