@@ -113,6 +113,74 @@ t.test('a user of a cluster of Redis with these rights, and the right to see its
   }
 })
 
+t.test('a Redis server whose memory is full refuses logins and refreshes as a whole, and executes logouts', { skip: skip.redis }, async (t) => {
+  const { url } = await startDatabase(t, 'redis')
+  const operator = redisOperator(t, url)
+  const store = redisSessions(operator)
+  await untilReachable(store)
+  for (const sid of ['a', 'b', 'c']) await store.create(sessionOf(sid), rules)
+  // One of them has expired, and would be removed by a login.
+  const [user = ''] = await operator.keys('*:u:*')
+  await operator.zadd(user, 1, 'expired')
+  const everything = async () => {
+    const keys = (await operator.keys('*')).toSorted()
+    return await Promise.all(keys.map(async (key) => [key, await operator.dumpBuffer(key)]))
+  }
+  const before = await everything()
+  const [, used] = /used_memory:(\d+)/.exec(await operator.info('memory')) ?? []
+  await operator.config('SET', 'maxmemory', Math.floor(Number(used) / 2))
+  await t.rejects(store.create(sessionOf('d'), rules), /OOM/)
+  await t.rejects(store.advance('1', 'a', 0, rules), /OOM/)
+  t.same(await everything(), before)
+  t.same(await store.end('1', { sid: 'a' }, rules), ['a'])
+  await operator.config('SET', 'maxmemory', 0)
+  t.same(await store.create(sessionOf('d'), rules), [])
+  t.same(await store.create(sessionOf('e'), rules), ['b'])
+  t.equal(await operator.zscore(user, 'expired'), null)
+  t.same((await store.list('1', rules)).map(({ sid }) => sid).toSorted(), ['c', 'd', 'e'])
+})
+
+t.test('a Redis server that must not write answers no call but polls, because what it knows may be outdated', { skip: skip.redis }, async (t) => {
+  const [primary, { url }] = await Promise.all([startDatabase(t, 'redis'), startDatabase(t, 'redis')])
+  const operator = redisOperator(t, url)
+  const store = redisSessions(operator)
+  await untilReachable(store)
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), rules)
+  t.match(await store.advance('1', 'a', 0, rules), { outcome: 'rotated' })
+  const { hostname, port } = new URL(primary.url)
+  const states: Array<[name: RegExp, begin: () => Promise<unknown>, end: () => Promise<unknown>]> = [
+    [/NOREPLICAS/, async () => await operator.config('SET', 'min-replicas-to-write', 1), async () => await operator.config('SET', 'min-replicas-to-write', 0)],
+    // It has not connected to its primary yet.
+    [/READONLY/, async () => await operator.replicaof(hostname, 1), async () => await operator.replicaof('NO', 'ONE')],
+    [/READONLY/, async () => {
+      await operator.replicaof(hostname, Number(port))
+      while (!/master_link_status:up/.test(await operator.info('replication'))) await new Promise(setImmediate)
+    }, async () => await operator.replicaof('NO', 'ONE')]
+  ]
+  for (const [message, begin, end] of states) {
+    await begin()
+    for (const sid of ['a', 'b', 'unknown']) await t.rejects(store.advance('1', sid, 0, rules), message)
+    await t.rejects(store.create(sessionOf('c'), rules), message)
+    for (const user of ['1', '2']) {
+      await t.rejects(store.end(user, { sid: 'a' }, rules), message)
+      await t.rejects(store.end(user, { except: null }, rules), message)
+      await t.rejects(store.list(user, rules), message)
+    }
+    await t.resolves(store.endedSince(null, rules))
+    await end()
+  }
+})
+
+t.test('the empty id in Redis ends no session, and excepts none', { skip: skip.redis }, async (t) => {
+  const { url } = await startDatabase(t, 'redis')
+  const store = redisSessions(redisOperator(t, url))
+  await untilReachable(store)
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), rules)
+  t.same(await store.end('1', { sid: '' }, rules), [])
+  t.equal((await store.list('1', rules)).length, 2)
+  t.same((await store.end('1', { except: '' }, rules)).toSorted(), ['a', 'b'])
+})
+
 t.test('a session that ends in a transaction of PostgreSQL that is committed more than 10 seconds later is found by the next complete read', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   const { app } = await withSessions(t, { sessions: { store: postgresSessions(pool), poll: 60 } })
