@@ -81,6 +81,7 @@ function statementsOf (name: string) {
       mine AS (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}),
       ended AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL AND EXISTS (SELECT FROM made) RETURNING s.sid),
+      unused AS (${remove(`user_id = $2 AND ended_at IS NULL AND NOT (${active})`)}),
       expired AS (${remove(gone('ends_at'))}),
       outdated AS (${remove(gone('ended_at'))})
       ${answer('NOT EXISTS (SELECT FROM made)')}`,

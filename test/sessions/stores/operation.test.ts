@@ -261,6 +261,23 @@ t.test('the time to idle is part of a session in PostgreSQL: a process with a sh
   t.same(await store.end('1', { except: null }, short), ['a'])
 })
 
+t.test('a login deletes the sessions of its user that have expired, also those that were not used for too long', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t)
+  const store = postgresSessions(pool)
+  for (const user of ['1', '2']) for (const sid of ['idle', 'over', 'used']) await store.create({ ...sessionOf(sid + user), user }, rules)
+  await pool.query("UPDATE token_auth_sessions SET used_at = used_at - interval '11 minutes' WHERE sid LIKE 'idle%'; UPDATE token_auth_sessions SET ends_at = clock_timestamp() WHERE sid LIKE 'over%'")
+  t.same(await store.create(sessionOf('new1'), rules), [])
+  const sids = async () => (await pool.query('SELECT sid FROM token_auth_sessions ORDER BY sid COLLATE "C"')).rows.map(({ sid }) => sid)
+  t.same(await sids(), ['idle2', 'new1', 'over2', 'used1', 'used2'])
+  // A row that another transaction has locked is left to the next login, which does not wait for it.
+  const other = await pool.connect()
+  await other.query("BEGIN; SELECT FROM token_auth_sessions WHERE sid = 'over2' FOR UPDATE")
+  await store.create({ ...sessionOf('new2'), user: '2' }, rules)
+  await other.query('COMMIT')
+  other.release()
+  t.same(await sids(), ['new1', 'new2', 'over2', 'used1', 'used2'])
+})
+
 t.test('a deadlock with another transaction is tried again', { skip: skip.postgres }, async (t) => {
   // The server ends the transaction whose time is over first.
   const { pool } = await postgresBackend(t, '-c', 'deadlock_timeout=200ms')
