@@ -55,7 +55,7 @@ async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): 
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   await pool.query(/^CREATE ROLE reader .*\nGRANT .*$/m.exec(page)?.[0] ?? '')
-  const url = server.url.replace('postgres@', 'reader@')
+  const url = Object.assign(new URL(server.url), { username: 'reader', password: 'password' }).href
   const sql = postgres(url, { onnotice: () => {} })
   t.teardown(async () => await sql.end({ timeout: 1 }))
   for (const client of [poolOf(t, url), sql]) {
