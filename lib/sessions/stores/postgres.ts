@@ -1,4 +1,5 @@
 /** Sessions in PostgreSQL 13 or later. */
+import { setTimeout } from 'node:timers/promises'
 import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../errors.ts'
 import { typeName } from '../../host/call.ts'
@@ -110,6 +111,8 @@ function queryOf (db: unknown): Query {
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
 const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
+/** The longest pause before the second attempt, in milliseconds. Each further one may be twice as long. */
+const firstPause = 100
 /** The SQLSTATE of a table that does not exist. */
 const undefinedTable = '42P01'
 
@@ -122,6 +125,8 @@ function withRetries (query: Query, table: string): Query {
         const { code } = Object(error)
         if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
         if (attempt === attempts || !repeatable.has(code)) throw error
+        // At random, because transactions that failed at once would meet again.
+        await setTimeout(Math.random() * firstPause * 2 ** (attempt - 1))
       }
     }
   }

@@ -116,6 +116,8 @@ t.test('what is no result of a script rejects, and is never taken for an empty l
 })
 
 t.test('a serialization failure and a deadlock are tried again, five times at most; other errors reject at once', async (t) => {
+  // No pause before another attempt.
+  t.intercept(Math, 'random', { value: () => 0 })
   for (const code of ['40001', '40P01']) {
     const healed = postgres(failure(code), failure(code), [endedRow('b')])
     t.same(await postgresSessions(healed).create(session, rules), ['b'])

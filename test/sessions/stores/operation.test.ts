@@ -55,7 +55,7 @@ async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): 
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   await pool.query(/^CREATE ROLE reader .*\nGRANT .*$/m.exec(page)?.[0] ?? '')
-  const url = server.url.replace('postgres@', 'reader@')
+  const url = Object.assign(new URL(server.url), { username: 'reader', password: 'password' }).href
   const sql = postgres(url, { onnotice: () => {} })
   t.teardown(async () => await sql.end({ timeout: 1 }))
   for (const client of [poolOf(t, url), sql]) {
@@ -259,6 +259,22 @@ t.test('the time to idle is part of a session in PostgreSQL: a process with a sh
   t.same(await store.advance('1', 'a', 1, { ...long, graceMs: 0 }), { outcome: 'rotated', n: 2 })
   await idleFor(30)
   t.same(await store.end('1', { except: null }, short), ['a'])
+})
+
+t.test('many logins at once are all executed, also where PostgreSQL is set to serializable transactions', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t, '-c', 'default_transaction_isolation=serializable')
+  let sent = 0
+  const store = postgresSessions({
+    async query (sql: string, values: unknown[]) {
+      sent++
+      return await pool.query(sql, values)
+    }
+  })
+  await store.endedSince(null, rules)
+  sent = 0
+  const results = await Promise.allSettled(Array.from({ length: 60 }, async (_, index) => await store.create({ ...sessionOf(`s${index}`), user: String(index) }, rules)))
+  t.same(results.filter(({ status }) => status === 'rejected'), [])
+  t.ok(sent > 60, 'some of them were tried again')
 })
 
 t.test('a login deletes the sessions of its user that have expired, also those that were not used for too long', { skip: skip.postgres }, async (t) => {

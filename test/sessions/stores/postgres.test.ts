@@ -84,3 +84,10 @@ t.test('the schema can be created by several processes at once, and again', { sk
     await t.resolves(clients[0]?.query(postgresSessionSchema(table)) ?? Promise.reject(new Error('no client')))
   }
 })
+
+t.test('other accounts of this machine cannot use the server that scripts/database.js starts', { skip: skip.postgres }, async (t) => {
+  const { url } = await startDatabase(t, 'postgres')
+  t.match(new URL(url).password, /^[\w-]{32}$/)
+  const client = new pg.Client(Object.assign(new URL(url), { password: 'wrong' }).href)
+  await t.rejects(client.connect(), { code: '28P01' })
+})
