@@ -10,8 +10,9 @@
  * with 2 where a program is missing. `--check` instead of a kind prints which kinds are available.
  */
 import { execFile, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { accessSync, chownSync, constants, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { accessSync, chownSync, constants, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
@@ -148,14 +149,18 @@ function ordinaryUser () {
 
 async function postgresServer (folder, parameters) {
   const user = ordinaryUser()
-  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid)
   const data = join(folder, 'data')
-  await execute(join(dirname(postgres), 'initdb'), ['-D', data, '-U', 'postgres', '--auth', 'trust', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'], { ...user, cwd: folder })
+  // Every account of this machine can connect to the port, and a superuser of PostgreSQL can run programs.
+  const password = randomBytes(24).toString('base64url')
+  const passwordFile = join(folder, 'password')
+  writeFileSync(passwordFile, password, { mode: 0o600 })
+  if (user.uid !== undefined) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid)
+  await execute(join(dirname(postgres), 'initdb'), ['-D', data, '-U', 'postgres', '--pwfile', passwordFile, '--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'], { ...user, cwd: folder })
   const port = await freePort()
   const server = new Server(postgres, ['-D', data, '-p', String(port), '-c', `listen_addresses=${host}`, '-c', 'unix_socket_directories=', ...parameters], 'database system is ready to accept connections', { ...user, cwd: folder })
   await server.start()
   // SIGQUIT ends all processes of the server at once, without writing what is in memory.
-  return { addresses: { url: `postgres://postgres@${host}:${port}/postgres` }, servers: [server], signal: 'SIGQUIT' }
+  return { addresses: { url: `postgres://postgres:${password}@${host}:${port}/postgres` }, servers: [server], signal: 'SIGQUIT' }
 }
 
 const kinds = { redis, 'redis-cluster': redisCluster, postgres: postgresServer }

@@ -22,9 +22,9 @@ function bytesOf (folder) {
 
 const kilobytes = (bytes) => Math.ceil(bytes / 1000)
 const rows = [
-  ['Tarball, kB', kilobytes(size), 225],
-  ['Unpacked, kB', kilobytes(unpackedSize), 800],
-  ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 3791],
+  ['Tarball, kB', kilobytes(size), 240],
+  ['Unpacked, kB', kilobytes(unpackedSize), 860],
+  ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 3850],
   ['Direct dependencies', direct.length, 4],
   ['All dependencies', all.length, 17]
 ]

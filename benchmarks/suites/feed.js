@@ -36,8 +36,8 @@ const databases = {
   postgres: {
     async fill ({ command }, sids) {
       await command('TRUNCATE token_auth_sessions')
-      await command(`INSERT INTO token_auth_sessions (sid, user_id, ends_at, ended_at, data)
-        SELECT sid, '1', now() + interval '1 hour', now() - interval '1 minute', '{}' FROM unnest($1::text[]) AS sid`, [sids])
+      await command(`INSERT INTO token_auth_sessions (sid, user_id, ends_at, ended_at, idle_ms, data)
+        SELECT sid, '1', now() + interval '1 hour', now() - interval '1 minute', 3600000, '{}' FROM unnest($1::text[]) AS sid`, [sids])
       await command('ANALYZE token_auth_sessions')
     },
     /** That of the only connection. */

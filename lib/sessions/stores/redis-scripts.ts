@@ -14,6 +14,17 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 `
 
+/** Scripts that write are not executed after the deadline, the last of ARGV. The error has the time of the server. */
+const inTime = `${clock}
+if now > tonumber(ARGV[#ARGV]) then return redis.error_reply('LATE ' .. now) end
+`
+
+/**
+ * Before an answer without a change. It changes nothing and is not sent to replicas, but a server that must not write refuses
+ * it: a replica, or a primary without enough replicas. What such a server knows may be outdated.
+ */
+const requireWritable = (key: string) => `redis.call('ZREM', ${key}, '')`
+
 /** The time of an entry in the feed is never before that of an earlier entry, because the clock may be set back. */
 const feed = `
 local function openFeed(feed, keep)
@@ -33,14 +44,19 @@ local function prolong(key, sessions, sid, dead)
 end
 `
 
-/** KEYS: session, sessions of the user, feed, beginning of session keys. ARGV: sid, data, idle, lifetime, keep, maximum. */
-export const create = `${clock}${feed}${prolong}
+/**
+ * KEYS: session, sessions of the user, feed, beginning of session keys. ARGV: sid, data, idle, lifetime, keep, maximum, deadline.
+ * Its first write is one that Redis refuses when its memory is full, because Redis refuses no write after another one of the same script.
+ */
+export const create = `${inTime}${feed}${prolong}
 local ended = {}
+local surplus = redis.call('ZCOUNT', KEYS[2], '(' .. now, '+inf') + 1 - tonumber(ARGV[6])
+local ending = surplus > 0 and redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. now, '+inf', 'LIMIT', 0, surplus) or {}
+redis.call('HSET', KEYS[1], 'n', 0, 'c', now, 'l', now, 'e', now + ARGV[4], 'd', ARGV[2])
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-local surplus = redis.call('ZCARD', KEYS[2]) + 1 - tonumber(ARGV[6])
 if surplus > 0 then
   local at = openFeed(KEYS[3], tonumber(ARGV[5]))
-  for _, sid in ipairs(redis.call('ZRANGE', KEYS[2], 0, surplus - 1)) do
+  for _, sid in ipairs(ending) do
     redis.call('ZREM', KEYS[2], sid)
     if redis.call('DEL', KEYS[4] .. sid) == 1 then
       redis.call('ZADD', KEYS[3], at, sid)
@@ -49,40 +65,44 @@ if surplus > 0 then
   end
   redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
 end
-redis.call('HSET', KEYS[1], 'n', 0, 'c', now, 'l', now, 'e', now + ARGV[4], 'd', ARGV[2])
 prolong(KEYS[1], KEYS[2], ARGV[1], now + math.min(tonumber(ARGV[3]), tonumber(ARGV[4])))
 return ended
 `
 
-/** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep, deadline. Returns the time of the server, too. */
-export const advance = `${clock}${feed}${prolong}
-if now > tonumber(ARGV[6]) then return { 'late', 0, now } end
+/** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep, deadline. */
+export const advance = `${inTime}${feed}${prolong}
 local session = redis.call('HMGET', KEYS[1], 'n', 'r', 'e')
-if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then return { 'unknown', 0, now } end
+if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
+  ${requireWritable('KEYS[2]')}
+  return { 'unknown', 0 }
+end
 local presented = tonumber(ARGV[2])
 local current = tonumber(session[1])
 local isOpen = session[2] and now - tonumber(session[2]) < tonumber(ARGV[3])
 if presented > current or (presented == current and not isOpen) then
   redis.call('HSET', KEYS[1], 'n', presented + 1, 'r', now, 'l', now)
   prolong(KEYS[1], KEYS[2], ARGV[1], math.min(now + tonumber(ARGV[4]), tonumber(session[3])))
-  return { presented > current and 'recovered' or 'rotated', presented + 1, now }
+  return { presented > current and 'recovered' or 'rotated', presented + 1 }
 end
-if isOpen and presented >= current - 1 then return { 'repeated', current, now } end
+if isOpen and presented >= current - 1 then
+  ${requireWritable('KEYS[2]')}
+  return { 'repeated', current }
+end
 local at = openFeed(KEYS[3], tonumber(ARGV[5]))
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZADD', KEYS[3], at, ARGV[1])
 redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
-return { 'reused', current, now }
+return { 'reused', current }
 `
 
-/** KEYS: sessions of the user, feed, beginning of session keys. ARGV: sid or '', exception or '', keep. */
-export const end = `${clock}${feed}
+/** KEYS: sessions of the user, feed, beginning of session keys. ARGV: 'sid' or 'except', the session, keep, deadline. */
+export const end = `${inTime}${feed}
 local ended = {}
 local at = openFeed(KEYS[2], tonumber(ARGV[3]))
-local sids = ARGV[1] ~= '' and { ARGV[1] } or redis.call('ZRANGE', KEYS[1], 0, -1)
+local sids = ARGV[1] == 'sid' and { ARGV[2] } or redis.call('ZRANGE', KEYS[1], 0, -1)
 for _, sid in ipairs(sids) do
-  if sid ~= ARGV[2] and redis.call('ZREM', KEYS[1], sid) == 1 and redis.call('DEL', KEYS[3] .. sid) == 1 then
+  if (ARGV[1] == 'sid' or sid ~= ARGV[2]) and redis.call('ZREM', KEYS[1], sid) == 1 and redis.call('DEL', KEYS[3] .. sid) == 1 then
     redis.call('ZADD', KEYS[2], at, sid)
     ended[#ended + 1] = sid
   end
@@ -93,6 +113,7 @@ return ended
 
 /** KEYS: sessions of the user, beginning of session keys. */
 export const list = `
+${requireWritable('KEYS[1]')}
 local found = {}
 for _, sid in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local session = redis.call('HMGET', KEYS[2] .. sid, 'c', 'l', 'e', 'd')

@@ -113,34 +113,41 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
   if (typeof prefix !== 'string' || !/^[^{}]+$/.test(prefix)) throw new InvalidConfiguration(`The option "prefix" of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, place)
   const run = runWith(client)
   const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({ base: `${prefix}:{${index.toString(16)}}`, clock: new StoreClock() }))
-  const bucketOf = (user: string) => buckets[bucketNumberOf(user)]!
   const keysOf = (user: string) => {
-    const { base } = bucketOf(user)
-    return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e` }
+    const { base, clock } = buckets[bucketNumberOf(user)]!
+    return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e`, clock }
+  }
+
+  /** Executes a script that writes, unless the server says that it is too late. */
+  async function write (script: Script, clock: StoreClock, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<string[]> {
+    const start = performance.now()
+    for (;;) {
+      try {
+        return textsOf(await run(script, keys, [...values, clock.deadline(start)]))
+      } catch (error) {
+        const [, time] = /^LATE (\d+)/.exec(String(Object(error).message)) ?? []
+        if (time === undefined) throw error
+        clock.learn(Number(time))
+        clock.requireTime(start)
+      }
+    }
   }
 
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
       const keys = keysOf(user)
-      return textsOf(await run(create, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser]))
+      return await write(create, keys.clock, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser])
     },
 
     async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
       const keys = keysOf(user)
-      const { clock } = bucketOf(user)
-      const start = performance.now()
-      for (;;) {
-        const result = textsOf(await run(advance, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs, clock.deadline(start)]))
-        clock.learn(Number(result[2]))
-        if (result[0] !== 'late') return advanceOf(result)
-        clock.requireTime(start)
-      }
+      return advanceOf(await write(advance, keys.clock, [keys.sessions + sid, keys.user, keys.feed], [sid, n, graceMs, idleMs, keepMs]))
     },
 
     async end (user, which, { keepMs }) {
       const keys = keysOf(user)
-      const { sid = '', except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return textsOf(await run(end, [keys.user, keys.feed, keys.sessions], [sid, except ?? '', keepMs]))
+      const { sid, except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      return await write(end, keys.clock, [keys.user, keys.feed, keys.sessions], [...(sid === undefined ? ['except', except ?? ''] : ['sid', sid]), keepMs])
     },
 
     async list (user) {

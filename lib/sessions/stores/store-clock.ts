@@ -6,8 +6,9 @@ export const storeTimeoutMs = 5000
 /**
  * What is known of the clock of a database server. Client libraries keep calls while there is no connection, no free one, or no
  * answer, and execute them later, some of them much later. A rotation after its call was given up would retire the refresh
- * token that the client still has. So a rotation carries a deadline by the clock of the server, which the server checks. Wrong
- * knowledge of that clock costs another round trip, and nothing else.
+ * token that the client still has, and a logout of all sessions would end those of later logins. So each call that writes
+ * carries a deadline by the clock of the server, which the server checks. A clock that is ahead of what is known of it costs
+ * another round trip. One that is behind prolongs the deadline until the next poll.
  */
 export class StoreClock {
   /** The time of the server minus `performance.now()`. Usually a little less than the real difference, because an answer takes time. */

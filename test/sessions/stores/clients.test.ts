@@ -33,6 +33,9 @@ function postgres (...results: Array<readonly object[] | Error>) {
   }
 }
 
+/** The row that PostgreSQL answers to a call that ends sessions. */
+const endedRow = (...sids: string[]) => ({ ended: sids.join(','), late: 'false', time: '1800000000000' })
+
 const failure = (code: string) => Object.assign(new Error('the transaction failed'), { code })
 
 t.test('a Redis client that is not connected is not used: it would send the command later', async (t) => {
@@ -105,13 +108,18 @@ t.test('what is no result of a script rejects, and is never taken for an empty l
     await t.rejects(store.endedSince(null, rules), TypeError)
     const ended = result === 'OK' ? ['a'] : result
     await t.rejects(postgresSessions(postgres([{ ended, cursor: '1' }])).endedSince(null, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([{ ended, late: 'false' }])).create(session, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([{ ended }])).end('1', { sid: 'a' }, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([])).end('1', { except: null }, rules), TypeError)
   }
   for (const outcome of ['', 'Rotated', 'toString']) await t.rejects(redisSessions(ioredis([outcome, 1]).client).advance('1', 'a', 0, rules), TypeError)
 })
 
 t.test('a serialization failure and a deadlock are tried again, five times at most; other errors reject at once', async (t) => {
+  // No pause before another attempt.
+  t.intercept(Math, 'random', { value: () => 0 })
   for (const code of ['40001', '40P01']) {
-    const healed = postgres(failure(code), failure(code), [{ sid: 'b' }])
+    const healed = postgres(failure(code), failure(code), [endedRow('b')])
     t.same(await postgresSessions(healed).create(session, rules), ['b'])
     t.equal(healed.sent.length, 3)
     const broken = postgres(...Array.from({ length: 9 }, () => failure(code)))
@@ -131,29 +139,31 @@ t.test('where the table is missing, the error says how it is created', async (t)
 t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {
   const none: object[] = []
   const advance = async (n: number, ...results: object[][]) => await postgresSessions(postgres(...results)).advance('1', 'a', n, rules)
-  const due = [{ n: '5', fresh: false }]
+  const due = [{ n: '5', fresh: 'false' }]
   t.same(await advance(5, none, due, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
-  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: true }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
-  t.same(await advance(4, none, due, none), { outcome: 'unknown', n: 0 }, 'another one ended it')
+  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: 'true' }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
+  t.same(await advance(4, none, due, [endedRow()]), { outcome: 'unknown', n: 0 }, 'another one ended it')
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
 
-t.test('the server is told until when it may rotate, by its own clock; where it says that this is over, it is asked again for as long as there is time', async (t) => {
+t.test('the server is told until when it may rotate, create and end, by its own clock; where it says that this is over, it is asked again for as long as there is time', async (t) => {
   const start = performance.now()
   let passed = 0
   t.intercept(performance, 'now', { value: () => start + passed })
   const time = 1_800_000_000_000
   const deadlines = (sent: unknown[][]) => sent.map((call) => Number(call.at(-1)))
-  const late = (at: number) => ['late', 0, at]
+  const late = (at: number) => new Error(`LATE ${at}`)
 
   // Nothing is known at first. The server is 300 seconds ahead later.
-  const { client, sent } = ioredis(late(time), ['rotated', 1, time], late(time + 300_000), ['repeated', 1, time + 300_000], ['repeated', 1, 'no time'], ['repeated', 1])
+  const { client, sent } = ioredis(late(time), ['rotated', 1], late(time + 300_000), ['repeated', 1], ['b'], ['a'])
   const store = redisSessions(client)
-  for (const outcome of ['rotated', 'repeated', 'repeated', 'repeated']) t.match(await store.advance('1', 'a', 0, rules), { outcome })
+  for (const outcome of ['rotated', 'repeated']) t.match(await store.advance('1', 'a', 0, rules), { outcome })
+  t.same(await store.create(session, rules), ['b'])
+  t.same(await store.end('1', { sid: 'a' }, rules), ['a'])
   t.same(deadlines(sent), [0, time + 5000, time + 5000, time + 305_000, time + 305_000, time + 305_000])
 
   // The feed knows the time, too.
-  const fed = ioredis(...Array.from({ length: 16 }, () => [time]), ['rotated', 1, time])
+  const fed = ioredis(...Array.from({ length: 16 }, () => [time]), ['rotated', 1])
   const other = redisSessions(fed.client)
   await other.endedSince(null, rules)
   passed = 1000
@@ -161,7 +171,10 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
   t.same(deadlines(fed.sent.slice(16)), [time + 6000])
 
   const given: unknown[][] = []
-  const rows = [[], [{ n: '0', late: true, time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }]]
+  const rows = [
+    [], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }],
+    [{ ended: '', late: 'true', time: String(time + 300_000) }], [endedRow('b')], [endedRow('a')], [{ n: '2', time: 'no time' }], [{ n: '3' }]
+  ]
   const db = postgresSessions({
     async query (_sql: string, values: unknown[]) {
       given.push(values)
@@ -171,14 +184,32 @@ t.test('the server is told until when it may rotate, by its own clock; where it 
   t.same(await db.advance('1', 'a', 0, rules), { outcome: 'rotated', n: 1 })
   await db.endedSince('0', rules)
   t.same(await db.advance('1', 'a', 1, rules), { outcome: 'rotated', n: 2 })
-  t.same(deadlines(given), [0, 0, time + 5000, 0, time + 12_000])
+  t.same(await db.create(session, rules), ['b'])
+  t.same(await db.end('1', { except: null }, rules), ['a'])
+  for (const n of [1, 2]) await db.advance('1', 'a', n, rules)
+  // What an answer without a time says is not known.
+  t.same(deadlines(given), [0, 0, time + 5000, 0, time + 12_000, time + 5000, time + 305_000, time + 5000, time + 5000, time + 5000])
 
-  const answerAfter = async (milliseconds: number) => {
-    passed += milliseconds
-    return late(time)
+  const slow = redisSessions({
+    status: 'ready',
+    async evalsha () {
+      passed += 2500
+      throw late(time)
+    },
+    eval: async () => {}
+  })
+  const slowDatabase = postgresSessions({
+    async query () {
+      passed += 2500
+      return { rows: [{ ended: '', n: '0', late: 'true', time: String(time) }] }
+    }
+  })
+  const message = 'The call reached the database after more than 5 seconds, and was not executed.'
+  for (const { create, end } of [slow, slowDatabase]) {
+    await t.rejects(create(session, rules), { message })
+    await t.rejects(end('1', { sid: 'a' }, rules), { message })
   }
-  const slow = redisSessions({ status: 'ready', evalsha: async () => await answerAfter(2500), eval: async () => {} })
-  await t.rejects(slow.advance('1', 'a', 0, rules), { message: 'The call reached the database after more than 5 seconds, and was not executed.' })
+  await t.rejects(slow.advance('1', 'a', 0, rules), { message })
 })
 
 t.test('postgres.js is called as its users call it', async (t) => {
@@ -186,11 +217,11 @@ t.test('postgres.js is called as its users call it', async (t) => {
   const sql = Object.assign(() => { throw new Error('not as a template') }, {
     async unsafe (...parameters: unknown[]) {
       calls.push(parameters)
-      return [{ sid: 'a' }]
+      return [endedRow('a')]
     }
   })
   t.same(await postgresSessions(sql, { table: 'logins' }).end('1', { sid: 'a' }, rules), ['a'])
-  t.match(calls, [[/^UPDATE logins SET/, ['1', 'a', 600_000]]])
+  t.match(calls, [[/UPDATE "logins" SET /, ['1', 'a', 0]]])
 })
 
 t.test('a name of a table that is none is refused before it is part of SQL', async (t) => {
@@ -202,6 +233,6 @@ t.test('a name of a table that is none is refused before it is part of SQL', asy
   }
   for (const table of ['a', '_', 'Sessions_2', 'x'.repeat(48)]) {
     t.ok(postgresSessions(db, { table }))
-    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS ${table} (`)
+    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS "${table}" (`)
   }
 })

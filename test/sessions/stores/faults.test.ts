@@ -149,6 +149,27 @@ for (const [name, kind] of Object.entries(kinds)) {
     })
   }
 
+  t.test(`${name}: a login and a logout that its client library still has when they are given up are not executed later`, { skip: kind.skip }, async (t) => {
+    const { server, counters } = await kind.start(t, ...kind.durable)
+    const network = await Network.to(t, server.url)
+    const store = await kind.connect(t, network.url)
+    const rules = { graceMs: 30_000, idleMs: 600_000, keepMs: 600_000, maxPerUser: 1 }
+    const sessionOf = (sid: string) => ({ sid, user: '1', lifetimeMs: 600_000, data: '{}' })
+    await store.create(sessionOf('a'), rules)
+    const pass = passTime(t)
+    pass(-6000)
+    network.hang()
+    const calls = Promise.allSettled([store.create(sessionOf('b'), rules), store.end('1', { sid: 'a' }, rules), store.end('1', { except: null }, rules)])
+    pass(6000)
+    network.resume()
+    for (const call of await calls) t.match(call, { status: 'rejected', reason: { message: 'The call reached the database after more than 5 seconds, and was not executed.' } })
+    t.same(await counters(), { a: 0 })
+    t.same((await store.endedSince(null, rules)).ended, [])
+    // Their retries are executed.
+    t.same(await store.create(sessionOf('b'), rules), ['a'])
+    t.same(await store.end('1', { sid: 'b' }, rules), ['b'])
+  })
+
   t.test(`${name}: an answer that comes after the response is dropped, and a retry within the window gets the token that was lost`, { skip: kind.skip }, async (t) => {
     const { server, counters, endWindows } = await kind.start(t, ...kind.durable)
     const network = await Network.to(t, server.url)

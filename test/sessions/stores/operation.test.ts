@@ -55,7 +55,7 @@ async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): 
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   await pool.query(/^CREATE ROLE reader .*\nGRANT .*$/m.exec(page)?.[0] ?? '')
-  const url = server.url.replace('postgres@', 'reader@')
+  const url = Object.assign(new URL(server.url), { username: 'reader', password: 'password' }).href
   const sql = postgres(url, { onnotice: () => {} })
   t.teardown(async () => await sql.end({ timeout: 1 }))
   for (const client of [poolOf(t, url), sql]) {
@@ -111,6 +111,74 @@ t.test('a user of a cluster of Redis with these rights, and the right to see its
     await onlyReads(t, issuer, reader)
     for (const node of issuing.masters) await (await issuing.nodeClient(node)).flushAll()
   }
+})
+
+t.test('a Redis server whose memory is full refuses logins and refreshes as a whole, and executes logouts', { skip: skip.redis }, async (t) => {
+  const { url } = await startDatabase(t, 'redis')
+  const operator = redisOperator(t, url)
+  const store = redisSessions(operator)
+  await untilReachable(store)
+  for (const sid of ['a', 'b', 'c']) await store.create(sessionOf(sid), rules)
+  // One of them has expired, and would be removed by a login.
+  const [user = ''] = await operator.keys('*:u:*')
+  await operator.zadd(user, 1, 'expired')
+  const everything = async () => {
+    const keys = (await operator.keys('*')).toSorted()
+    return await Promise.all(keys.map(async (key) => [key, await operator.dumpBuffer(key)]))
+  }
+  const before = await everything()
+  const [, used] = /used_memory:(\d+)/.exec(await operator.info('memory')) ?? []
+  await operator.config('SET', 'maxmemory', Math.floor(Number(used) / 2))
+  await t.rejects(store.create(sessionOf('d'), rules), /OOM/)
+  await t.rejects(store.advance('1', 'a', 0, rules), /OOM/)
+  t.same(await everything(), before)
+  t.same(await store.end('1', { sid: 'a' }, rules), ['a'])
+  await operator.config('SET', 'maxmemory', 0)
+  t.same(await store.create(sessionOf('d'), rules), [])
+  t.same(await store.create(sessionOf('e'), rules), ['b'])
+  t.equal(await operator.zscore(user, 'expired'), null)
+  t.same((await store.list('1', rules)).map(({ sid }) => sid).toSorted(), ['c', 'd', 'e'])
+})
+
+t.test('a Redis server that must not write answers no call but polls, because what it knows may be outdated', { skip: skip.redis }, async (t) => {
+  const [primary, { url }] = await Promise.all([startDatabase(t, 'redis'), startDatabase(t, 'redis')])
+  const operator = redisOperator(t, url)
+  const store = redisSessions(operator)
+  await untilReachable(store)
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), rules)
+  t.match(await store.advance('1', 'a', 0, rules), { outcome: 'rotated' })
+  const { hostname, port } = new URL(primary.url)
+  const states: Array<[name: RegExp, begin: () => Promise<unknown>, end: () => Promise<unknown>]> = [
+    [/NOREPLICAS/, async () => await operator.config('SET', 'min-replicas-to-write', 1), async () => await operator.config('SET', 'min-replicas-to-write', 0)],
+    // It has not connected to its primary yet.
+    [/READONLY/, async () => await operator.replicaof(hostname, 1), async () => await operator.replicaof('NO', 'ONE')],
+    [/READONLY/, async () => {
+      await operator.replicaof(hostname, Number(port))
+      while (!/master_link_status:up/.test(await operator.info('replication'))) await new Promise(setImmediate)
+    }, async () => await operator.replicaof('NO', 'ONE')]
+  ]
+  for (const [message, begin, end] of states) {
+    await begin()
+    for (const sid of ['a', 'b', 'unknown']) await t.rejects(store.advance('1', sid, 0, rules), message)
+    await t.rejects(store.create(sessionOf('c'), rules), message)
+    for (const user of ['1', '2']) {
+      await t.rejects(store.end(user, { sid: 'a' }, rules), message)
+      await t.rejects(store.end(user, { except: null }, rules), message)
+      await t.rejects(store.list(user, rules), message)
+    }
+    await t.resolves(store.endedSince(null, rules))
+    await end()
+  }
+})
+
+t.test('the empty id in Redis ends no session, and excepts none', { skip: skip.redis }, async (t) => {
+  const { url } = await startDatabase(t, 'redis')
+  const store = redisSessions(redisOperator(t, url))
+  await untilReachable(store)
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), rules)
+  t.same(await store.end('1', { sid: '' }, rules), [])
+  t.equal((await store.list('1', rules)).length, 2)
+  t.same((await store.end('1', { except: '' }, rules)).toSorted(), ['a', 'b'])
 })
 
 t.test('a session that ends in a transaction of PostgreSQL that is committed more than 10 seconds later is found by the next complete read', { skip: skip.postgres }, async (t) => {
@@ -171,6 +239,61 @@ t.test('whatever the isolation of PostgreSQL, many refreshes of one session at o
   }
 })
 
+t.test('the time to idle is part of a session in PostgreSQL: a process with a shorter one neither ends nor hides it, unless it refreshes it', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t)
+  const store = postgresSessions(pool)
+  const idleFor = async (minutes: number) => await pool.query("UPDATE token_auth_sessions SET used_at = used_at - $1 * interval '1 minute'", [minutes])
+  const sids = async () => (await store.list('1', rules)).map(({ sid }) => sid).toSorted()
+  const long = { ...rules, idleMs: 3_600_000 }
+  const short = { ...rules, idleMs: 60_000 }
+  for (const sid of ['a', 'b']) await store.create(sessionOf(sid), long)
+  await idleFor(30)
+  t.same(await store.create(sessionOf('c'), short), [])
+  t.same(await sids(), ['a', 'b', 'c'])
+  t.same(await store.create(sessionOf('d'), short), ['c'], 'the one that would expire first')
+  t.same(await store.advance('1', 'a', 0, short), { outcome: 'rotated', n: 1 })
+  t.same(await store.advance('1', 'b', 7, short), { outcome: 'recovered', n: 8 })
+  await idleFor(2)
+  t.same(await sids(), [])
+  await idleFor(-2)
+  t.same(await store.advance('1', 'a', 1, { ...long, graceMs: 0 }), { outcome: 'rotated', n: 2 })
+  await idleFor(30)
+  t.same(await store.end('1', { except: null }, short), ['a'])
+})
+
+t.test('many logins at once are all executed, also where PostgreSQL is set to serializable transactions', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t, '-c', 'default_transaction_isolation=serializable')
+  let sent = 0
+  const store = postgresSessions({
+    async query (sql: string, values: unknown[]) {
+      sent++
+      return await pool.query(sql, values)
+    }
+  })
+  await store.endedSince(null, rules)
+  sent = 0
+  const results = await Promise.allSettled(Array.from({ length: 60 }, async (_, index) => await store.create({ ...sessionOf(`s${index}`), user: String(index) }, rules)))
+  t.same(results.filter(({ status }) => status === 'rejected'), [])
+  t.ok(sent > 60, 'some of them were tried again')
+})
+
+t.test('a login deletes the sessions of its user that have expired, also those that were not used for too long', { skip: skip.postgres }, async (t) => {
+  const { pool } = await postgresBackend(t)
+  const store = postgresSessions(pool)
+  for (const user of ['1', '2']) for (const sid of ['idle', 'over', 'used']) await store.create({ ...sessionOf(sid + user), user }, rules)
+  await pool.query("UPDATE token_auth_sessions SET used_at = used_at - interval '11 minutes' WHERE sid LIKE 'idle%'; UPDATE token_auth_sessions SET ends_at = clock_timestamp() WHERE sid LIKE 'over%'")
+  t.same(await store.create(sessionOf('new1'), rules), [])
+  const sids = async () => (await pool.query('SELECT sid FROM token_auth_sessions ORDER BY sid COLLATE "C"')).rows.map(({ sid }) => sid)
+  t.same(await sids(), ['idle2', 'new1', 'over2', 'used1', 'used2'])
+  // A row that another transaction has locked is left to the next login, which does not wait for it.
+  const other = await pool.connect()
+  await other.query("BEGIN; SELECT FROM token_auth_sessions WHERE sid = 'over2' FOR UPDATE")
+  await store.create({ ...sessionOf('new2'), user: '2' }, rules)
+  await other.query('COMMIT')
+  other.release()
+  t.same(await sids(), ['new1', 'new2', 'over2', 'used1', 'used2'])
+})
+
 t.test('a deadlock with another transaction is tried again', { skip: skip.postgres }, async (t) => {
   // The server ends the transaction whose time is over first.
   const { pool } = await postgresBackend(t, '-c', 'deadlock_timeout=200ms')
@@ -206,6 +329,21 @@ t.test('no statement is prepared and no state is kept in a connection of Postgre
   for (const [client, read] of [[one, async () => (await one.query(state)).rows], [sql, async () => [...await sql.unsafe(state)]]] as const) {
     await useAll(postgresSessions(client))
     t.same(await read(), [{ statements: 0, cursors: 0, locks: 0 }])
+    await pool.query('TRUNCATE token_auth_sessions')
+  }
+})
+
+t.test('whatever types the client of PostgreSQL parses values into, all calls have the same results', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  // Everything that is not text already.
+  for (const [what, parse] of Object.entries({ 'as text': (text: string) => text, 'as an object': (text: string) => ({ text }) })) {
+    const getTypeParser = (type: number) => type === pg.types.builtins.TEXT ? String : parse
+    const store = postgresSessions(poolOf(t, server.url, { types: { getTypeParser } }))
+    await store.create(sessionOf('a'), rules)
+    for (const [n, outcome, current] of [[0, 'rotated', 1], [0, 'repeated', 1], [1, 'repeated', 1], [5, 'recovered', 6], [2, 'reused', 6]] as const) {
+      t.same(await store.advance('1', 'a', n, rules), { outcome, n: current }, what)
+    }
+    t.same((await store.endedSince(null, rules)).ended, ['a'])
     await pool.query('TRUNCATE token_auth_sessions')
   }
 })

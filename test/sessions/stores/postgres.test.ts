@@ -52,6 +52,25 @@ t.test('the store in PGlite keeps every rule of the contract of stores', async (
   for (const { name, run } of sessionStoreTests(() => postgresSessions(db))) await t.test(name, run)
 })
 
+t.test('the name of a table may be a reserved word, and names that differ in letter case are two tables', { skip: skip.postgres }, async (t) => {
+  const { url } = await startDatabase(t, 'postgres')
+  const pool = new pg.Pool({ connectionString: url })
+  t.teardown(async () => await pool.end())
+  const rules = { graceMs: 30_000, idleMs: 600_000, keepMs: 600_000, maxPerUser: 1 }
+  const tables = ['Acme_s', 'acme_s', 'user', 'x'.repeat(48)]
+  for (const table of tables) {
+    await pool.query(postgresSessionSchema(table))
+    const store = postgresSessions(pool, { table })
+    for (const sid of ['a', 'b']) t.same(await store.create({ sid, user: '1', lifetimeMs: 3_600_000, data: '{}' }, rules), sid === 'b' ? ['a'] : [], table)
+    for (const n of [0, 0, 5]) await store.advance('1', 'b', n, rules)
+    t.match(await store.list('1', rules), [{ sid: 'b' }])
+    t.same(await store.end('1', { except: null }, rules), ['b'])
+    t.same((await store.endedSince('0', rules)).ended.toSorted(), ['a', 'b'])
+  }
+  const { rows } = await pool.query("SELECT tablename AS table, count(*)::int AS indexes FROM pg_indexes WHERE schemaname = 'public' GROUP BY tablename ORDER BY tablename COLLATE \"C\"")
+  t.same(rows, tables.toSorted().map((table) => ({ table, indexes: 4 })))
+})
+
 t.test('the schema can be created by several processes at once, and again', { skip: skip.postgres }, async (t) => {
   const server = await startDatabase(t, 'postgres')
   const clients = await Promise.all(Array.from({ length: 8 }, async () => {
@@ -64,4 +83,11 @@ t.test('the schema can be created by several processes at once, and again', { sk
     await t.resolves(Promise.all(clients.map(async (client) => await client.query(postgresSessionSchema(table)))))
     await t.resolves(clients[0]?.query(postgresSessionSchema(table)) ?? Promise.reject(new Error('no client')))
   }
+})
+
+t.test('other accounts of this machine cannot use the server that scripts/database.js starts', { skip: skip.postgres }, async (t) => {
+  const { url } = await startDatabase(t, 'postgres')
+  t.match(new URL(url).password, /^[\w-]{32}$/)
+  const client = new pg.Client(Object.assign(new URL(url), { password: 'wrong' }).href)
+  await t.rejects(client.connect(), { code: '28P01' })
 })

@@ -213,8 +213,8 @@ t.test('PostgreSQL', { skip: skip.postgres }, async (t) => {
 
   await t.test('no call but a full read looks at all sessions', async (t) => {
     const { store, settled } = await open(t, 'large')
-    await observer.query(`INSERT INTO large (sid, user_id, ends_at, ended_at, data)
-      SELECT 's' || n, (n / 5)::text, now() + interval '1 hour', CASE WHEN n % 2 = 0 THEN now() - interval '1 minute' END, '{}' FROM generate_series(1, 20000) AS n`)
+    await observer.query(`INSERT INTO large (sid, user_id, ends_at, ended_at, idle_ms, data)
+      SELECT 's' || n, (n / 5)::text, now() + interval '1 hour', CASE WHEN n % 2 = 0 THEN now() - interval '1 minute' END, ${hour}, '{}' FROM generate_series(1, 20000) AS n`)
     await observer.query('VACUUM ANALYZE large')
     const { scans } = await statistics('large', 0)
     const { rows: [{ cursor }] } = await observer.query('SELECT extract(epoch from now())::text AS cursor')
