@@ -111,23 +111,25 @@ function queryOf (db: unknown): Query {
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
 const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
-/** The longest pause before the second attempt, in milliseconds. Each further one may be twice as long. */
+/** The longest pause before the second attempt, in milliseconds. Before each further attempt it is twice as long. */
 const firstPause = 100
 /** The SQLSTATE of a table that does not exist. */
 const undefinedTable = '42P01'
 
 function withRetries (query: Query, table: string): Query {
   return async (sql, values) => {
-    for (let attempt = 1; ; attempt++) {
+    let attempt = 1
+    for (;;) {
       try {
         return await query(sql, values)
       } catch (error) {
         const { code } = Object(error)
         if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
         if (attempt === attempts || !repeatable.has(code)) throw error
-        // At random, because transactions that failed at once would meet again.
-        await setTimeout(Math.random() * firstPause * 2 ** (attempt - 1))
       }
+      // At random, because transactions that failed at once would meet again.
+      await setTimeout(Math.random() * firstPause * 2 ** (attempt - 1))
+      attempt++
     }
   }
 }

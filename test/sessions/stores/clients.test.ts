@@ -98,6 +98,19 @@ t.test('all keys of a call have the prefix, and those of one user are on one nod
   }
 })
 
+t.test('a list has the texts of Redis as numbers; a poll asks each bucket for what ended since its own time, with an overlap', async (t) => {
+  const listing = redisSessions(ioredis([['a', '1', '2', '3', '{}'], ['b', 4, 5, 6, '{"x":1}']]).client)
+  t.same(await listing.list('1', rules), [{ sid: 'a', createdAt: 1, usedAt: 2, endsAt: 3, data: '{}' }, { sid: 'b', createdAt: 4, usedAt: 5, endsAt: 6, data: '{"x":1}' }])
+
+  const times = Array.from({ length: 16 }, (_, index) => 1_800_000_000_000 + index)
+  const { client, sent } = ioredis(...times.map((time) => [time, `first${time % 16}`]), ...times.map((time) => [time + 1000]))
+  const store = redisSessions(client)
+  const { ended, cursor } = await store.endedSince(null, rules)
+  t.same(ended, times.map((time) => `first${time % 16}`))
+  t.equal((await store.endedSince(cursor, rules)).ended.length, 0)
+  t.same(sent.map((call) => call.at(-1)), [...times.map(() => '-inf'), ...times.map((time) => String(time - 10_000))])
+})
+
 t.test('what is no result of a script rejects, and is never taken for an empty list', async (t) => {
   for (const result of [null, undefined, 'OK', 5, {}, true]) {
     const store = redisSessions(ioredis(result).client)
