@@ -194,7 +194,7 @@ t.test('the OpenAPI document has the 503 of endpoints that read tokens where the
     const app = host(t)
     const found: Record<string, boolean> = {}
     app.addHook('onRoute', ({ url, schema }) => { found[url] = Object.hasOwn(Object(schema?.response), '503') })
-    await app.register(tokenAuth, { secret, authenticate, retrieveUser, strictSlashes: true, ...options })
+    await app.register(tokenAuth, together({ secret, authenticate, retrieveUser, strictSlashes: true }, options))
     return found
   }
   t.same(await documented({ issuers: [trusted()] }), { '/auth': false, '/auth/verify': true, '/auth/me': true })
