@@ -1,6 +1,6 @@
 /** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
 import { algorithmTable, type Algorithm } from './algorithms.ts'
-import { isAlive, type Life } from './key-ring.ts'
+import { isAlive, remove, type Life } from './life.ts'
 import { publicKey, type Key } from './material.ts'
 
 /** One key of a set: its members that are read, copied. */
@@ -141,8 +141,9 @@ export class IssuerKeys {
     }
     for (const key of byKid.values()) if (key !== null) keys.push(key)
     for (const { kid } of list) if (typeof kid === 'string' && !byKid.has(kid)) byKid.set(kid, null)
-    for (const { life } of this.#keys) life.until = -Infinity
     for (const { life } of keys) life.until = until
+    const kept = new Set(keys)
+    for (const key of this.#keys) if (!kept.has(key)) remove(key.life)
     this.#keys = keys
     this.#byKid = byKid
   }

@@ -6,22 +6,9 @@ import type { KeyStatus } from '../../types/keys.ts'
 import { isHmac } from './algorithms.ts'
 import { endOfSigning, signingAt, type Period } from './calendar.ts'
 import { publicJwk } from './key-id.ts'
+import { isAlive, remove, type Life } from './life.ts'
 import type { Key } from './material.ts'
 import type { Entry } from './ring-entries.ts'
-
-/**
- * Until when the tokens of a key count, in milliseconds since 1970. Remembered tokens share this object with their key, so
- * that they die with it, also where a reload changes the date or removes the key.
- */
-export interface Life { until: number }
-
-/** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
-const removed = -Infinity
-
-/** Whether a token of a key counts. A refresh asks for configured keys only, whose access token may be weeks old. No clock is asked where a key has no end. */
-export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
-  return until === Infinity || (forRefresh ? until !== removed : Date.now() < until)
-}
 
 /** One key of a ring. */
 export interface RingKey extends Omit<Entry, 'verifyUntil'> {
@@ -53,7 +40,7 @@ export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRin
     key.life.until = verifyUntil
     return key
   })
-  for (const key of before?.keys ?? []) if (!keys.includes(key)) key.life.until = removed
+  for (const key of before?.keys ?? []) if (!keys.includes(key)) remove(key.life)
 
   const byKid = new Map(keys.map((key) => [key.kid, [key]]))
   // Those are the keys from before there were ids. With all keys, a bad token would cost as many verifications as there are keys.

@@ -115,7 +115,12 @@ export function sourceOfFunction (load: () => unknown): KeySource {
   return new KeySource(async () => {
     const isPatient = isFirst
     isFirst = false
-    return await callPatiently(load, isPatient)
+    try {
+      return await callPatiently(load, isPatient)
+    } catch (cause) {
+      // A logger prints all properties of an error, which may be secrets of what the function depends on, but not those of its cause.
+      throw new Error('The function "jwks" failed. Its error is the cause.', { cause })
+    }
   })
 }
 

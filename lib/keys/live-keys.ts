@@ -46,6 +46,8 @@ export class LiveKeys {
   readonly #report: (news: KeyNews) => void
   /** The longest leeway of the registration and its guards. */
   #leeway: number
+  /** Whether the registration and all of its guards verify `exp`. */
+  #verifyExp: boolean
   /** The id of the key that signed last. */
   #signing: string | undefined
   #hasFailed = false
@@ -58,6 +60,7 @@ export class LiveKeys {
     this.#load = load
     this.#resolved = resolved
     this.#leeway = resolved.settings.leeway
+    this.#verifyExp = resolved.settings.verifyExp
     const entries = readEntries(list, resolved.settings)
     checkEntries(entries, resolved, this.#leeway)
     this.#ring = createRing(entries)
@@ -106,9 +109,10 @@ export class LiveKeys {
     const leeway = Math.max(this.#leeway, settings.leeway)
     const { keys } = this.#ring
     const entries = keys.map((key) => ({ ...key, verifyUntil: key.life.until }))
-    const { verifyExp } = settings
+    const verifyExp = this.#verifyExp && settings.verifyExp
     checkEntries(entries, { ...this.#resolved, settings: { ...this.#resolved.settings, authMode: false, verifyExp } }, leeway)
     this.#leeway = leeway
+    this.#verifyExp = verifyExp
   }
 
   /**
@@ -134,7 +138,7 @@ export class LiveKeys {
     try {
       const { settings } = this.#resolved
       const entries = readEntries(await callKeys(load, false), settings)
-      checkEntries(entries, this.#resolved, this.#leeway)
+      checkEntries(entries, { ...this.#resolved, settings: { ...settings, verifyExp: this.#verifyExp } }, this.#leeway)
       const before = this.#ring
       const list = listed(before)
       this.#ring = createRing(entries, before)

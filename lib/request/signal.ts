@@ -8,6 +8,7 @@
 import { getEventListeners } from 'node:events'
 import type { FastifyRequest } from 'fastify'
 import { TokenExpired } from '../errors.ts'
+import { watchKey } from '../keys/life.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { VerifiedToken } from '../token/codec.ts'
 
@@ -69,9 +70,10 @@ function removeListeners (signal: AbortSignal): void {
  * Creates the signal of a valid token.
  * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
  */
-export function createSignal ({ registered, issuer }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+export function createSignal ({ registered, issuer, life }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
   const controller = new AbortController()
   if (sessionId !== null) owner.watchSession?.(sessionId, controller)
+  if (life !== undefined) watchKey(life, controller)
   // Where "exp" is not verified, guards accept an own token after it, too.
   if ((settings.verifyExp || issuer !== undefined) && registered.exp !== undefined) abortAt((registered.exp + settings.leeway) * 1000, controller)
   if (controller.signal.aborted) return controller.signal

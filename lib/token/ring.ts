@@ -1,6 +1,7 @@
 /** Verifiers and signers of instances with several keys: which key is meant is decided for each token. */
 import { MissingRegisteredClaim, InvalidToken, RequiredKeysNotFound } from '../errors.ts'
-import { isAlive, type KeyRing, type RingKey } from '../keys/key-ring.ts'
+import type { KeyRing, RingKey } from '../keys/key-ring.ts'
+import { isAlive } from '../keys/life.ts'
 import type { TrustedIssuers } from '../keys/trusted-issuer.ts'
 import { Refusal } from '../refusal.ts'
 import { badForm, badHeader, decoderOf, detached, rememberable, signerOf, type Decoder, type Signer, type TokenVerifier, type VerifiedToken, type Verifier } from './codec.ts'

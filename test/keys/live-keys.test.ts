@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import type { SigningKey } from '../../lib/index.ts'
 import { get, iso, issued, keyEvents, noon, overlap, signs, source, states, withKeys } from './ring.ts'
-import { bearer, build, claims, edPair, forge, holdTimers, leaksIn, login, otherSecret, refreshStore, refusal, secret, setClock } from '../helper.ts'
+import { bearer, build, claims, edPair, forge, holdTimers, leaksIn, login, otherSecret, refreshStore, refusal, secret, setClock, warnings } from '../helper.ts'
 
 const old: SigningKey = { key: secret, kid: 'old' }
 const next: SigningKey = { key: otherSecret, kid: 'new' }
@@ -135,6 +135,27 @@ t.test('a key that a reload removes dies at once, remembered tokens and refresh 
   for (const token of [of, by]) t.equal(await get(app, token), 401, 'the same kid, another key')
 })
 
+t.test('a reload that removes a key aborts the signals of its tokens, and no others', async (t) => {
+  const { state, load } = source([old, next])
+  const app = await withKeys(t, load)
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    signals.push(tokenAuth.signal)
+    return ''
+  })
+  app.get('/during', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    state.list = [{ ...next, verifyUntil: undefined }]
+    await app.tokenAuth.reloadKeys()
+    return { isAborted: tokenAuth.signal.aborted }
+  })
+  for (const [key, kid] of [[secret, 'old'], [otherSecret, 'new']] as const) {
+    await app.inject({ url: '/signal', headers: bearer(forge(claims(), { key, header: { kid } })) })
+  }
+  t.same(signals.map(({ aborted }) => aborted), [false, false])
+  t.same((await app.inject({ url: '/during', headers: bearer(forge(claims(), { header: { kid: 'old' } })) })).json(), { isAborted: true }, 'also one that is read after its key was removed')
+  t.match(signals, [{ aborted: true, reason: { name: 'InvalidToken' } }, { aborted: false }])
+})
+
 t.test('a refresh in the specification\'s own mode refuses the token of a key that a reload removed, remembered or not', async (t) => {
   const { state, load } = source([old, next])
   const { stored, ...handlers } = refreshStore()
@@ -215,6 +236,17 @@ t.test('a reload that fails leaves the keys as they are: a rejection, an error, 
   await t.rejects(app.tokenAuth.reloadKeys())
   t.equal(lines.filter((line) => line.includes('the keys could not be reloaded')).length, 2, 'and once more after it worked')
   t.same(leaksIn(lines), [])
+})
+
+t.test('a reload must not end a key whose tokens a guard accepts for ever', async (t) => {
+  setClock(t, noon)
+  const { state, load } = source([old])
+  const app = await withKeys(t, load)
+  warnings(t, 'W04')
+  app.tokenAuth.protect({ verifyExp: false })
+  app.tokenAuth.protect()
+  state.list = [{ ...next, signFrom: iso(noon + 600) }, { ...old, verifyUntil: iso(noon + 600 + overlap) }]
+  await t.rejects(app.tokenAuth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E14' })
 })
 
 t.test('a function that fails at registration fails it, with its error as the cause (E19), and so does one that takes more than 5 seconds', async (t) => {

@@ -141,6 +141,21 @@ t.test('keys that are too old after a jump of the clock are read again at once',
   t.equal(await status(app, issue('a', granted({ exp: noon }))), 200)
 })
 
+t.test('a token whose key is too old after a jump of the clock gets 503, not 401, while no key is looked for', async (t) => {
+  const setTime = setClock(t, noon)
+  const { retry } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const token = issue('a', granted({ exp: noon + 200_000 }))
+  t.equal(await status(app, issue('x')), 401)
+  t.equal(state.calls, 2)
+  setTime(noon + 100_000)
+  t.match(await answer(app, token), unavailable)
+  t.equal(state.calls, 2)
+  await retry()
+  t.equal(await status(app, token), 200)
+})
+
 t.test('a kid that is not known waits for one reading of the keys; after one that did not find it, it is 401 without another for 10 seconds', async (t) => {
   const { retry } = timers(t)
   const events = keyEvents(t)
@@ -343,6 +358,14 @@ t.test('a registration that fails reads no keys of issuers', async (t) => {
   const { state, jwks } = keySource()
   await t.rejects(withIssuers(t, trusted({ jwks }), { classViews: mistyped(1) }))
   t.equal(state.calls, 0)
+})
+
+t.test('the error of a function of keys is logged without its properties, which may be secrets', async (t) => {
+  const { lines, server } = log()
+  const error = Object.assign(new Error('Request failed'), { config: { headers: { authorization: `Bearer ${secret}` } } })
+  await withIssuers(t, trusted({ jwks: () => { throw error } }), {}, server)
+  t.match(lines.join(''), 'Request failed')
+  t.same(leaksIn(lines), [])
 })
 
 t.test('nothing of a key, a token or a foreign kid is in logs, events, status and errors', async (t) => {
