@@ -32,11 +32,11 @@ export type {
   CustomClaim, CustomClaimSource, ExtraVerification, Handlers, MaybePromise, Payload, RegisteredClaims, SerializableUser, UserId
 } from '../types/handlers.ts'
 export type {
-  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequestTokenAuth, RequiredScopes, ScopedOptions, TokenAdditions,
-  TokenAuthInstance, UserRouteHandler
+  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequestTokenAuth, RequiredScopes, ScopedOptions, TokenAdditions,
+  TokenAuthInstance, UserRouteHandler, VerifiedRequest
 } from '../types/instance.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
-export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserOf } from '../types/registry.ts'
+export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserIdOf, UserOf } from '../types/registry.ts'
 export type {
   Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
   SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession

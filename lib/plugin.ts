@@ -86,13 +86,16 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
   const keys = live === undefined ? useFixedKeys(resolved, issuers) : useLiveKeys(live, issuers)
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, keys.fingerprints, keys.signing)
   // Tokens of others have no claims of this application.
-  const ofIssuers = issuers && hostChecks({ ...host, customClaims: [] })
-  const checks = { session: sessions?.check, checks: hostChecks(host), ofIssuers }
+  const checksOf = (asked: Host) => ({ session: sessions?.check, checks: hostChecks(asked), ofIssuers: issuers && hostChecks({ ...asked, customClaims: [] }) })
+  const checks = checksOf(host)
+  const verifier = keys.verifierOf(resolved)
+  const rules = prepareRules(resolved, verifier, checks, codecs)
   const registration: Registration = Object.freeze({
     settings,
     host,
     responses: readResponses(options),
-    rules: prepareRules(resolved, keys.verifierOf(resolved), checks, codecs),
+    rules,
+    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifier, checksOf({ ...host, handlers: {} }), codecs),
     issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),
     sessions: sessions?.service,
     watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
@@ -176,7 +179,7 @@ async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers):
 
 /** Whether a token may have a user id that belongs to another user under another issuer. */
 function mayMixUsers (resolved: Resolved, { handlers }: Host, { size }: TrustedIssuers, hasKeys: boolean): boolean {
-  return handlers.retrieveUser === undefined && (size > 1 || hasKeys || !isWithoutKeys(resolved))
+  return handlers.retrieveUser === undefined && handlers.trusted === undefined && (size > 1 || hasKeys || !isWithoutKeys(resolved))
 }
 
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {

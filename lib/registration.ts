@@ -12,6 +12,8 @@ export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
   readonly issuing: Issuing
+  /** The rules of a logout, at which the handler `trusted` is not asked: whoever is not trusted any more can still log out. */
+  readonly logoutRules: AccessRules
   /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */
   readonly sessions: SessionService | undefined
   /** What the application may do with keys that change over time. */

@@ -1,8 +1,8 @@
 /** `fastify.tokenAuth`: the public face of one registration. */
-import type { FastifyRequest } from 'fastify'
-import type { Payload, UserId } from '../types/handlers.ts'
+import type { FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
 import type {
-  Guard, GuardOptions, InjectedRouteHandler, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
+  Guard, GuardOptions, InjectedRouteHandler, ProtectOptions, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
 import type { KeyStatus } from '../types/keys.ts'
 import type { Sessions } from '../types/sessions.ts'
@@ -19,7 +19,7 @@ import { storeRefreshToken } from './issuing/refresh-token.ts'
 import { Refusal } from './refusal.ts'
 import type { Registration } from './registration.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
-import { ownPayload, type Context } from './request/verify.ts'
+import { keyNotKnown, ownPayload, type Context } from './request/verify.ts'
 import { InstanceSessions } from './sessions/sessions.ts'
 import { checkAuthTime } from './settings/auth-time.ts'
 import { withoutRequest } from './settings/per-request.ts'
@@ -28,7 +28,7 @@ import { suggest } from './settings/suggest.ts'
 
 const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>
 
-const needsRequest = ', so verifyToken cannot be used. Read request.tokenAuth.payload instead.'
+const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
 
 export class TokenAuth implements TokenAuthInstance<object> {
   readonly settings: Readonly<Settings>
@@ -49,12 +49,12 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   // The options are read first: a route that was given one of these methods itself calls it on another object.
-  protect (overrides: GuardOptions = {}): Guard {
+  protect (overrides: ProtectOptions = {}): Guard {
     const options = readOptions(overrides)
     return makeProtectGuard(this.#registration, options)
   }
 
-  scoped (scopes: RequiredScopes, overrides: ScopedOptions = {}): Guard {
+  scoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions = {}): Guard {
     const options = readOptions(overrides)
     return makeScopedGuard(this.#registration, scopes, options)
   }
@@ -91,16 +91,27 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return refreshToken
   }
 
-  verifyToken (token: string): Payload {
+  verifyToken (token: string): Payload
+  verifyToken (token: string, request: FastifyRequest): Promise<Payload>
+  verifyToken (token: string, request?: FastifyRequest): MaybePromise<Payload> {
+    if (request !== undefined) return this.#verifyTokenOf(request, token)
     if (typeof token !== 'string') throw new InvalidToken()
-    const { rules } = this.#registration
+    const { rules, host: { handlers } } = this.#registration
+    if (handlers.trusted !== undefined) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { section: 'handlers', duringRequest: true })
     const verdict = rules.verify(token, this.#withoutRequest, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
     // A rejection that nobody handles would end the process.
     if (verdict instanceof Promise) verdict.catch(() => {})
-    if (verdict instanceof Promise && rules.readsKeys) throw new InvalidToken(undefined, { reason: 'its key is not known yet, and is being fetched' })
-    // A check that has to be waited for cannot be asked here, and must not be skipped.
-    if (verdict instanceof Promise) throw new RequiredKeysNotFound(`A check of this instance is asynchronous${needsRequest}`, { section: 'settings', duringRequest: true })
+    if (verdict instanceof Promise) throw keyNotKnown.toError()
+    return ownPayload(verdict)
+  }
+
+  /** As `verifyToken`, for a token that came in another way than the request itself, such as in a message of a WebSocket. */
+  async #verifyTokenOf (request: FastifyRequest, token: string): Promise<Payload> {
+    if (typeof token !== 'string') throw new InvalidToken()
+    const { settings, results } = registeredStateOf(this.#registration, request)
+    const verdict = await this.#registration.rules.verify(token, { settings, results, request }, 'access')
+    if (verdict instanceof Refusal) throw verdict.toError()
     return ownPayload(verdict)
   }
 

@@ -19,7 +19,7 @@ const texts = {
   W12: 'There is a handler "addScopesToPayload", but "scopesEnabled" is false, so the handler is never called and tokens get no scopes. Set "scopesEnabled" to true, or remove the handler.',
   W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
-  W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, and load the data that it needs in advance.',
+  W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, or use the handler "trusted", which may be asynchronous.',
   W16: '"pathToJwks" publishes the public keys, and "claimIss" or "claimAud" is not set, so a service that trusts these keys cannot tell tokens for it from tokens for others (OWASP ASVS 9.2.4). Set both.',
   W17: '"keys" has secrets and pairs of keys (OWASP ASVS 9.1.2). Use both for the time of a migration only, and remove the key that is replaced as soon as its tokens have expired.',
   W18: '"audience" of an entry of "issuers" is null, so tokens that this issuer made for other services are accepted. Set it to the audience of your service.',

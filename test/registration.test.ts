@@ -194,7 +194,7 @@ t.test('a handler that is no function is refused', async (t) => {
 })
 
 t.test('the classes must extend those of the library, and may be those', async (t) => {
-  const bases = { configurationClass: Configuration, authenticationClass: Authentication, responsesClass: Responses }
+  const bases: Readonly<Record<string, new () => object>> = { configurationClass: Configuration, authenticationClass: Authentication, responsesClass: Responses }
   for (const [name, Base] of Object.entries(bases)) {
     t.equal(await refusal(t, { [name]: Base }), undefined)
     t.equal(await refusal(t, { [name]: class extends Base {} }), undefined)

@@ -42,7 +42,7 @@ export type GivenUser<User extends object> = string extends keyof User ? AnyObje
  * error that a handler throws becomes a response of 500 `HandlerFailed`, unless it is a `TokenAuthError` or has a 4xx
  * `statusCode`.
  */
-export interface Handlers<User extends object, Claims extends object> {
+export interface Handlers<User extends object, Claims extends object, Id extends UserId = UserId> {
   /**
    * Checks the credentials in a request to the authenticate endpoint. Required with `authMode`, which is the default.
    * @returns the user: a plain object with the user id, or an object with the user id and a `toDict()` or `toJSON()` method
@@ -50,9 +50,9 @@ export interface Handlers<User extends object, Claims extends object> {
    */
   authenticate? (request: FastifyRequest): MaybePromise<GivenUser<User>>
   /** Stores a refresh token of a user. Required with `refreshTokenEnabled`. It may replace a token that was stored before, or keep it. */
-  storeRefreshToken? (userId: UserId, refreshToken: string, request: FastifyRequest): MaybePromise<unknown>
+  storeRefreshToken? (userId: Id, refreshToken: string, request: FastifyRequest): MaybePromise<unknown>
   /** Returns the stored refresh token of a user, or nothing. Required with `refreshTokenEnabled`. */
-  retrieveRefreshToken? (userId: UserId, request: FastifyRequest): MaybePromise<string | null | undefined>
+  retrieveRefreshToken? (userId: Id, request: FastifyRequest): MaybePromise<string | null | undefined>
   /** Returns the user of a valid token, or nothing. Called by the current-user and refresh endpoints, `injectUser` and `request.tokenAuth.user()`. */
   retrieveUser? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
   /** Returns the scopes of a user for a new token. Called with `scopesEnabled`. In a refresh without `retrieveUser`, the user is `{ <userId>: id }`. */
@@ -61,6 +61,11 @@ export interface Handlers<User extends object, Claims extends object> {
   overrideScopeValidator? (isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean): boolean
   /** Transforms the scopes that a route requires, before they are compared with those of the token. */
   destructureScopes? (scopes: readonly string[]): MaybePromise<readonly string[]>
+  /**
+   * Decides about a token whose signature, claims and other checks are right, on every request. Only `true` accepts it. To
+   * refuse it with a reason, throw an {@link InvalidToken}, or another error of this package with the status 401.
+   */
+  trusted? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<boolean>
   /** Adds claims to the payload of a new token. Returns the payload, or nothing to leave it unchanged. It must not change the user id. */
   extendPayload? (payload: Payload, user: User): MaybePromise<object | undefined | void>
 }

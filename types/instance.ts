@@ -31,6 +31,15 @@ export interface GuardOptions extends SettingOverrides {
   redirectUrl?: string | undefined
 }
 
+/** The options of `protect`. */
+export interface ProtectOptions extends GuardOptions {
+  /**
+   * Whether a request without a token passes, too: `request.tokenAuth.payload` is then null. A token that is not valid is
+   * refused. Default: false.
+   */
+  optional?: boolean | undefined
+}
+
 /** The options of `scoped`. */
 export interface ScopedOptions extends GuardOptions {
   /** Whether all required scopes must be satisfied. If false, one is sufficient. Default: true. */
@@ -40,7 +49,8 @@ export interface ScopedOptions extends GuardOptions {
 }
 
 /** The scopes that a route requires: a scope, a list of scopes, or a function of the request that returns either. */
-export type RequiredScopes = string | readonly string[] | ((request: FastifyRequest) => MaybePromise<string | readonly string[]>)
+export type RequiredScopes<Route extends RouteGenericInterface = RouteGenericInterface> =
+  string | readonly string[] | ((request: FastifyRequest<Route>) => MaybePromise<string | readonly string[]>)
 
 /** The instance that a free-standing guard belongs to. */
 export interface InstanceChoice<Name extends string = string> {
@@ -75,26 +85,27 @@ export interface TokenAdditions<User extends object> {
 
 /** One registration of the plugin: `fastify.tokenAuth`. */
 export interface TokenAuthInstance<
-  User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Data extends object = Record<string, unknown>
+  User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Data extends object = Record<string, unknown>,
+  Id extends UserId = UserId
 > {
   /** The settings, resolved and frozen, without key material. */
   readonly settings: Readonly<Settings>
   /** The hooks that extend and render responses. */
   readonly responses: Responses
   /** The sessions of users, with the option `sessions`. */
-  readonly sessions: Sessions<User, Data>
+  readonly sessions: Sessions<User, Data, Id>
 
   /**
-   * Creates a guard that lets only requests with a valid access token pass.
+   * Creates a guard that lets only requests with a valid access token pass, or with `optional` also those without a token.
    * @param overrides settings for the routes with this guard
    * @throws {@link InvalidConfiguration} for invalid overrides
    */
-  protect (overrides?: GuardOptions): Guard
+  protect (overrides?: ProtectOptions): Guard
   /**
    * Creates a guard that lets only requests with a valid access token and the required scopes pass.
    * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for invalid options
    */
-  scoped (scopes: RequiredScopes, options?: ScopedOptions): Guard
+  scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, options?: ScopedOptions): Guard
   /**
    * Wraps a route handler so that its third parameter is the user of the token. Without another guard on the route,
    * authentication is optional: the user is null for a request without a token, and an invalid token is refused.
@@ -124,9 +135,19 @@ export interface TokenAuthInstance<
    * @returns a copy of its payload
    * @throws {@link InvalidToken} if the token is refused, and if its key is not known yet: then the keys of its issuer are fetched
    * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
-   * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function
+   * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function, or if there is a handler `trusted`
    */
   verifyToken (token: string): Payload<Claims>
+  /**
+   * Verifies an access token that came in another way than a request of its own, such as in a message of a WebSocket.
+   * @param request the request from which `get<Setting>` functions compute settings, and which the handler `trusted` gets.
+   * Its own token is not looked at
+   * @returns a copy of the payload
+   * @throws {@link InvalidToken} if the token is refused
+   * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
+   * @throws {@link HandlerFailed} if `trusted` or a `get<Setting>` function throws an error
+   */
+  verifyToken (token: string, request: FastifyRequest): Promise<Payload<Claims>>
   /**
    * Calls the function `keys` again and replaces the keys at once, as happens every 60 seconds.
    * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is no function. The
@@ -140,20 +161,47 @@ export interface TokenAuthInstance<
   /** Returns the payload of the access token of a request; null if there is no valid token. */
   extractPayload (request: FastifyRequest): Payload<Claims> | null
   /** Returns the user id in the access token of a request; null if there is no valid token. */
-  extractUserId (request: FastifyRequest): UserId | null
+  extractUserId (request: FastifyRequest): Id | null
   /** Returns the scopes in the access token of a request; null if there is no valid token, or no scopes claim. */
   extractScopes (request: FastifyRequest): string[] | null
 }
 
+/** What is known of a request with a valid token. */
+export interface VerifiedRequest<Claims extends object = Record<string, unknown>, Id extends UserId = UserId> {
+  /** The payload: a copy that belongs to the request. */
+  readonly payload: Payload<Claims>
+  /** The user id. */
+  readonly userId: Id
+  /** The scopes; null if the token has no scopes claim. */
+  readonly scopes: string[] | null
+  /** The access token. */
+  readonly token: string
+  /** Where the token was found. */
+  readonly source: 'header' | 'cookie' | 'query'
+  /** The session of the token: its claim `sid`. Null where the token has no session. */
+  readonly sessionId: string | null
+  /** The trusted issuer of the token. Null for tokens of the instance's own keys. */
+  readonly issuer: string | null
+}
+
 /**
  * The authentication of a request by an instance: `request.tokenAuth`. If no guard has run, reading a property first
- * verifies the token. If there is no valid token, all properties except `settings` and `signal` are null.
+ * verifies the token. If there is no valid token, all properties except `settings` and `signal` are null,
+ * and `verified` throws an error.
  */
-export interface RequestTokenAuth<User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>> {
+export interface RequestTokenAuth<
+  User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Id extends UserId = UserId
+> {
+  /**
+   * What a guard has made sure of, without null. For routes with a guard: reading it without a valid token throws the error
+   * that a guard would have answered, which becomes the response if the route handler does not catch it.
+   * @throws {@link InvalidToken} or another error of 401
+   */
+  readonly verified: VerifiedRequest<Claims, Id>
   /** The payload: a copy that belongs to the request. */
   readonly payload: Payload<Claims> | null
   /** The user id. */
-  readonly userId: UserId | null
+  readonly userId: Id | null
   /** The scopes; null if the token has no scopes claim. */
   readonly scopes: string[] | null
   /** The trusted issuer of the token: an `issuer` of the option `issuers`. Null for tokens of the instance's own keys. */

@@ -1,10 +1,10 @@
 import type { ClassView } from '../lib/endpoints/view.ts'
 import type { Authentication } from '../lib/host/handlers.ts'
 import type { Responses } from '../lib/http/responses.ts'
-import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers, MaybePromise } from './handlers.ts'
+import type { CustomClaimSource, ExtraVerification, GivenUser, Handlers, MaybePromise, UserId } from './handlers.ts'
 import type { SigningKey, TrustedIssuer } from './keys.ts'
 import type { SessionFeedOptions, SessionsOptions } from './sessions.ts'
-import type { ClaimsOf, InstanceName, SessionDataOf, UserOf } from './registry.ts'
+import type { ClaimsOf, InstanceName, SessionDataOf, UserIdOf, UserOf } from './registry.ts'
 import type { Optional, SettingGetters, SettingSetters, SettingValues } from './settings.ts'
 
 /** The members of a configuration class: settings as properties, `set<Setting>` and `get<Setting>`. */
@@ -14,8 +14,10 @@ export type ConfigurationMembers<User extends object> = SettingValues<User> & Se
 type TakenUser<User extends object> = string extends keyof User ? never : User
 
 /** The options of a registration for users and claims of your own types. */
-export interface InstanceOptions<User extends object, Claims extends object, Data extends object = Record<string, unknown>> extends
-  Optional<Handlers<User, Claims>>, SettingValues<User>, SettingSetters<User>, SettingGetters<User> {
+export interface InstanceOptions<
+  User extends object, Claims extends object, Data extends object = Record<string, unknown>, Id extends UserId = UserId
+> extends
+  Optional<Handlers<User, Claims, Id>>, SettingValues<User>, SettingSetters<User>, SettingGetters<User> {
   /** Claims of your own. Every token must have them. */
   customClaims?: readonly CustomClaimSource<User>[] | undefined
   /** Checks of the whole payload, after all other checks. */
@@ -34,7 +36,7 @@ export interface InstanceOptions<User extends object, Claims extends object, Dat
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
   /** A class with handlers as methods, as a subclass of {@link Authentication}. */
-  authenticationClass?: (new () => Authentication<GivenUser<User>, Claims>) | undefined
+  authenticationClass?: (new () => Authentication<GivenUser<User>, Claims, Id>) | undefined
   /** A class with hooks that extend and render responses, as a subclass of {@link Responses}. */
   responsesClass?: (new () => Responses<TakenUser<User>, Claims>) | undefined
 }
@@ -57,7 +59,7 @@ type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetti
 /** An instance has `keys`, or one key that is a setting. */
 type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
+type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
   KeyMode &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })

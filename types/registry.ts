@@ -1,12 +1,13 @@
+import type { UserId } from './handlers.ts'
 import type { RequestTokenAuth, TokenAuthInstance } from './instance.ts'
 
 /**
- * The names of your instances, and the types of their users, claims and session data. Declare them once:
+ * The names of your instances, and the types of their users, user ids, claims and session data. Declare them once:
  *
  * ```ts
  * declare module 'fastify-token-auth' {
  *   interface TokenAuthInstances {
- *     tokenAuth: { user: Customer }
+ *     tokenAuth: { user: Customer, userId: number }
  *     staffAuth: { user: Employee, claims: { department: string }, sessionData: { device: string } }
  *   }
  * }
@@ -22,14 +23,17 @@ type Declared<Name extends string> = Name extends keyof TokenAuthInstances ? Tok
 /** The type of the users of an instance. Default: any object. */
 export type UserOf<Name extends string> = Declared<Name> extends { user: infer User extends object } ? User : Record<string, unknown>
 
+/** The type of the user ids of an instance. Default: any. */
+export type UserIdOf<Name extends string> = Declared<Name> extends { userId: infer Id extends UserId } ? Id : UserId
+
 /** The type of the claims in the tokens of an instance. Default: any claims. */
 export type ClaimsOf<Name extends string> = Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
 
 /** The type of the data of an instance's sessions; where none is declared, any. */
 export type SessionDataOf<Name extends string> = Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
 
-type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>> }
-type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>> }
+type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>> }
+type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> }
 
 declare module 'fastify' {
   interface FastifyInstance extends Instances {}

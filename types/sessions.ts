@@ -76,7 +76,9 @@ export interface ListedSession<Data extends object = Record<string, unknown>> {
  * Sessions of an instance: `fastify.tokenAuth.sessions`. Without the option `sessions`, every method throws
  * {@link InvalidConfiguration}.
  */
-export interface Sessions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
+export interface Sessions<
+  User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>, Id extends UserId = UserId
+> {
   /**
    * Starts a session, for login routes of the application, such as the callback of an OAuth provider. In cookie mode, this
    * method sets the cookies on the reply, and ends the session of the refresh cookie that was sent with the request.
@@ -89,20 +91,20 @@ export interface Sessions<User extends object = Record<string, unknown>, Data ex
    * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}
    */
-  list (userId: UserId): Promise<Array<ListedSession<Data>>>
+  list (userId: Id): Promise<Array<ListedSession<Data>>>
   /**
    * Ends a session of a user. This process refuses its access tokens at once, other processes within `poll` seconds.
    * @returns whether the user had this session
    * @throws {@link SessionStoreUnavailable}
    */
-  end (userId: UserId, sessionId: string): Promise<boolean>
+  end (userId: Id, sessionId: string): Promise<boolean>
   /**
    * Ends all sessions of a user.
    * @param options `except`: the id of a session that does not end
    * @returns the number of sessions that ended
    * @throws {@link SessionStoreUnavailable}
    */
-  endAll (userId: UserId, options?: { except?: string | null | undefined }): Promise<number>
+  endAll (userId: Id, options?: { except?: string | null | undefined }): Promise<number>
 }
 
 /** The rules of a registration, passed to every method of a store. All times are in whole milliseconds. */

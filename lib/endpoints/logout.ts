@@ -31,7 +31,7 @@ async function endByAccessToken (sessions: SessionService, state: RequestState, 
 }
 
 async function logOut (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const state = begin(registration, request, registration.rules)
+  const state = begin(registration, request, registration.logoutRules)
   // In every response of this handler: a browser is logged out even while the store is down. A setting that cannot be
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined

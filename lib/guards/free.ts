@@ -1,7 +1,7 @@
 /** Free-standing `protect`, `scoped` and `injectUser`: they find the nearest instance of a route's context when a request comes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteGenericInterface } from 'fastify'
 import type {
-  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, RequiredScopes, ScopedOptions, UserRouteHandler
+  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequiredScopes, ScopedOptions, UserRouteHandler
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InitializationFailure, InvalidConfiguration } from '../errors.ts'
@@ -12,7 +12,7 @@ import { registrationOf, type Registration } from '../registration.ts'
 import { describeGuard, describeInjected, descriptionOf } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { checkGuardOptions, readOptions } from './options.ts'
-import { makeProtectGuard } from './protect.ts'
+import { makeProtectGuard, readProtect } from './protect.ts'
 import { makeScopedGuard, readScoped } from './scoped.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
@@ -93,14 +93,14 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
 }
 
 /** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function protect (overrides: GuardOptions & InstanceChoice<InstanceName> = {}): Guard {
+export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(options)
+  checkGuardOptions(readProtect(options).guardOptions)
   return freeGuard(choice, perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function scoped (scopes: RequiredScopes, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
+export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
   checkGuardOptions(readScoped(scopes, options).guardOptions)
   return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))

@@ -6,6 +6,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
+import { isWithoutToken } from '../request/extract.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard } from './describe.ts'
@@ -19,12 +20,15 @@ export type GuardCheck = (state: RequestState, request: FastifyRequest) => Maybe
 interface GuardParts extends PreparedGuard {
   /** What is checked after the age of the login; undefined for nothing. */
   readonly check?: GuardCheck | undefined
+  /** Whether a request without a token passes, too. */
+  readonly isOptional?: boolean
 }
 
 /** A guard as its hook knows it. */
 interface GuardHook extends PreparedGuard {
   /** Undefined where a valid token is enough. */
   readonly check: GuardCheck | undefined
+  readonly isOptional: boolean
 }
 
 /** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
@@ -33,12 +37,15 @@ function joinChecks ({ checkLogin, check }: GuardParts): GuardCheck | undefined 
   return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
-function decide ({ check }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+function decide ({ check, isOptional }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
-  if (check === undefined) return refusal
-  if (refusal instanceof Promise) return refusal.then((settled) => settled ?? check(state, request))
-  return refusal ?? check(state, request)
+  if (check === undefined && !isOptional) return refusal
+  const checked = (settled: Refusal | null) => {
+    if (settled === null) return check === undefined ? null : check(state, request)
+    return isOptional && isWithoutToken(settled) ? null : settled
+  }
+  return refusal instanceof Promise ? refusal.then(checked) : checked(refusal)
 }
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */
@@ -106,7 +113,8 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
  * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
  */
 export function makeHook (parts: GuardParts, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
-  const guard: GuardHook = { ...parts, check: joinChecks(parts) }
+  const { isOptional = false } = parts
+  const guard: GuardHook = { ...parts, check: joinChecks(parts), isOptional }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -119,6 +127,6 @@ export function makeHook (parts: GuardParts, scopeSets: readonly (readonly strin
     if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
     run(guard, request, reply, done)
   }
-  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets }))
+  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets, isOptional }))
   return hook
 }

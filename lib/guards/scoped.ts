@@ -1,12 +1,13 @@
 /** Guards that require scopes. */
 import { inspect } from 'node:util'
+import type { FastifyRequest, RouteGenericInterface } from 'fastify'
 import type { Guard, RequiredScopes, ScopedOptions } from '../../types/instance.ts'
 import { InsufficientScope, InvalidConfiguration, InvalidScopes } from '../errors.ts'
 import { callHost, hostError, typeName } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
-import { areScopesEnough, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
+import { areScopesEnough, explainScope, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
 import { prepareGuard } from './options.ts'
 import { makeHook } from './run.ts'
 
@@ -29,7 +30,7 @@ function readRequirements (scopes: unknown): Requirement[] {
 }
 
 /** Checks the parameters of `scoped()`, apart from what every guard takes. @throws {InvalidConfiguration} */
-export function readScoped (scopes: RequiredScopes, { requireAll, requireAllActions, ...guardOptions }: ScopedOptions) {
+export function readScoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll, requireAllActions, ...guardOptions }: ScopedOptions) {
   return {
     guardOptions,
     requireAll: readFlag('requireAll', requireAll),
@@ -46,6 +47,12 @@ function readComputed (source: string, scopes: unknown): Requirement[] {
   throw new InvalidScopes(`${source} must return a well-formed scope, or a non-empty list of well-formed scopes.`)
 }
 
+/** Says why a token is refused: which requirement it does not satisfy, and what it has instead. */
+function explain (requirements: readonly Requirement[], { scopes, trusted }: RequestState, { override, requireAllActions }: ScopeRules): string {
+  if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
+  return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, trusted?.exactScopes) ?? []).join('; ')
+}
+
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
 function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
@@ -57,10 +64,10 @@ function areEnough (state: RequestState, requirements: readonly Requirement[], r
   }
 }
 
-function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules): Refusal {
+function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules, explanation?: string): Refusal {
   const required = textsOf(requirements)
   const reason = `the scopes of the token are not enough for ${required.map((text) => JSON.stringify(text)).join(requireAll ? ' and ' : ' or ')}`
-  return new Refusal(() => new InsufficientScope(undefined, { required }), reason)
+  return new Refusal(() => new InsufficientScope(undefined, { required }), explanation === undefined ? reason : `${reason}: ${explanation}`)
 }
 
 /** Remembers the decision for each token that is remembered itself. Only for decisions that follow from the token alone. */
@@ -79,7 +86,7 @@ function rememberDecisions (decide: (state: RequestState) => boolean): (state: R
 }
 
 /** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes or options */
-export function makeScopedGuard (registration: Registration, scopes: RequiredScopes, options: ScopedOptions): Guard {
+export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedOptions): Guard {
   const { requireAll, requireAllActions, fixed, guardOptions } = readScoped(scopes, options)
   const guard = prepareGuard(registration, guardOptions)
   const { destructureScopes, overrideScopeValidator } = registration.host.handlers
@@ -92,19 +99,21 @@ export function makeScopedGuard (registration: Registration, scopes: RequiredSco
     const decide = (state: RequestState) => areEnough(state, fixed, rules)
     const isAllowed = followsFromToken ? rememberDecisions(decide) : decide
     const refusal = insufficientScope(fixed, rules)
-    return makeHook({ ...guard, check: (state) => isAllowed(state) ? null : refusal }, scopeSets)
+    const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
+    return makeHook({ ...guard, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
   }
   return makeHook({
     ...guard,
     async check (state, request) {
       let requirements = typeof scopes === 'function'
-        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request)))
+        // The application says that the guard is for routes of this type.
+        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as FastifyRequest<Route>)))
         : fixed!
       if (destructureScopes !== undefined) {
         const required = textsOf(requirements)
         requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
       }
-      return areEnough(state, requirements, rules) ? null : insufficientScope(requirements, rules)
+      return areEnough(state, requirements, rules) ? null : insufficientScope(requirements, rules, explain(requirements, state, rules))
     }
   }, scopeSets)
 }

@@ -2,12 +2,13 @@
 import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from '../errors.ts'
 import { checkSubclass } from '../settings/check.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { Handlers } from '../../types/handlers.ts'
-import type { ClaimsOf, UserOf } from '../../types/registry.ts'
+import type { Handlers, UserId } from '../../types/handlers.ts'
+import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
 import { typeName } from './call.ts'
 
 /** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
-export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> extends Handlers<User, Claims> {}
+export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>
+  extends Handlers<User, Claims, Id> {}
 
 /**
  * The base of an authentication class. Each handler may be a method of a subclass instead of an option. Where both are
@@ -15,7 +16,7 @@ export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claim
  */
 // The parameters belong to the interface above, which this class is merged with.
 // eslint-disable-next-line @typescript-eslint/no-unused-vars
-export class Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>> {}
+export class Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>> {}
 
 /** Every handler by its name, as it is called. */
 export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>
@@ -23,7 +24,7 @@ export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>
 /** The names of all handlers. */
 export const handlerNames = [
   'authenticate', 'storeRefreshToken', 'retrieveRefreshToken', 'retrieveUser', 'addScopesToPayload',
-  'overrideScopeValidator', 'destructureScopes', 'extendPayload'
+  'overrideScopeValidator', 'destructureScopes', 'extendPayload', 'trusted'
 ] as const satisfies readonly (keyof HostHandlers)[]
 
 function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {

@@ -1,11 +1,14 @@
 /** The checks of the application on a payload, as records in the order in which they are asked. */
 import type { FastifyRequest } from 'fastify'
+import { InvalidToken, TokenAuthError } from '../errors.ts'
+import { hostError } from '../host/call.ts'
+import type { HostHandlers } from '../host/handlers.ts'
 import type { Host } from '../host/host.ts'
 import { Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 
-/** One check. Only `true` passes; any other result is the refusal. */
+/** One check. Only `true` passes; a refusal is that refusal; any other result is the refusal of the check. */
 export interface Check {
   readonly refusal: Refusal
   /**
@@ -27,8 +30,31 @@ function isTrue (check: () => unknown): boolean {
   }
 }
 
-/** Creates the checks of a registration: custom claims, then extra verifications (specification, States and transitions, rule 5). */
-export function hostChecks ({ customClaims, extraVerifications }: Host): readonly Check[] {
+const notTrusted = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'the handler "trusted" did not return true')
+
+/** Converts what `trusted` threw: a 401 of this library is a refusal, as if it were returned. @throws anything else, converted by {@link hostError} */
+function refusalOf (thrown: unknown): Refusal {
+  if (thrown instanceof TokenAuthError && thrown.statusCode === 401) return new Refusal(() => thrown, thrown instanceof InvalidToken ? thrown.reason : undefined)
+  throw hostError('trusted', thrown)
+}
+
+/** Calls the handler `trusted`, which may wait. @throws what it throws, unless that is a refusal, converted by {@link hostError} */
+function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request: FastifyRequest | undefined): unknown {
+  try {
+    // Without a request, nothing is verified that `trusted` decides about.
+    const answer: unknown = trusted(request!, payload)
+    // Query builders return objects that can be awaited, but are no promises.
+    return typeof Object(answer).then === 'function' ? Promise.resolve(answer).catch(refusalOf) : answer
+  } catch (error) {
+    return refusalOf(error)
+  }
+}
+
+/**
+ * Creates the checks of a registration: custom claims, then extra verifications (specification, States and transitions,
+ * rule 5), then the handler `trusted`.
+ */
+export function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }: Host): readonly Check[] {
   return [
     ...customClaims.map((claim): Check => ({
       refusal: invalidClaim(claim.key, `the claim "${claim.key}" is missing or was not verified`),
@@ -37,9 +63,12 @@ export function hostChecks ({ customClaims, extraVerifications }: Host): readonl
     ...extraVerifications.map((verification): Check => ({
       refusal: invalidClaim(null, `the extra verification "${verification.name}" did not pass`),
       ask: (payload) => isTrue(() => verification(payload))
-    }))
+    })),
+    ...trusted === undefined ? [] : [{ refusal: notTrusted, ask: askTrusted.bind(undefined, trusted) }]
   ]
 }
+
+const chosen = (answer: unknown, refusal: Refusal) => answer instanceof Refusal ? answer : refusal
 
 /**
  * Asks checks one after the other and stops at the first that does not pass.
@@ -50,9 +79,9 @@ export function runChecks (checks: readonly Check[], payload: Payload, request: 
     const { refusal, ask } = checks[index]!
     const answer = ask(payload, request)
     if (answer instanceof Promise) {
-      return answer.then((settled) => settled === true ? runChecks(checks, payload, request, index + 1) : refusal)
+      return answer.then((settled) => settled === true ? runChecks(checks, payload, request, index + 1) : chosen(settled, refusal))
     }
-    if (answer !== true) return refusal
+    if (answer !== true) return chosen(answer, refusal)
   }
   return null
 }

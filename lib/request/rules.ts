@@ -19,7 +19,7 @@ export interface AccessRules {
   readonly settings: Readonly<Settings>
   /** Whether a getter computes a setting per request. */
   isComputed (name: SettingName): boolean
-  /** Whether a token may have to wait for the keys of a trusted issuer. No other check has to be waited for then. */
+  /** Whether a token may have to wait for the keys of a trusted issuer. */
   readonly readsKeys: boolean
   /** The settings as one request sees them. */
   readonly settingsOf: SettingsOfRequest

@@ -16,7 +16,7 @@ import type { VerifiedToken } from '../token/codec.ts'
 export type WatchSession = (sid: string, controller: AbortController) => void
 
 /** What the signal of a token depends on besides the token. */
-interface Circumstances {
+export interface Circumstances {
   readonly request: FastifyRequest
   readonly settings: Readonly<Settings>
   readonly sessionId: string | null

@@ -8,14 +8,13 @@ import { RequestResults, type GetterResults } from '../settings/per-request.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { VerifiedToken } from '../token/codec.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
-import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
 import { scopesIn, userIdIn } from './identity.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
-import { RequestAuth } from './request-auth.ts'
+import { RequestAuth, type Readable } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
-import { createSignal, type WatchSession } from './signal.ts'
-import { ownPayload, type Context, type ValidToken } from './verify.ts'
+import type { WatchSession } from './signal.ts'
+import { keyNotKnown, ownPayload, type Context, type ValidToken } from './verify.ts'
 
 /** The registration that a state belongs to. */
 export interface Owner {
@@ -33,7 +32,7 @@ export interface RefreshSubject {
 }
 
 /** What one request was found to carry, under the rules of one guard. Created for each request; never share it between requests. */
-export class RequestState implements Context, RequestTokenAuth<object, Record<string, unknown>> {
+export class RequestState implements Context, Readable {
   readonly owner: Owner
   readonly request: FastifyRequest
   readonly rules: AccessRules
@@ -42,14 +41,15 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   readonly settings: Readonly<Settings>
   /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
   readonly next: RequestState | null
+  waitsForCheck = false
   /** Undefined until something asks; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
+  #isDeciding = false
   #found: FoundToken | undefined
   #valid: ValidToken | undefined
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
-  #signal: AbortSignal | undefined
   #face: RequestAuth | undefined
 
   constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
@@ -74,8 +74,18 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
    */
   verify (): MaybePromise<Refusal | null> {
     // Not `??=`: null is the most frequent value.
-    if (this.#outcome === undefined) this.#outcome = this.#verifyAccess()
+    if (this.#outcome === undefined) this.#outcome = this.#verifyOnce()
     return this.#outcome
+  }
+
+  #verifyOnce (): MaybePromise<Refusal | null> {
+    if (this.#isDeciding) throw new InitializationFailure('request.tokenAuth was read by a function that decides about its token, such as "trusted" or a getter. Use the parameters of the function.')
+    this.#isDeciding = true
+    try {
+      return this.#verifyAccess()
+    } finally {
+      this.#isDeciding = false
+    }
   }
 
   #verifyAccess (): MaybePromise<Refusal | null> {
@@ -125,8 +135,8 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
       // A rejection that nobody handles would end the process.
       outcome.catch(() => {})
       // Anybody can send a token whose key is not known yet.
-      if (this.rules.readsKeys) return false
-      throw new InitializationFailure('The key of this instance is computed asynchronously. Add a guard to the route, or await request.tokenAuth.ready() first.')
+      if (this.rules.readsKeys && !this.waitsForCheck) return false
+      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first.')
     }
     return outcome === null
   }
@@ -153,6 +163,17 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     const error = refusal.toError()
     if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings, 'refresh')})`
     return error
+  }
+
+  /** Creates the error with which a guard would answer a request that has no valid token. */
+  toRefused (): TokenAuthError {
+    const outcome = this.verify()
+    return this.toError(outcome instanceof Refusal ? outcome : keyNotKnown)
+  }
+
+  /** The valid token, and where it was found. */
+  get valid (): (FoundToken & ValidToken) | null {
+    return this.#isValid() ? { ...this.#found!, ...this.#valid! } : null
   }
 
   /** The verified payload, shared by all requests with the same token: never change it, and never pass it to the application. */
@@ -184,28 +205,10 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     return this.#isValid() ? this.#valid!.verified.issuer : undefined
   }
 
-  get issuer (): string | null { return this.trusted?.issuer ?? null }
-
   get sessionId (): string | null {
     // What an issuer calls a session is none of this instance.
     const claims = this.trusted === undefined ? this.claims : null
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
-  }
-
-  get token (): string | null {
-    return this.#isValid() ? this.#valid!.verified.token : null
-  }
-
-  get signal (): AbortSignal {
-    // Without a valid token, one that never aborts. Not kept, because the token may turn out to be valid when the keys of its
-    // issuer have been fetched, and not shared, because listeners on it would stay.
-    if (!this.#isValid()) return new AbortController().signal
-    this.#signal ??= createSignal(this.#valid!.verified, this)
-    return this.#signal
-  }
-
-  get source (): TokenSource | null {
-    return this.#isValid() ? this.#found!.source : null
   }
 
   /** Where the token was found that let the request pass; null where none was verified. Unlike {@link source} it verifies nothing. */

@@ -1,5 +1,6 @@
 /** Whether a token is valid (specification, States and transitions): its signature, then its claims, then the checks of the application. */
 import type { FastifyRequest } from 'fastify'
+import { InvalidToken } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../settings/per-request.ts'
 import { checkClaims, checkIssuerClaims, copyPayload, secondsNow } from '../token/claims.ts'
@@ -11,7 +12,12 @@ import { runChecks, type Check } from './checks.ts'
 export interface Context extends RequestSettings {
   /** Undefined for a token that did not come with a request. */
   readonly request: FastifyRequest | undefined
+  /** Set where a check of the application is waited for. */
+  waitsForCheck?: boolean
 }
+
+/** The refusal of a token for whose key a reader cannot wait. */
+export const keyNotKnown = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its key is not known yet, and is being fetched')
 
 /** Returns the refusal of a token whose session has ended; undefined for any other. */
 export type SessionCheck = (payload: VerifiedToken['payload']) => Refusal | undefined
@@ -49,7 +55,9 @@ function decide (verified: Verdict<VerifiedToken>, checks: Checks, context: Cont
   const payload = copyPayload(verified.payload)
   const valid: ValidToken = { verified, payload }
   const refused = runChecks(asked, payload, context.request)
-  return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : refused ?? valid
+  if (!(refused instanceof Promise)) return refused ?? valid
+  context.waitsForCheck = true
+  return refused.then((settled) => settled ?? valid)
 }
 
 /**

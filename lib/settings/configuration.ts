@@ -239,7 +239,7 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
 }
 
 /** The options of guards that are not settings. */
-const guardOptions = ['maxAge', 'redirectOnFail', 'redirectUrl', 'requireAll', 'requireAllActions']
+const guardOptions = ['maxAge', 'redirectOnFail', 'redirectUrl', 'optional', 'requireAll', 'requireAllActions']
 
 /** Checks overrides without the settings that they override. @throws {InvalidConfiguration} as {@link overrideSettings} */
 export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
@@ -247,9 +247,9 @@ export function checkOverrides (overrides: Readonly<Record<string, unknown>>): M
   for (const [name, value] of Object.entries(overrides)) {
     if (value === undefined) continue
     if (!isSetting(name)) {
-      // `protect` and `injectUser` do not know the last two, and must not suggest the name that was given.
+      // Not every guard has each of the last three, and must not suggest the name that was given.
       const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; scoped() also accepts "requireAll" and "requireAllActions".`, { section: 'guards' })
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions".`, { section: 'guards' })
     }
     if (isRouteSetting(name)) {
       throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { section: 'guards' })

@@ -69,6 +69,24 @@ export interface ScopeRules {
 }
 
 /**
+ * Explains why the scopes of a token do not satisfy a requirement, for developers.
+ * @returns undefined if they satisfy it
+ */
+export function explainScope ({ scope, text }: Requirement, claim: unknown, requireAllActions: boolean, isExact = false): string | undefined {
+  const texts = readScopes(claim)
+  const quoted = JSON.stringify(text)
+  if (isExact) return texts.includes(text) ? undefined : `the token has no scope ${quoted}`
+  const near = texts.filter((granted) => canSatisfy(granted, scope.namespace) && parseScope(granted) !== undefined)
+  if (near.some((granted) => satisfies(scope, granted, requireAllActions))) return undefined
+  if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
+  return near.map((granted) => {
+    if (scope.actions.length === 0) return `${quoted} asks for ${JSON.stringify(scope.namespace)} without actions, and ${JSON.stringify(granted)} allows only its own`
+    const missing = scope.actions.filter((action) => !parseScope(granted)?.actions.includes(action))
+    return `${quoted}: ${JSON.stringify(granted)} lacks ${missing.map((action) => JSON.stringify(action)).join(requireAllActions ? ' and ' : ' or ')}`
+  }).join('; ')
+}
+
+/**
  * Whether the scopes of a token satisfy the requirements of a route.
  * @param claim the scopes claim of the token
  * @param isExact whether scopes are compared as whole strings: those of other issuers have another grammar, in which `email`

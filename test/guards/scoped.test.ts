@@ -87,7 +87,7 @@ t.test('a requirement that is missing, empty or malformed is refused where the g
   const app = await build(t)
   for (const scopes of malformed) {
     for (const make of [scoped, app.tokenAuth.scoped.bind(app.tokenAuth)]) {
-      t.throws(() => make(mistyped(scopes)), { name: 'InvalidConfiguration', message: /scope/ }, JSON.stringify(scopes))
+      t.throws(() => make(mistyped<string>(scopes)), { name: 'InvalidConfiguration', message: /scope/ }, JSON.stringify(scopes))
     }
   }
   t.throws(() => scoped('a', mistyped('b')), { name: 'InvalidConfiguration' }, 'two strings are not a list')
@@ -96,9 +96,9 @@ t.test('a requirement that is missing, empty or malformed is refused where the g
 t.test('a requirement that a function gives malformed is 500 InvalidScopes, and the handler does not run', async (t) => {
   for (const scopes of malformed) {
     const guards: ((app: FastifyInstance) => Guard)[] = [
-      (app) => app.tokenAuth.scoped(mistyped(() => scopes)),
-      (app) => app.tokenAuth.scoped(mistyped(async () => scopes)),
-      () => scoped(mistyped(() => scopes), { requireAll: false })
+      (app) => app.tokenAuth.scoped(mistyped<RequiredScopes>(() => scopes)),
+      (app) => app.tokenAuth.scoped(mistyped<RequiredScopes>(async () => scopes)),
+      () => scoped(mistyped<RequiredScopes>(() => scopes), { requireAll: false })
     ]
     for (const makeGuard of guards) {
       const { app, reached } = await guarded(t, makeGuard)
