@@ -26,8 +26,6 @@ function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly
     decoders.set(key, decoder)
     return decoder
   }
-  // Built for no request.
-  for (const key of ring().keys) decoderFor(key)
 
   return (token, [first, second], { alg, kid }, forRefresh) => {
     let refusal = unknownKey
@@ -82,11 +80,11 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issu
 }
 
 /**
- * Creates a function that gives the signer of the key that signs when it is called.
+ * Creates a function that gives the signer of the key that signs when it is called. Signers, and decoders above, are built
+ * when they are needed first: it takes OpenSSL as long as to read the key, and most keys of a ring never sign again.
  * @param signing returns that key; undefined for none
- * @param keys the keys whose signers are built at once
  */
-export function createRingSigner (signing: () => RingKey | undefined, keys: readonly RingKey[]): (issuedAt: boolean) => Signer {
+export function createRingSigner (signing: () => RingKey | undefined): (issuedAt: boolean) => Signer {
   const signers = new WeakMap<RingKey, Map<boolean, Signer>>()
   const signerFor = (key: RingKey, issuedAt: boolean) => {
     const known = signers.get(key) ?? new Map<boolean, Signer>()
@@ -95,16 +93,12 @@ export function createRingSigner (signing: () => RingKey | undefined, keys: read
     signers.set(key, known.set(issuedAt, signer))
     return signer
   }
-  const sign = (payload: Record<string, unknown>, issuedAt: boolean) => {
+  return (issuedAt) => (payload) => {
     const key = signing()
     if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { section: 'changing-keys', duringRequest: true })
     if (Number(payload.exp) * 1000 > key.life.until) {
       throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "verifyUntil" of its key, after which no token of this key counts. Check extendPayload.')
     }
     return signerFor(key, issuedAt)(payload)
-  }
-  return (issuedAt) => {
-    for (const key of keys) if (key.canSign) signerFor(key, issuedAt)
-    return (payload) => sign(payload, issuedAt)
   }
 }
