@@ -50,7 +50,7 @@ export async function createService (address) {
     authMode: false,
     // "user_id", "scopes" and the rules of scopes are those of this plugin. Other issuers have the defaults.
     issuers: [{ issuer, audience, jwksUri: `${address}/auth/jwks`, algorithms: ['EdDSA'], userId: 'user_id', scopesName: 'scopes', exactScopes: false }],
-    retrieveUser: (request) => users.get(`${request.tokenAuth.issuer} ${request.tokenAuth.userId}`)
+    retrieveUser: (request, { iss, user_id: id }) => users.get(`${iss} ${id}`)
   })
   app.get('/hello', { onRequest: app.tokenAuth.protect() }, app.tokenAuth.injectUser(async (request, reply, user) => ({ hello: user?.name })))
   app.get('/reports', { onRequest: app.tokenAuth.scoped('reports:read') }, async () => ['January', 'February'])

@@ -475,6 +475,8 @@ const registrations: Record<string, Case<object>[]> = {
       '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a string. Give the algorithms with which the issuer signs. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, userId: 'exp' }] },
       '"issuers[0].userId" must be the name of a claim, other than that of a date or the issuer; given: "exp". Check the name. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, audienceName: 'iss' }] },
+      '"issuers[0].audienceName" must be the name of a claim, other than that of a date or the issuer; given: "iss". Check the name. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, audienceName: 5 }] },
       '"issuers[0].audienceName" must be the name of a claim, other than that of a date or the issuer; given: a number. Check the name. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, scopesName: [] }] },
