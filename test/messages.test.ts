@@ -5,6 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
@@ -524,9 +525,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...rs, privateKey: { ...createPrivateKey(rsa.privateKey).export({ format: 'jwk' }), n: otherJwk.n } },
       '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See README.md#settings'],
     [{ ...rs, publicKey: 'x' },
-      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). See README.md#settings'],
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See README.md#settings'],
+    [{ secret: fileURLToPath(import.meta.url) },
+      '"secret" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL. See README.md#settings'],
     [{ ...rs, privateKey: 'x' },
-      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). See README.md#settings'],
+      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See README.md#settings'],
     [{ ...rs, publicKey: './public.pem' },
       '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See README.md#settings'],
     [{ ...rs, publicKey: undefined, secret: 'keys/public.txt' },

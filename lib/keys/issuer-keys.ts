@@ -121,9 +121,10 @@ export class IssuerKeys {
     this.#issuer = issuer
   }
 
-  /** The number of keys that count. */
-  get size (): number {
-    return this.#keys.filter(({ life }) => isAlive(life, false)).length
+  /** Returns the number of keys that count for one of some algorithms. */
+  count (algorithms: Iterable<Algorithm>): number {
+    const list = [...algorithms]
+    return this.#keys.filter((key) => isAlive(key.life, false) && list.some((algorithm) => key.for(algorithm) !== null)).length
   }
 
   /** Whether a key counts for an algorithm. */

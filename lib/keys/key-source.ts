@@ -130,7 +130,15 @@ const remote = new Map<string, KeySource>()
 
 /** Gives the source of an address, which all issuers with this address share. @param read reads it; not needed where there is one */
 export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
-  const source = remote.get(uri) ?? new KeySource(async (signal) => readKeySet(await read(signal)))
+  const source = remote.get(uri) ?? new KeySource(async (signal) => {
+    try {
+      return readKeySet(await read(signal))
+    } catch (error) {
+      const { origin, pathname } = new URL(uri)
+      // Without the query, which may have a key for the server.
+      throw new Error(`GET ${origin}${pathname}: ${Object(error).message}`)
+    }
+  })
   remote.set(uri, source)
   return source
 }

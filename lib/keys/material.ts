@@ -1,5 +1,6 @@
 /** Turns key material of any form into a checked key that signs or verifies. */
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, verify, type KeyObject } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { InvalidConfiguration } from '../errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 import { asymmetricForm } from './disguised-keys.ts'
@@ -65,6 +66,9 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
     throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02', section: 'settings' })
   }
   refusePassphrase(name, source)
+  if (typeof value === 'string' && pathForm.test(value) && existsSync(value)) {
+    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL.`, { finding: 'E08', section: 'settings' })
+  }
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, operation)
   if (bytes.toString().trim() === '') {
     throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E01', section: 'settings' })
@@ -75,12 +79,15 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength }
 }
 
+const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
+
 /** Says what text that is not a key was probably meant to be, without quoting it. */
 function hint (text: string): string {
-  if (/^(?:(?:\.{0,2}|~|[a-z]:)[\\/]|file:)|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
+  if (pathForm.test(text.trim()) || /^file:|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
     return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
   }
   if (/^\s*\{/.test(text)) return ' A JWK is given as an object, not as text: parse it, as JSON.parse() does.'
+  if (!text.includes('-----')) return ' If it is a secret, set "algorithm" to HS256, HS384 or HS512.'
   return text.includes('\\n') ? ' Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.' : ''
 }
 

@@ -16,6 +16,8 @@ const keptHeaders = 50
 
 const unknownKey = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'no key of this instance has its "kid" and "alg", or the key is retired')
 
+const unknownIssuer = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its "iss" is not one of the trusted issuers')
+
 /** Verifies a token with the keys of a ring. */
 function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly [number, number], hint: HeaderHint, forRefresh: boolean) => RingToken | Refusal {
   const decoders = new WeakMap<RingKey, Decoder>()
@@ -71,7 +73,7 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issu
     const hint = hints.get(header) ?? readHint(header)
     if (hint === undefined) return badHeader
     const issuer = issuers && issuerOf(token, dots, issuers)
-    if (issuer === undefined) return keep(verifyOwn(token, dots, hint, forRefresh), header, hint)
+    if (issuer === undefined) return issuers !== undefined && ring().keys.length === 0 ? unknownIssuer : keep(verifyOwn(token, dots, hint, forRefresh), header, hint)
     // An access token of an issuer is no proof that a refresh token of this instance belongs to its user.
     if (forRefresh) return notOwn
     const outcome = verifyFrom(issuer, token, dots, hint)

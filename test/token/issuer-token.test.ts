@@ -53,6 +53,11 @@ t.test('a token that names a trusted issuer is never verified with own keys', as
   }
 })
 
+t.test('with debug, an instance without keys says that an issuer is not trusted', async (t) => {
+  const app = await withIssuers(t, trusted(), { debug: true })
+  t.match((await answer(app, issue('a', granted({ iss: issuer.slice(0, -1) })))).json(), { detail: /its "iss" is not one of the trusted issuers/ })
+})
+
 t.test('the key of one issuer is never used for another, whatever the kid', async (t) => {
   const app = await withIssuers(t, [trusted(), trusted({ issuer: other, jwks: { keys: [jwk('a', { which: 1 })] } })], { retrieveUser })
   t.equal(await status(app, issue('a')), 200)
