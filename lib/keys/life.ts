@@ -19,15 +19,20 @@ export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
 const controllers = new WatchedControllers<Life>()
 const createReason = () => new InvalidToken()
 
-/** Ends the life of a key that was removed, and aborts what depends on its tokens. */
-export function remove (life: Life): void {
-  life.until = removed
+/** Aborts what depends on the tokens of a key. */
+export function abortTokens (life: Life): void {
   controllers.abort(life, createReason)
 }
 
+/** Ends the life of a key that was removed. */
+export function remove (life: Life): void {
+  life.until = removed
+  abortTokens(life)
+}
+
 /**
- * Aborts a controller when a key is removed, or at once where it was. Not at the key's end by the calendar, which its tokens
- * do not outlive, and not when a trusted issuer cannot be reached for too long, which says nothing of the token.
+ * Aborts a controller when {@link abortTokens} is called, or at once where the key was removed. Not when a trusted issuer
+ * cannot be reached for too long, which says nothing of the token.
  */
 export function watchKey (life: Life, controller: AbortController): void {
   if (life.until === removed) controller.abort(createReason())

@@ -105,7 +105,7 @@ export class TrustedIssuer {
 
   status (): KeyStatus['issuers'][number] {
     const { fetchedAt = null, failedAt = null } = this.#source ?? {}
-    return { issuer: this.entry.rules.issuer, keys: this.#keys.size, fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
+    return { issuer: this.entry.rules.issuer, keys: this.#keys.count(this.entry.algorithms.values()), fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
   }
 }
 

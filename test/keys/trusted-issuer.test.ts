@@ -5,9 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
+import tokenAuth from '../../lib/index.ts'
 import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { iso, keyEvents } from './ring.ts'
-import { bearer, claims, forge, holdTimers, leaksIn, mistyped, secret, setClock } from '../helper.ts'
+import { bearer, claims, forge, holdTimers, host, leaksIn, mistyped, secret, setClock } from '../helper.ts'
 
 const noon = 1_800_000_000
 const b = { which: 1 }
@@ -77,6 +78,34 @@ t.test('a registration waits 5 seconds at most for a function, and what it retur
   state.instead = undefined
   await retry()
   t.equal(await status(app, issue('a')), 200)
+})
+
+t.test('an application waits for the keys of all of its issuers together, and never for as long as Fastify gives its plugins', async (t) => {
+  const expire = holdTimers(t, 2000)
+  const { now } = performance
+  let time = 1000
+  performance.now = () => time
+  t.teardown(() => { performance.now = now })
+  const app = host(t, { pluginTimeout: 4000 })
+  const asked: unknown[] = []
+  const hanging = (): Promise<never> => {
+    asked.push(true)
+    return new Promise(() => {})
+  }
+  const registered: string[] = []
+  app.register(async (app) => {
+    for (const instanceName of ['one', 'two']) {
+      await app.register(tokenAuth, mistyped({ instanceName, authMode: false, issuers: [trusted({ jwks: hanging })] }))
+      registered.push(instanceName)
+      time = 3000
+    }
+  })
+  const ready = app.ready()
+  while (asked.length === 0) await turn()
+  await settle()
+  expire()
+  await ready
+  t.equal(registered.length, 2)
 })
 
 t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and survives a logger and a handler of the application', async (t) => {

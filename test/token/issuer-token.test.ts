@@ -53,6 +53,11 @@ t.test('a token that names a trusted issuer is never verified with own keys', as
   }
 })
 
+t.test('with debug, an instance without keys says that an issuer is not trusted', async (t) => {
+  const app = await withIssuers(t, trusted(), { debug: true })
+  t.match((await answer(app, issue('a', granted({ iss: issuer.slice(0, -1) })))).json(), { detail: /its "iss" is not one of the trusted issuers/ })
+})
+
 t.test('the key of one issuer is never used for another, whatever the kid', async (t) => {
   const app = await withIssuers(t, [trusted(), trusted({ issuer: other, jwks: { keys: [jwk('a', { which: 1 })] } })], { retrieveUser })
   t.equal(await status(app, issue('a')), 200)
@@ -381,6 +386,28 @@ t.test('a signal aborts when the key of its token is withdrawn, and not when the
   retry()
   await settle()
   t.match(signals[0], { aborted: true, reason: { name: 'InvalidToken' } })
+})
+
+t.test('a key to which its issuer adds members goes on, with its tokens and signals, unless they would be refused now', async (t) => {
+  withoutJitter(t)
+  const reload = holdTimers(t, 600_000)
+  const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  const token = issue('a')
+  await app.inject({ url: '/signal', headers: bearer(token) })
+  state.keys = [{ ...jwk('a'), alg: 'ES256' }]
+  reload()
+  await settle()
+  t.equal(await status(app, token), 200)
+  t.equal(signals[0]?.aborted, false)
+  state.keys = [{ ...jwk('a'), alg: 'ES512' }]
+  reload()
+  await settle()
+  t.equal(await status(app, token), 401)
+  t.equal(signals[0]?.aborted, true)
 })
 
 t.test('a verification that fails while verifyToken does not wait for it is nobody\'s unhandled rejection', async (t) => {
