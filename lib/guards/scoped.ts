@@ -67,7 +67,7 @@ function areEnough (state: RequestState, requirements: readonly Requirement[], r
 function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules, explanation?: string): Refusal {
   const required = textsOf(requirements)
   const reason = `the scopes of the token are not enough for ${required.map((text) => JSON.stringify(text)).join(requireAll ? ' and ' : ' or ')}`
-  return new Refusal(() => new InsufficientScope(undefined, { required }), explanation === undefined ? reason : `${reason}: ${explanation}`)
+  return new Refusal(() => new InsufficientScope(undefined, { required }), reason, explanation === undefined ? undefined : `${reason}: ${explanation}`)
 }
 
 /** Remembers the decision for each token that is remembered itself. Only for decisions that follow from the token alone. */
@@ -113,7 +113,8 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
         const required = textsOf(requirements)
         requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
       }
-      return areEnough(state, requirements, rules) ? null : insufficientScope(requirements, rules, explain(requirements, state, rules))
+      if (areEnough(state, requirements, rules)) return null
+      return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
     }
   }, scopeSets)
 }

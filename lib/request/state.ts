@@ -153,7 +153,7 @@ export class RequestState implements Context, Readable {
     const error = refusal.toError()
     if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.reason ?? error.message} (${place})`
+      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
     }
     return error
   }
