@@ -44,11 +44,13 @@ test('the function given to scoped knows the types of its route', () => {
   for (const make of [app.tokenAuth.scoped.bind(app.tokenAuth), scoped]) {
     expect(make(({ params, headers }) => [String(params), String(headers.host)])).type.toBe<Guard>()
   }
-  app.get<Team>('/teams/:id', { preHandler: app.tokenAuth.scoped<Team>((request) => {
-    expect(request.params.id).type.toBe<string>()
-    expect(request.query.page).type.toBe<number>()
-    return `team:${request.params.id}`
-  }) }, async (request) => request.params.id)
+  app.get<Team>('/teams/:id', {
+    preHandler: app.tokenAuth.scoped<Team>((request) => {
+      expect(request.params.id).type.toBe<string>()
+      expect(request.query.page).type.toBe<number>()
+      return `team:${request.params.id}`
+    })
+  }, async (request) => request.params.id)
   app.get<Team>('/free/:id', { preHandler: scoped<Team>(async (request) => [request.params.id]) }, async (request) => request.params.id)
   expect(app.tokenAuth.scoped<Team>).type.not.toBeCallableWith((request: FastifyRequest<Team>) => request.params)
   expect(scoped<Team>).type.toBeCallableWith(['a', 'b'], { requireAll: false })
