@@ -30,8 +30,21 @@ const settings = {
 
 console.log(`Seed of all orders: ${seed}. ${areCoresSeparate ? 'Client and server run on different cores.' : 'Client and server SHARE cores: taskset is missing, or there is only one core.'}`)
 
+const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
+
+function print (parts) {
+  for (const { title, rows } of parts) {
+    console.log(`\n${title}`)
+    for (const { name, median, min, max } of rows) console.log(`  ${name.padEnd(42)} ${median.toFixed(2)} us (${min.toFixed(2)} to ${max.toFixed(2)})`)
+  }
+}
+
 if (values.only !== undefined) {
   const isWanted = (title) => title === values.only
+  if (isWanted('guarding')) {
+    print(await inProcess('guarding'))
+    process.exit()
+  }
   if (isWanted('ended sessions')) await readEndedSessions() && process.exit()
   const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted), ...await keys(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
@@ -39,20 +52,16 @@ if (values.only !== undefined) {
 }
 
 const start = Date.now()
-const inProcess = (name) => inFreshProcess(new URL(`suites/${name}.js`, import.meta.url), settings)
 
 const comparisons = [...await guardedRoute(settings), ...await issuing(settings), ...await instances(settings), ...await sessions(settings), ...await keys(settings)]
 const forgedRefreshes = await forgedTokenCalls()
 const feed = isQuick ? undefined : await readEndedSessions()
 const delay = isQuick ? [] : await issuingDelay(settings)
-const parts = await inProcess('parts')
+const parts = [...await inProcess('parts'), ...await inProcess('guarding')]
 const footprint = await inProcess('footprint')
 const minutes = (Date.now() - start) / 60_000
 
-for (const { title, rows } of parts) {
-  console.log(`\n${title}`)
-  for (const { name, median, min, max } of rows) console.log(`  ${name.padEnd(42)} ${median.toFixed(2)} us (${min.toFixed(2)} to ${max.toFixed(2)})`)
-}
+print(parts)
 console.log('\nRS256 issuing, p99 of the event-loop delay beyond idle in ms', JSON.stringify(delay))
 console.log(JSON.stringify(footprint, null, 1))
 console.log(`\n${forgedRefreshes.forged} forged refresh tokens caused ${forgedRefreshes.calls} calls of the store.`)

@@ -1,5 +1,5 @@
 /**
- * TypeScript: users and claims are declared once, and then typed everywhere. Node.js 22.18 and later run this file directly.
+ * TypeScript: users, user ids and claims are declared once, and then typed everywhere. Node.js 22.18 and later run this file directly.
  *
  *   node examples/typed.ts
  */
@@ -15,7 +15,7 @@ interface Customer {
 
 declare module 'fastify-token-auth' {
   interface TokenAuthInstances {
-    tokenAuth: { user: Customer, claims: { plan: Customer['plan'] } }
+    tokenAuth: { user: Customer, userId: Customer['user_id'], claims: { plan: Customer['plan'] } }
   }
 }
 
@@ -42,9 +42,10 @@ export async function createService (): Promise<FastifyInstance> {
 
   app.get('/hello', app.tokenAuth.injectUser(async (_request, _reply, user) => ({ hello: user?.name ?? 'stranger' })))
   app.get('/plan', { onRequest: app.tokenAuth.protect() }, async (request) => {
-    // The payload is null only if no guard has run, which the compiler cannot know.
-    const plan: Customer['plan'] | undefined = request.tokenAuth.payload?.plan
-    return { plan }
+    // In a route with a guard, `verified` has what the guard has made sure of. `userId` is a number here.
+    const { userId, payload } = request.tokenAuth.verified
+    const user: Customer['user_id'] = userId
+    return { user, plan: payload.plan }
   })
   return app
 }

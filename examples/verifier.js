@@ -15,7 +15,7 @@ export async function createService ({ issuer = process.env.ISSUER ?? 'http://12
   // With `authMode: false` the instance has no endpoints and needs only the public key.
   await app.register(tokenAuth, { ...agreed, authMode: false, publicKey: await response.text() })
   app.get('/reports', { onRequest: app.tokenAuth.protect() }, async (request) => {
-    const { user_id: userId, department } = request.tokenAuth.payload
+    const { user_id: userId, department } = request.tokenAuth.verified.payload
     return { userId, department, reports: ['January', 'February'] }
   })
   return app

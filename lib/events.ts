@@ -59,5 +59,5 @@ export function publishRefused (instanceName: string, request: FastifyRequest, w
   if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
   if (!isRefusal) markRefused(request, why)
   const reason: unknown = Reflect.get(why, 'reason')
-  refused.publish({ instanceName, request, error: isRefusal ? why.toError() : copyOf(why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
+  refused.publish({ instanceName, request, error: copyOf(isRefusal ? why.toError() : why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
 }

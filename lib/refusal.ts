@@ -21,10 +21,13 @@ export class Refusal {
   #answer: Answer | undefined
   /** Which check failed, for developers; undefined where the message says it. Never contains a part of a token. */
   readonly reason: string | undefined
+  /** The reason with values of claims, which are only for the setting `debug`; undefined where there are none. */
+  readonly explanation: string | undefined
 
-  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string) {
+  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string) {
     this.#createError = createError
     this.reason = reason
+    this.explanation = explanation
   }
 
   /**

@@ -6,37 +6,28 @@ import type {
 } from '../types/instance.ts'
 import type { KeyStatus } from '../types/keys.ts'
 import type { Sessions } from '../types/sessions.ts'
-import { InvalidConfiguration, InvalidToken, RequiredKeysNotFound } from './errors.ts'
+import { InvalidConfiguration } from './errors.ts'
 import { publishIssued } from './events.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
 import { makeScopedGuard } from './guards/scoped.ts'
-import { isPlainObject, typeName } from './host/call.ts'
 import { userIdOf } from './host/users.ts'
 import type { Responses } from './http/responses.ts'
+import { checkAdditions } from './issuing/additions.ts'
 import { storeRefreshToken } from './issuing/refresh-token.ts'
-import { Refusal } from './refusal.ts'
 import type { Registration } from './registration.ts'
+import { prepareGivenToken, verifyGivenToken } from './request/given-token.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
-import { keyNotKnown, ownPayload, type Context } from './request/verify.ts'
 import { InstanceSessions } from './sessions/sessions.ts'
-import { checkAuthTime } from './settings/auth-time.ts'
-import { withoutRequest } from './settings/per-request.ts'
 import type { Settings } from './settings/schema.ts'
-import { suggest } from './settings/suggest.ts'
-
-const additionNames: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>
-
-const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
 
 export class TokenAuth implements TokenAuthInstance<object> {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
   readonly sessions: Sessions<object>
   readonly #registration: Registration
-  /** For a token that did not come with a request. Reading a setting that has a getter throws. */
-  readonly #withoutRequest: Context
+  readonly #verifyToken: (token: string) => Payload
 
   constructor (registration: Registration) {
     this.settings = registration.settings
@@ -44,8 +35,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.#registration = registration
     const { sessions: service, issuing } = registration
     this.sessions = new InstanceSessions(service && { service, issuing, stateOf: (request) => registeredStateOf(registration, request) })
-    const results = withoutRequest(needsRequest)
-    this.#withoutRequest = { results, settings: registration.rules.settingsOf(results), request: undefined }
+    this.#verifyToken = prepareGivenToken(registration)
   }
 
   // The options are read first: a route that was given one of these methods itself calls it on another object.
@@ -65,13 +55,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
-    const given: unknown = additions
-    if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { section: 'instances', duringRequest: true })
-    const unknown = Object.keys(additions).find((name) => !additionNames.includes(name))
-    if (unknown !== undefined) {
-      throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, additionNames)} Its options are ${additionNames.join(', ')}.`, { section: 'instances', duringRequest: true })
-    }
-    checkAuthTime(additions.authTime, 'generateAccessToken')
+    checkAdditions(additions)
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)
@@ -94,25 +78,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
   verifyToken (token: string): Payload
   verifyToken (token: string, request: FastifyRequest): Promise<Payload>
   verifyToken (token: string, request?: FastifyRequest): MaybePromise<Payload> {
-    if (request !== undefined) return this.#verifyTokenOf(request, token)
-    if (typeof token !== 'string') throw new InvalidToken()
-    const { rules, host: { handlers } } = this.#registration
-    if (handlers.trusted !== undefined) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { section: 'handlers', duringRequest: true })
-    const verdict = rules.verify(token, this.#withoutRequest, 'access')
-    if (verdict instanceof Refusal) throw verdict.toError()
-    // A rejection that nobody handles would end the process.
-    if (verdict instanceof Promise) verdict.catch(() => {})
-    if (verdict instanceof Promise) throw keyNotKnown.toError()
-    return ownPayload(verdict)
-  }
-
-  /** As `verifyToken`, for a token that came in another way than the request itself, such as in a message of a WebSocket. */
-  async #verifyTokenOf (request: FastifyRequest, token: string): Promise<Payload> {
-    if (typeof token !== 'string') throw new InvalidToken()
-    const { settings, results } = registeredStateOf(this.#registration, request)
-    const verdict = await this.#registration.rules.verify(token, { settings, results, request }, 'access')
-    if (verdict instanceof Refusal) throw verdict.toError()
-    return ownPayload(verdict)
+    return request === undefined ? this.#verifyToken(token) : verifyGivenToken(this.#registration, token, request)
   }
 
   async reloadKeys (): Promise<void> {

@@ -40,7 +40,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
   'routes/*': ['guards/describe'],
-  'token-auth': ['events', 'settings/*', 'host/*', 'host/call', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
+  'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
   'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [

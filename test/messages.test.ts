@@ -15,8 +15,6 @@ import tokenAuth, {
 import { hmacKey } from '../lib/keys/material.ts'
 import { remoteKeySet } from '../lib/keys/remote-key-set.ts'
 import { createTestToken } from '../lib/testing.ts'
-import type { Registration } from '../lib/registration.ts'
-import { TokenAuth } from '../lib/token-auth.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, otherSecret, rsaPair, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
@@ -612,6 +610,10 @@ const guards: Case<() => unknown>[] = [
     'The options of a guard must be a plain object, such as { leeway: 60 }; given: a string. Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]). See README.md#guards'],
   [() => scoped('user', mistyped({ requireall: false })),
     'Unknown override "requireall". Did you mean "requireAll"? A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions". See README.md#guards'],
+  [() => protect({ optional: mistyped<boolean>('yes') }),
+    '"optional" of protect() must be true or false; given: a string. See README.md#guards'],
+  [() => scoped('user', mistyped({ optional: true })),
+    'Unknown override "optional". A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions". See README.md#guards'],
   [() => protect(mistyped({ requireAll: false })),
     'Unknown override "requireAll". A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions". See README.md#guards'],
   [() => protect(mistyped({ on: 5 })),
@@ -681,7 +683,9 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ cookieSet: true, getTrustedOrigins: () => mistyped<string[]>(['https://app.example.org/']) }, (request) => request.tokenAuth.settings.trustedOrigins,
     'getTrustedOrigins must return a list of origins such as "https://app.example.org", or "*" for all; returned: a list whose entry 0 is "https://app.example.org/", which no browser sends as an origin: it sends "https://app.example.org". See README.md#settings'],
   [{ getSecret: async () => secret }, (request) => request.tokenAuth.payload,
-    'InitializationFailure: The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first.'],
+    'InitializationFailure: The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in "trusted" itself, use the parameters.'],
+  [{ trusted: ({ tokenAuth }: FastifyRequest) => tokenAuth.payload !== null }, (request) => request.tokenAuth.payload,
+    'InitializationFailure: request.tokenAuth was read by a function that decides about its token, such as "trusted" or a getter. Use the parameters of the function.'],
   [{ secret: undefined, getSecret: () => 5 }, (request) => request.tokenAuth.payload,
     '"secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; getSecret returned a number. See README.md#settings'],
   [{ getLeeway: async () => 5 }, (request) => request.tokenAuth.payload,
@@ -689,7 +693,9 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ getClaimIss: () => null }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
     'RequiredKeysNotFound: "getClaimIss" needs a request. Pass the option "request" to generateAccessToken. See README.md#settings'],
   [{ getLeeway: () => 5 }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
-    'RequiredKeysNotFound: "getLeeway" needs a request, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings'],
+    'RequiredKeysNotFound: "getLeeway" needs a request. Call verifyToken(token, request), or read request.tokenAuth.payload. See README.md#settings'],
+  [{ trusted: () => true }, (_request, _reply, app) => app.tokenAuth.verifyToken(forge(claims())),
+    'RequiredKeysNotFound: The handler "trusted" needs a request. Call verifyToken(token, request), or read request.tokenAuth.payload. See README.md#handlers'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped({ scope: 'a' })),
     'generateAccessToken has no option "scope". Did you mean "scopes"? Its options are customClaims, extendPayload, scopes, authTime, request. See README.md#instances'],
   [{}, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }, mistyped(Promise.resolve({ scopes: null }))),
@@ -798,13 +804,6 @@ t.test('createTestToken says what is wrong with its options', async (t) => {
 
 t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {
   for (const [options, act, message] of requests) t.equal(await during(t, options, act), message)
-})
-
-t.test('a token cannot be verified without a request where a check has to be waited for', async (t) => {
-  const { tokenAuth: { settings, responses } } = await build(t)
-  const asynchronous = mistyped<Registration>({ settings, responses, rules: { settingsOf: () => settings, verify: async () => ({}) } })
-  t.equal(await said(() => new TokenAuth(asynchronous).verifyToken('x.y.z')),
-    'RequiredKeysNotFound: A check of this instance is asynchronous, so verifyToken cannot be used. Read request.tokenAuth.payload instead. See README.md#settings')
 })
 
 t.test('a key that is none is refused by whoever reads it, too', async (t) => {

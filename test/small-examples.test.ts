@@ -248,7 +248,7 @@ t.test('server-sent events: given with a token only, and ended when it expires o
 t.test('TypeScript: the users that were declared are those that routes see', async (t) => {
   const app = await create(t, 'typed.ts')
   const headers = bearer(await logIn(app))
-  t.same((await app.inject({ url: '/plan', headers })).json(), { plan: 'paid' })
+  t.same((await app.inject({ url: '/plan', headers })).json(), { user: 1, plan: 'paid' })
   t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada' })
   t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger' })
   t.match(payloadOf(headers.authorization.slice(7)), { user_id: 1, plan: 'paid' })

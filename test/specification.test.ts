@@ -80,7 +80,7 @@ t.test('the pages and the code have the same settings, handlers and hooks, under
     [rowsOf('## Endpoints', 'Hook'), responses]
   ]
   for (const [rows, names] of kinds) {
-    const added = names === settingNames ? beyondOf('setting') : []
+    const added = names === settingNames ? beyondOf('setting') : names === handlerNames ? beyondOf('handler') : []
     t.same([...named(rows, 'Here'), ...added].sort(), [...names].sort())
     for (const row of rows) {
       const given = row.Specification ?? row.Hook

@@ -1,6 +1,8 @@
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, test } from 'tstyche'
-import tokenAuth, { initialize, type Payload, type RequestTokenAuth, type TokenAuthInstance } from '../lib/index.ts'
+import tokenAuth, {
+  Authentication, initialize, type ClaimsOf, type Payload, type RequestTokenAuth, type TokenAuthInstance, type UserId, type UserIdOf, type UserOf, type VerifiedRequest
+} from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 
 interface Customer { user_id: number, name: string }
@@ -24,8 +26,9 @@ interface Device { device: string }
 // Users of the package write 'fastify-token-auth' here. The default name stays undeclared for the other type tests.
 declare module '../lib/index.ts' {
   interface TokenAuthInstances {
-    customerAuth: { user: Customer }
-    staffAuth: { user: Employee, claims: EmployeeClaims, sessionData: Device }
+    customerAuth: { user: Customer, userId: number }
+    staffAuth: { user: Employee, userId: string, claims: EmployeeClaims, sessionData: Device }
+    partnerAuth: { user: Customer }
   }
 }
 
@@ -37,10 +40,11 @@ const employee = new Employee('b-1', 'security')
 
 describe('several instances, each with its users and claims', () => {
   test('the decorators have the declared types', () => {
-    expect(app.staffAuth).type.toBe<TokenAuthInstance<Employee, EmployeeClaims, Device>>()
-    expect(app.customerAuth).type.toBe<TokenAuthInstance<Customer>>()
+    expect(app.staffAuth).type.toBe<TokenAuthInstance<Employee, EmployeeClaims, Device, string>>()
+    expect(app.customerAuth).type.toBe<TokenAuthInstance<Customer, Record<string, unknown>, Record<string, unknown>, number>>()
+    expect(app.partnerAuth).type.toBe<TokenAuthInstance<Customer>>()
     expect(app.tokenAuth).type.toBe<TokenAuthInstance>()
-    expect(request.staffAuth).type.toBe<RequestTokenAuth<Employee, EmployeeClaims>>()
+    expect(request.staffAuth).type.toBe<RequestTokenAuth<Employee, EmployeeClaims, string>>()
     expect(app).type.not.toHaveProperty('guestAuth')
     expect(request).type.not.toHaveProperty('guestAuth')
   })
@@ -64,6 +68,49 @@ describe('several instances, each with its users and claims', () => {
     expect(createTestToken).type.toBeCallableWith(app.staffAuth, employee)
   })
 
+  test('user ids have the declared type, and any where none is declared', async () => {
+    expect<UserIdOf<'staffAuth'>>().type.toBe<string>()
+    expect<UserIdOf<'customerAuth'>>().type.toBe<number>()
+    expect<UserIdOf<'partnerAuth'>>().type.toBe<UserId>()
+    expect(request.staffAuth.userId).type.toBe<string | null>()
+    expect(request.customerAuth.userId).type.toBe<number | null>()
+    expect(request.partnerAuth.userId).type.toBe<UserId | null>()
+    expect(app.customerAuth.extractUserId(request)).type.toBe<number | null>()
+    expect(app.customerAuth.sessions.list).type.toBeCallableWith(1)
+    expect(app.customerAuth.sessions.list).type.not.toBeCallableWith('1')
+    expect(app.staffAuth.sessions.end).type.not.toBeCallableWith(1, 'id')
+    expect(app.staffAuth.sessions.endAll).type.not.toBeCallableWith(1)
+    expect(app.partnerAuth.sessions.endAll).type.toBeCallableWith('1')
+  })
+
+  test('verified has what the request has, without null', () => {
+    expect(request.staffAuth.verified).type.toBe<VerifiedRequest<EmployeeClaims, string>>()
+    expect(request.staffAuth.verified.userId).type.toBe<string>()
+    expect(request.customerAuth.verified.userId).type.toBe<number>()
+    expect(request.partnerAuth.verified.userId).type.toBe<UserId>()
+    expect(request.staffAuth.verified.payload.department).type.toBe<string>()
+    expect(request.staffAuth.verified.token).type.toBe<string>()
+    expect(request.staffAuth.verified.source).type.toBe<'header' | 'cookie' | 'query'>()
+    expect(request.staffAuth.verified.scopes).type.toBe<string[] | null>()
+    expect(request.staffAuth.verified.sessionId).type.toBe<string | null>()
+    expect(request.staffAuth.verified.issuer).type.toBe<string | null>()
+    expect(request.staffAuth.verified).type.not.toHaveProperty('signal')
+  })
+
+  test('verifyToken with a request gives a promise of the declared claims', () => {
+    expect(app.staffAuth.verifyToken('token', request)).type.toBe<Promise<Payload<EmployeeClaims>>>()
+    expect(app.staffAuth.verifyToken).type.not.toBeCallableWith('token', { headers: {} })
+  })
+
+  test('an authentication class may be for the users and ids of a declared instance', () => {
+    class Staff extends Authentication<UserOf<'staffAuth'>, ClaimsOf<'staffAuth'>, UserIdOf<'staffAuth'>> {
+      override authenticate () { return employee }
+      override async retrieveRefreshToken (userId: string) { return userId.toUpperCase() }
+      override trusted (_request: FastifyRequest, payload: Payload<EmployeeClaims>) { return payload.department !== '' }
+    }
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', authenticationClass: Staff })
+  })
+
   test('users have the declared type', async () => {
     expect(await request.staffAuth.user()).type.toBe<Employee | null>()
     app.get('/staff', app.staffAuth.injectUser(async (request, reply, user) => {
@@ -85,6 +132,17 @@ describe('instanceName decides of which users the options speak', () => {
       authenticate: async (request) => {
         expect(request).type.toBe<FastifyRequest>()
         return employee
+      },
+      storeRefreshToken: (userId) => { expect(userId).type.toBe<string>() },
+      retrieveRefreshToken: (userId, request) => {
+        expect(userId).type.toBe<string>()
+        expect(request).type.toBe<FastifyRequest>()
+        return userId
+      },
+      trusted: async (request, payload) => {
+        expect(request).type.toBe<FastifyRequest>()
+        expect(payload).type.toBe<Payload<EmployeeClaims>>()
+        return payload.department === 'security'
       },
       retrieveUser: (request, payload) => {
         expect(payload).type.toBe<Payload<EmployeeClaims>>()
@@ -126,6 +184,12 @@ describe('instanceName decides of which users the options speak', () => {
     expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => 'b-1' })
     expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => undefined })
     expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => customer })
+  })
+
+  test('trusted gives true or false, or a promise of either', () => {
+    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: () => true })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: () => 'yes' })
+    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: async () => {} })
   })
 
   test('a name that is not declared is refused', () => {

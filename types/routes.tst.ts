@@ -29,6 +29,33 @@ test('a guard may require a recent login', () => {
   expect(app.tokenAuth.protect).type.not.toBeCallableWith({ maxAge: '300' })
 })
 
+test('a guard for requests with or without a token; one for scopes is none', () => {
+  expect(app.tokenAuth.protect({ optional: true, maxAge: 300 })).type.toBe<Guard>()
+  expect(protect({ optional: false, instanceName: 'tokenAuth' })).type.toBe<Guard>()
+  expect(protect).type.not.toBeCallableWith({ optional: 'yes' })
+  expect(app.tokenAuth.scoped).type.not.toBeCallableWith('user', { optional: true })
+  expect(scoped).type.not.toBeCallableWith('user', { optional: true })
+  expect(app.tokenAuth.injectUser).type.not.toBeCallableWith(async () => ({}), { optional: true })
+  expect(injectUser).type.not.toBeCallableWith(async () => ({}), { optional: true })
+})
+
+test('the function given to scoped knows the types of its route', () => {
+  type Team = { Params: { id: string }, Querystring: { page: number } }
+  for (const make of [app.tokenAuth.scoped.bind(app.tokenAuth), scoped]) {
+    expect(make(({ params, headers }) => [String(params), String(headers.host)])).type.toBe<Guard>()
+  }
+  app.get<Team>('/teams/:id', {
+    preHandler: app.tokenAuth.scoped<Team>((request) => {
+      expect(request.params.id).type.toBe<string>()
+      expect(request.query.page).type.toBe<number>()
+      return `team:${request.params.id}`
+    })
+  }, async (request) => request.params.id)
+  app.get<Team>('/free/:id', { preHandler: scoped<Team>(async (request) => [request.params.id]) }, async (request) => request.params.id)
+  expect(app.tokenAuth.scoped<Team>).type.not.toBeCallableWith((request: FastifyRequest<Team>) => request.params)
+  expect(scoped<Team>).type.toBeCallableWith(['a', 'b'], { requireAll: false })
+})
+
 test('a request has a signal, whether it has a token or not', () => {
   app.get('/signal', async ({ tokenAuth }) => { expect(tokenAuth.signal).type.toBe<AbortSignal>() })
 })

@@ -26,7 +26,7 @@ function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: 
   const { on, instanceName, ...options } = readOptions(overrides)
   if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`, { section: 'guards' })
   const choice: InstanceChoice = { on, instanceName }
-  return { choice, options }
+  return { choice, options: readOptions(options) }
 }
 
 /** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */

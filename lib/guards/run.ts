@@ -16,23 +16,16 @@ import { answerRefusal, sendRefusal } from './refuse.ts'
 /** Checks a request whose token is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
 
-/** A guard whose hook is to be made. */
-interface GuardParts extends PreparedGuard {
-  /** What is checked after the age of the login; undefined for nothing. */
-  readonly check?: GuardCheck | undefined
-  /** Whether a request without a token passes, too. */
-  readonly isOptional?: boolean
-}
-
-/** A guard as its hook knows it. */
+/** A guard whose hook is to be made. No part may be left out: it would be read from a polluted `Object.prototype`. */
 interface GuardHook extends PreparedGuard {
-  /** Undefined where a valid token is enough. */
+  /** What is checked after the age of the login; undefined for nothing. */
   readonly check: GuardCheck | undefined
+  /** Whether a request without a token passes, too. */
   readonly isOptional: boolean
 }
 
 /** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
-function joinChecks ({ checkLogin, check }: GuardParts): GuardCheck | undefined {
+function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
   if (checkLogin === undefined || check === undefined) return checkLogin ?? check
   return (state, request) => checkLogin(state) ?? check(state, request)
 }
@@ -112,9 +105,8 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
  * Makes the hook of a guard.
  * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
  */
-export function makeHook (parts: GuardParts, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
-  const { isOptional = false } = parts
-  const guard: GuardHook = { ...parts, check: joinChecks(parts), isOptional }
+export function makeHook (parts: GuardHook, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+  const guard = { ...parts, check: joinChecks(parts) }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -127,6 +119,6 @@ export function makeHook (parts: GuardParts, scopeSets: readonly (readonly strin
     if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
     run(guard, request, reply, done)
   }
-  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets, isOptional }))
+  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets, isOptional: guard.isOptional }))
   return hook
 }

@@ -8,7 +8,7 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
 import { areScopesEnough, explainScope, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
-import { prepareGuard } from './options.ts'
+import { prepareGuard, readOptions } from './options.ts'
 import { makeHook } from './run.ts'
 
 /** Reads an option of `scoped()` that is true by default. @throws {InvalidConfiguration} */
@@ -32,7 +32,7 @@ function readRequirements (scopes: unknown): Requirement[] {
 /** Checks the parameters of `scoped()`, apart from what every guard takes. @throws {InvalidConfiguration} */
 export function readScoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll, requireAllActions, ...guardOptions }: ScopedOptions) {
   return {
-    guardOptions,
+    guardOptions: readOptions(guardOptions),
     requireAll: readFlag('requireAll', requireAll),
     requireAllActions: readFlag('requireAllActions', requireAllActions),
     /** Undefined where a function of the application computes them for each request. */
@@ -67,7 +67,7 @@ function areEnough (state: RequestState, requirements: readonly Requirement[], r
 function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules, explanation?: string): Refusal {
   const required = textsOf(requirements)
   const reason = `the scopes of the token are not enough for ${required.map((text) => JSON.stringify(text)).join(requireAll ? ' and ' : ' or ')}`
-  return new Refusal(() => new InsufficientScope(undefined, { required }), explanation === undefined ? reason : `${reason}: ${explanation}`)
+  return new Refusal(() => new InsufficientScope(undefined, { required }), reason, explanation === undefined ? undefined : `${reason}: ${explanation}`)
 }
 
 /** Remembers the decision for each token that is remembered itself. Only for decisions that follow from the token alone. */
@@ -100,10 +100,11 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
     const isAllowed = followsFromToken ? rememberDecisions(decide) : decide
     const refusal = insufficientScope(fixed, rules)
     const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
-    return makeHook({ ...guard, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
+    return makeHook({ ...guard, isOptional: false, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
   }
   return makeHook({
     ...guard,
+    isOptional: false,
     async check (state, request) {
       let requirements = typeof scopes === 'function'
         // The application says that the guard is for routes of this type.
@@ -113,7 +114,8 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
         const required = textsOf(requirements)
         requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
       }
-      return areEnough(state, requirements, rules) ? null : insufficientScope(requirements, rules, explain(requirements, state, rules))
+      if (areEnough(state, requirements, rules)) return null
+      return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
     }
   }, scopeSets)
 }

@@ -31,7 +31,8 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
   const { authenticationClass = Authentication } = options
   const AuthenticationClass = checkSubclass('authenticationClass', authenticationClass, Authentication, 'handlers')
   const authentication = new AuthenticationClass()
-  const handlers: Record<string, unknown> = {}
+  // Without a prototype: properties of a polluted `Object.prototype` are not handlers.
+  const handlers: Record<string, unknown> = Object.create(null)
   for (const name of handlerNames) {
     const isOption = options[name] !== undefined
     const handler: unknown = isOption ? options[name] : Reflect.get(authentication, name)

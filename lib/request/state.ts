@@ -136,7 +136,7 @@ export class RequestState implements Context, Readable {
       outcome.catch(() => {})
       // Anybody can send a token whose key is not known yet.
       if (this.rules.readsKeys && !this.waitsForCheck) return false
-      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first.')
+      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in "trusted" itself, use the parameters.')
     }
     return outcome === null
   }
@@ -153,7 +153,7 @@ export class RequestState implements Context, Readable {
     const error = refusal.toError()
     if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.reason ?? error.message} (${place})`
+      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
     }
     return error
   }

@@ -78,7 +78,7 @@ export function explainScope ({ scope, text }: Requirement, claim: unknown, requ
   if (isExact) return texts.includes(text) ? undefined : `the token has no scope ${quoted}`
   const near = texts.filter((granted) => canSatisfy(granted, scope.namespace) && parseScope(granted) !== undefined)
   if (near.some((granted) => satisfies(scope, granted, requireAllActions))) return undefined
-  if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
+  if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace, or without actions' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
   return near.map((granted) => {
     if (scope.actions.length === 0) return `${quoted} asks for ${JSON.stringify(scope.namespace)} without actions, and ${JSON.stringify(granted)} allows only its own`
     const missing = scope.actions.filter((action) => !parseScope(granted)?.actions.includes(action))

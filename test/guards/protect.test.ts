@@ -567,7 +567,7 @@ t.test('with debug a refusal says which check failed and where the token was fou
     [{ cookie: 'access_token=bad' }, 401, /found in the cookie/],
     [bearer('bad'), 401, /found in the header/],
     [bearer(forge(claims({ exp: 1 }))), 401, /exp.*found in the header/],
-    [bearer(valid()), 403, /^the scopes of the token are not enough for "other" \(token found in the header\)$/]
+    [bearer(valid()), 403, /^the scopes of the token are not enough for "other": "other": the token has no scope of the namespace "other" \(token found in the header\)$/]
   ]
   for (const [headers, status, detail] of cases) {
     const response = await app.inject({ url: '/', headers })
@@ -592,7 +592,7 @@ t.test('with debug a refusal says where a token is expected: in each source, up 
   }
   const app = await build(t, { debug: true })
   counted(app, { preHandler: app.tokenAuth.scoped(['b', 'c'], { requireAll: false }) })
-  t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c" (token found in the header)')
+  t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c": "b": the token has no scope of the namespace "b"; "c": the token has no scope of the namespace "c" (token found in the header)')
 })
 
 t.test('options of a guard that are not a plain object are refused when it is made: they would be fewer than they seem', async (t) => {

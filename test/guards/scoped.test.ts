@@ -83,6 +83,41 @@ const malformed: unknown[] = [
   ['a', 5], [['a']], [['a'], 'b'], ['a', 'b c'], ['a', 'N:'], new Array(1), new Set(['a']), Object('a'), { 0: 'a', length: 1 }
 ]
 
+t.test('with debug the detail of a refusal says what each required scope lacks; without, nobody computes it', async (t) => {
+  const enough = 'the scopes of the token are not enough for'
+  const place = '(token found in the header)'
+  const lacks = '"reports:write": "reports:read" lacks "write"'
+  const cases: [scopes: RequiredScopes, options: ScopedOptions, detail: string][] = [
+    ['reports:write', {}, `${enough} "reports:write": ${lacks} ${place}`],
+    [['reports:read', 'reports:write'], {}, `${enough} "reports:read" and "reports:write": ${lacks} ${place}`],
+    [['users', 'reports:write'], { requireAll: false }, `${enough} "users" or "reports:write": "users": the token has no scope of the namespace "users"; ${lacks} ${place}`],
+    ['reports:write:list', { requireAllActions: false }, `${enough} "reports:write:list": "reports:write:list": "reports:read" lacks "write" or "list" ${place}`]
+  ]
+  const headers = withScopes(['reports:read'])
+  for (const [required, options, detail] of cases) {
+    for (const scopes of [required, async () => typeof required === 'function' ? 'never' : required]) {
+      const { app } = await guarded(t, (app) => app.tokenAuth.scoped(scopes, options), { debug: true })
+      t.equal((await app.inject({ url: '/', headers })).json().detail, detail)
+      const quiet = await guarded(t, (app) => app.tokenAuth.scoped(scopes, options))
+      const response = await quiet.app.inject({ url: '/', headers })
+      t.same(response.json(), { reasons: 'Invalid scope.', exception: 'InsufficientScope' })
+    }
+  }
+  const computed = await guarded(t, (app) => app.tokenAuth.scoped('reports:write'), { getDebug: ({ headers }: FastifyRequest) => headers.debug === 'yes' })
+  t.match((await computed.app.inject({ url: '/', headers: { ...headers, debug: 'yes' } })).json().detail, lacks)
+  t.notOk('detail' in (await computed.app.inject({ url: '/', headers })).json())
+})
+
+t.test('where overrideScopeValidator decides, the explanation names it, and it is called no second time', async (t) => {
+  for (const scopes of [['a', 'b'], () => ['a', 'b']]) {
+    const asked: string[] = []
+    const { app } = await guarded(t, (app) => app.tokenAuth.scoped(scopes), { debug: true, overrideScopeValidator: (isValid, required) => { asked.push(required); return isValid } })
+    const response = await app.inject({ url: '/', headers: withScopes(['a']) })
+    t.equal(response.json().detail, 'the scopes of the token are not enough for "a" and "b": the handler "overrideScopeValidator" did not accept them (token found in the header)')
+    t.same(asked, ['a', 'b'])
+  }
+})
+
 t.test('a requirement that is missing, empty or malformed is refused where the guard is made', async (t) => {
   const app = await build(t)
   for (const scopes of malformed) {

@@ -94,6 +94,8 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
     app.get('/free-scoped', { preHandler: scoped('free:read') }, answer)
     app.get('/optional', app.tokenAuth.injectUser(answer))
     app.get('/free-optional', injectUser(answer))
+    app.get('/optional-guard', { onRequest: app.tokenAuth.protect({ optional: true }) }, answer)
+    app.get('/free-optional-guard', { onRequest: protect({ optional: true }) }, answer)
     app.get('/optional-cookie', app.tokenAuth.injectUser(answer, { cookieSet: true }))
     app.get('/behind', { preHandler: app.tokenAuth.protect() }, app.tokenAuth.injectUser(answer))
     app.get('/open', answer)
@@ -107,6 +109,8 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
     '/free-scoped': [{ tokenAuth: ['free:read'] }],
     '/optional': [{}, { tokenAuth: [] }],
     '/free-optional': [{}, { tokenAuth: [] }],
+    '/optional-guard': [{}, { tokenAuth: [] }],
+    '/free-optional-guard': [{}, { tokenAuth: [] }],
     '/optional-cookie': [{}, { tokenAuthCookie: [] }],
     '/behind': [{ tokenAuth: [] }],
     '/open': undefined

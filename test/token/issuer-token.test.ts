@@ -243,6 +243,10 @@ t.test('with exactScopes false, scopes follow the rules of this plugin, and over
   const get = scopedRoutes(app)
   t.equal(await get('email:write', issue('a', granted({ scopes: ['email'] }))), 200)
   t.equal(await get('email:write', issue('a', granted({ scopes: ['email:read'] }))), 403)
+  const explained = await withIssuers(t, trusted(), { debug: true })
+  explained.get('/scoped', { onRequest: explained.tokenAuth.scoped(['email:write', 'email:read']) }, async () => 'reached')
+  const refused = await explained.inject({ url: '/scoped', headers: bearer(issue('a', granted({ scope: 'email email:read' }))) })
+  t.equal(refused.json().detail, 'the scopes of the token are not enough for "email:write" and "email:read": the token has no scope "email:write" (token found in the header)')
   const seen: unknown[] = []
   const asked = await withIssuers(t, trusted(), { overrideScopeValidator: (...given) => { seen.push(given); return given[0] } })
   t.equal(await scopedRoutes(asked)('email:write', issue('a', granted({ scope: 'email' }))), 403)

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import t from 'tap'
-import { areScopesEnough, parseRequirements, parseScope, readScopes, type ScopeRules } from '../../lib/token/scopes.ts'
+import { areScopesEnough, explainScope, parseRequirements, parseScope, readScopes, type ScopeRules } from '../../lib/token/scopes.ts'
 
 type Rules = Partial<ScopeRules>
 
@@ -164,6 +164,41 @@ t.test('more granted never closes a route, more required never opens one, and or
       (!opens(required, granted, { ...rules, requireAllActions: true }) || opens(required, granted, { ...rules, requireAllActions: false }))
   }), { numRuns: 500 })
   fc.assert(fc.property(fc.anything(), fc.anything(), (required, claim) => typeof opens(required, claim) === 'boolean'))
+})
+
+/** What is said of each required scope that a token does not have. */
+function explained (required: unknown, claim: unknown, requireAllActions = true, isExact = false): string[] {
+  return (parseRequirements(required) ?? []).flatMap((requirement) => explainScope(requirement, claim, requireAllActions, isExact) ?? [])
+}
+
+t.test('a requirement is explained exactly where it closes the route, under every rule', async () => {
+  const good = fc.array(wellFormed, { minLength: 1, maxLength: 3 })
+  const claim = fc.oneof(fc.array(fc.oneof(wellFormed, anyText), { maxLength: 4 }), wellFormed, fc.anything())
+  fc.assert(fc.property(good, claim, fc.boolean(), fc.boolean(), (required, granted, requireAllActions, isExact) => required.every((text) => {
+    const [requirement] = parseRequirements(text) ?? []
+    const isEnough = areScopesEnough([requirement!], granted, { requireAll: true, requireAllActions }, isExact)
+    const explanation = explainScope(requirement!, granted, requireAllActions, isExact)
+    return isEnough ? explanation === undefined : explanation?.includes(JSON.stringify(text)) === true
+  })), { numRuns: 2000 })
+})
+
+t.test('an explanation names what the token has of the namespace, and what that lacks', async (t) => {
+  const rows: Array<[required: unknown, claim: unknown, requireAllActions: boolean, isExact: boolean, said: string[]]> = [
+    ['reports', [], true, false, ['"reports": the token has no scope of the namespace "reports"']],
+    ['reports:write', ['users', 'report', 5, 'reports::'], true, false, ['"reports:write": the token has no scope of the namespace "reports"']],
+    [':write', ['reports:write'], true, false, ['":write": the token has no scope without a namespace, or without actions']],
+    ['reports:write', ['reports:read'], true, false, ['"reports:write": "reports:read" lacks "write"']],
+    ['reports:write', 'reports:read reports:list', true, false, ['"reports:write": "reports:read" lacks "write"; "reports:write": "reports:list" lacks "write"']],
+    ['reports:read:write:list', ['reports:read'], true, false, ['"reports:read:write:list": "reports:read" lacks "write" and "list"']],
+    ['reports:write:list', ['reports:read'], false, false, ['"reports:write:list": "reports:read" lacks "write" or "list"']],
+    [':write', [':read'], true, false, ['":write": ":read" lacks "write"']],
+    ['reports', ['reports:read'], true, false, ['"reports" asks for "reports" without actions, and "reports:read" allows only its own']],
+    [['reports:read', 'users'], ['reports:read'], true, false, ['"users": the token has no scope of the namespace "users"']],
+    ['reports:read', ['reports'], true, true, ['the token has no scope "reports:read"']],
+    ['reports', ['reports'], true, false, []],
+    ['email', 'email', true, true, []]
+  ]
+  for (const [required, claim, requireAllActions, isExact, said] of rows) t.same(explained(required, claim, requireAllActions, isExact), said, JSON.stringify([required, claim]))
 })
 
 t.test('reading the claim gives the strings as written', async (t) => {

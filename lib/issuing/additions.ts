@@ -1,0 +1,19 @@
+/** What `generateAccessToken` may be given besides the user. */
+import { InvalidConfiguration } from '../errors.ts'
+import { isPlainObject, typeName } from '../host/call.ts'
+import { checkAuthTime } from '../settings/auth-time.ts'
+import { suggest } from '../settings/suggest.ts'
+import type { TokenAdditions } from '../../types/instance.ts'
+
+const names: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>
+
+/** Checks additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
+export function checkAdditions (additions: TokenAdditions<object>): void {
+  const given: unknown = additions
+  if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { section: 'instances', duringRequest: true })
+  const unknown = Object.keys(additions).find((name) => !names.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, names)} Its options are ${names.join(', ')}.`, { section: 'instances', duringRequest: true })
+  }
+  checkAuthTime(additions.authTime, 'generateAccessToken')
+}

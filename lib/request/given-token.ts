@@ -1,0 +1,41 @@
+/** Tokens that the application passes to `verifyToken`, and that are not the token of a request. */
+import type { FastifyRequest } from 'fastify'
+import { InvalidToken, RequiredKeysNotFound } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
+import { withoutRequest } from '../settings/per-request.ts'
+import type { Payload } from '../../types/handlers.ts'
+import { registeredStateOf } from './slot.ts'
+import type { Owner } from './state.ts'
+import { keyNotKnown, ownPayload } from './verify.ts'
+
+const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
+
+/**
+ * Prepares the verification of tokens without a request, which waits for nothing.
+ * @returns a function that returns a copy of the payload, and throws what is wrong
+ */
+export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token: string) => Payload {
+  // Reading a setting that has a getter throws.
+  const results = withoutRequest(needsRequest)
+  const context = { results, settings: rules.settingsOf(results), request: undefined }
+  const isTrustedAsked = handlers.trusted !== undefined
+  return (token) => {
+    if (typeof token !== 'string') throw new InvalidToken()
+    if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { section: 'handlers', duringRequest: true })
+    const verdict = rules.verify(token, context, 'access')
+    if (verdict instanceof Refusal) throw verdict.toError()
+    if (!(verdict instanceof Promise)) return ownPayload(verdict)
+    // A rejection that nobody handles would end the process.
+    verdict.catch(() => {})
+    throw keyNotKnown.toError()
+  }
+}
+
+/** Verifies a token with the getters and the handler `trusted`, which get a request whose own token is not looked at. */
+export async function verifyGivenToken (owner: Owner, token: string, request: FastifyRequest): Promise<Payload> {
+  if (typeof token !== 'string') throw new InvalidToken()
+  const { settings, results } = registeredStateOf(owner, request)
+  const verdict = await owner.rules.verify(token, { settings, results, request }, 'access')
+  if (verdict instanceof Refusal) throw verdict.toError()
+  return ownPayload(verdict)
+}
