@@ -119,7 +119,7 @@ function wrongForms ({ text, algorithm, header, signature }: ReadToken): Variant
     'five segments': `${head}..${body}.${body}.${tail}`,
     'nothing but dots': '..',
     padding: `${text}==`,
-    'a space in the token': `${head}.${body} .${tail}`,
+    'a space in the token': `${head}.${body.slice(0, 4)} ${body.slice(4)}.${tail}`,
     'quotes around the token': `"${text}"`,
     'JSON serialization': JSON.stringify({ payload: body, protected: head, signature: tail }),
     'a header that is no JSON': signed(`${encode('{')}.${body}`, algorithm, key),
