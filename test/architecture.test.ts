@@ -49,6 +49,9 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   ],
   testing: ['testing/*'],
   'testing/*': ['node:*'],
+  // Loads applications and reads their routes, but runs no request.
+  cli: ['cli/*', 'node:*'],
+  'cli/*': ['host/call', 'keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
@@ -186,7 +189,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
+  t.strictSame(inRoot, ['cli', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {

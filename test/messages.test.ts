@@ -13,7 +13,7 @@ import tokenAuth, {
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
 import { remoteKeySet } from '../lib/keys/remote-key-set.ts'
-import { createTestToken } from '../lib/testing.ts'
+import { attack, createTestToken, type AttackedRequest, type AttackOptions, type AttackTarget } from '../lib/testing.ts'
 import type { Registration } from '../lib/registration.ts'
 import { TokenAuth } from '../lib/token-auth.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, otherSecret, rsaPair, secret } from './helper.ts'
@@ -789,6 +789,29 @@ t.test('createTestToken says what is wrong with its options', async (t) => {
   }
   t.equal(await said(async () => await createTestToken(mistyped<typeof app.tokenAuth>(app), { user_id: 1 })),
     'The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: object. See README.md#testing-your-routes')
+})
+
+t.test('attack() says what is wrong with its parameters', async (t) => {
+  const app: AttackTarget = { inject: async () => ({ statusCode: 401, headers: {} }) }
+  const request = { method: 'GET', url: '/reports' }
+  const token = forge(claims())
+  const cases: [given: { app?: unknown, request?: unknown, options?: unknown }, message: string][] = [
+    [{ app: 5 }, 'The first parameter of attack() must have the method "inject", as a Fastify application has; given: number.'],
+    [{ options: { token, keys: secret } }, 'attack() has no option "keys". Its options are token, key, publicKey, allowed.'],
+    [{ options: { token, allowed: 'no token' } }, '"allowed" of attack() must be a list of names, which the rows of a report have.'],
+    [{ options: {} }, '"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: undefined.'],
+    [{ options: { token: forge({}, { header: { alg: 'HS1' } }) } }, '"token" of attack() is signed with an algorithm that attack() does not know. Give a token of HS256, HS384, HS512, ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA.'],
+    [{ request: { ...request, body: {} } }, 'The request of attack() has no "body". It has method, url, headers, payload.'],
+    [{ request: { method: 'GET' } }, '"url" of the request of attack() must be a path that begins with "/"; given: undefined.'],
+    [{ request: { ...request, headers: { Authorization: 'Basic x' } } }, 'The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the url.'],
+    [{ options: { token, key: 5 } }, '"key" of attack() must be the secret of the token, as text, Buffer, KeyObject or JWK.'],
+    [{ options: { token, key: otherSecret } }, '"key" of attack() is not the key of the token. Give the secret with which the test creates the token.'],
+    [{}, 'The route answers 401 to the token before the attack, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.']
+  ]
+  for (const [given, message] of cases) {
+    const parts = { app, request, options: { token }, ...given }
+    t.equal(await said(async () => await attack(mistyped<AttackTarget>(parts.app), mistyped<AttackedRequest>(parts.request), mistyped<AttackOptions>(parts.options))), `${message} See README.md#testing-your-routes`)
+  }
 })
 
 t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {
