@@ -231,7 +231,8 @@ t.test('routes fails for a module that is no application, and for an application
     'nothing.js': ['export const a = 1', 'undefined'],
     'object.js': ['export default {}', 'an object'],
     'null.cjs': ['module.exports = null', 'null'],
-    'function.js': ['export default () => 1', 'a function that returns something else']
+    'function.js': ['export default () => 1', 'a function that returns something else'],
+    'transpiled.cjs': ["Object.defineProperty(exports, '__esModule', { value: true })\nexports.default = 'text'", 'a string']
   }
   const path = ofModules(t, { ...Object.fromEntries(Object.entries(given).map(([name, [text = '']]) => [name, text])), 'other.js': "import Fastify from 'fastify'\nexport default Fastify().get('/', async () => 'ok')" })
   for (const [name, [, found]] of Object.entries(given)) {

@@ -34,7 +34,7 @@ const timeClaims = ['auth_time', 'iat', 'nbf', 'exp']
 /** @param text a token, which may have its scheme before it */
 export function inspect (text: string): Outcome {
   const segments = text.trim().replace(/^Bearer +/i, '').split('.')
-  const [header, payload] = [parse(segments[0] ?? ''), parse(segments[1] ?? '')]
+  const [header, payload] = segments.map(parse)
   if (segments.length !== 3) return failed(`This is no signed JSON Web Token: it has ${segments.length} parts with dots between them instead of 3.`)
   if (header === undefined || payload === undefined) return failed(`This is no JSON Web Token: its ${header === undefined ? 'header' : 'payload'} is no JSON object in base64url.`)
   const now = Date.now() / 1000
