@@ -7,7 +7,7 @@ import fastifyStatic from '@fastify/static'
 import fastifySwagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import websocket from '@fastify/websocket'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, protect, View } from '../../lib/index.ts'
@@ -104,7 +104,7 @@ t.test('config.tokenAuth is false or a text; anything else names the route, with
   for (const [tokenAuth, given] of wrong) {
     for (const requireGuards of [true, false]) {
       const app = await build(t, { authMode: false, requireGuards })
-      app.route({ method: ['GET', 'POST'], url: '/a', config: mistyped({ tokenAuth }), handler })
+      app.route({ method: ['GET', 'POST'], url: '/a', config: mistyped<FastifyContextConfig>({ tokenAuth }), handler })
       const error = await startOf(app)
       t.equal(error?.finding, undefined)
       t.equal(error?.message, `The route GET,POST /a has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given ?? 'a function'}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }. See node_modules/fastify-token-auth/README.md#require-guards`)
@@ -124,7 +124,7 @@ t.test('config.tokenAuth: false never opens a route with a guard, and with requi
   })
   for (const url of ['/own', '/scoped', '/free', '/handler'] as const) {
     const app = await strict(t)
-    app.route(mistyped({ method: 'GET', url, handler, ...guards(app)[url], config: { tokenAuth: false } }))
+    app.route(mistyped<RouteOptions>({ method: 'GET', url, handler, ...guards(app)[url], config: { tokenAuth: false } }))
     const error = await startOf(app)
     t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. See node_modules/fastify-token-auth/README.md#require-guards`)
   }
