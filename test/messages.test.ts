@@ -5,7 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
@@ -315,7 +315,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ classViews: [['/ping', Misguarded]] },
       'InvalidClassViews: The view Misguarded has guards for "post", but no such method. Add the method, or remove its guards. See README.md#responses'],
     [{ classViews: [['/ping', Unguarded]] },
-      'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard or a non-empty list of guards, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+      'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard, a non-empty list of guards, or false for everybody, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
     [{ classViews: [['/ping', Astray]] },
       'InvalidClassViews: The view Astray has a guard as its field "onRequest", where it does not guard. Give it in the field "guards": guards = { get: this.instance.protect() }. See README.md#responses'],
     [{ classViews: [['/ping', Slip]] },
@@ -735,6 +735,24 @@ t.test('production says that a secret is missing or short, and a name that it is
   context.get('/reports', async () => 'reached')
   t.equal(await said(async () => await context.ready()),
     'A context has a guard as the hook "onResponse", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
+  t.equal(await said(() => context.tokenAuth.routes()),
+    'The routes are known when the application is ready. Call "await fastify.ready()" before routes() and printRoutes(). See README.md#require-guards')
+  const declared = await build(t)
+  declared.get('/reports', { config: mistyped<FastifyContextConfig>({ tokenAuth: true }) }, async () => 'reached')
+  t.equal(await said(async () => await declared.ready()),
+    'The route GET /reports has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: true. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }. See README.md#require-guards')
+  const undecided = await build(t, { requireGuards: true })
+  undecided.get('/reports', async () => 'reached')
+  t.equal(await said(async () => await undecided.ready()),
+    '"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n  GET,HEAD /reports (fastify)\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: \'basic auth\' }" if something else guards it. See README.md#require-guards')
+  const contradictory = await build(t, { requireGuards: true })
+  contradictory.get('/reports', { onRequest: protect(), config: { tokenAuth: false } }, async () => 'reached')
+  t.equal(await said(async () => await contradictory.ready()),
+    'The route GET /reports has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. See README.md#require-guards')
+  const early = host(t)
+  early.post('/reports', async () => 'reached')
+  t.equal(await said(async () => await early.register(tokenAuth, { secret, authMode: false, requireGuards: true })),
+    '"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n└── /\n    └── reports (POST)\nRegister the plugin before routes and plugins with routes, and await its registration. See README.md#require-guards')
   environment(t, 'production')
   t.equal(await refused(t, { secret: 'x'.repeat(31) }),
     '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')

@@ -6,6 +6,7 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import jwt from '@fastify/jwt'
+import fastifyStatic from '@fastify/static'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
@@ -25,7 +26,8 @@ function given (app: FastifyInstance) {
   const handler = async () => 'reached'
   const nextSecret = `${secret} that comes next`
   const names = { app, Fastify, tokenAuth, nextSecret, protect, scoped, requestSerializer, View, attack, assert, createTestToken, randomUUID, secret, authenticate, handler }
-  return { ...names, customers: authenticate, staff: authenticate, orders: handler, customerSecret: secret, staffSecret: `${secret} of the staff` }
+  const site = { fastifyStatic, root: fileURLToPath(new URL('test/fixtures/pages', root)) }
+  return { ...names, ...site, customers: authenticate, staff: authenticate, orders: handler, customerSecret: secret, staffSecret: `${secret} of the staff` }
 }
 
 t.test('the README has a section for everything that a reader looks for', async (t) => {

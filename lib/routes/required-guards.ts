@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../errors.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
-import { joinHead } from './report.ts'
+import { joinHead, withoutSecondSpellings } from './report.ts'
 
 const section = 'require-guards'
 
@@ -36,7 +36,8 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
     const [row] = joinHead(rowsOf(contradiction))
     throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them.`, { section })
   }
-  const undecided = joinHead(covered.filter(({ access }) => access === 'undecided').flatMap(rowsOf)).filter(({ method }) => method !== 'OPTIONS')
+  const rows = covered.filter(({ access }) => access === 'undecided').flatMap(rowsOf)
+  const undecided = joinHead(withoutSecondSpellings(rows)).filter(({ method }) => method !== 'OPTIONS')
   if (undecided.length === 0) return
   const list = undecided.map(({ method, url, plugin }) => `  ${method} ${url} (${plugin})`).join('\n')
   throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', section })
