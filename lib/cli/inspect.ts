@@ -35,7 +35,7 @@ const timeClaims = ['auth_time', 'iat', 'nbf', 'exp']
 export function inspect (text: string): Outcome {
   const segments = text.trim().replace(/^Bearer +/i, '').split('.')
   const [header, payload] = segments.map(parse)
-  if (segments.length !== 3) return failed(`This is no signed JSON Web Token: it has ${segments.length} parts with dots between them instead of 3.`)
+  if (segments.length !== 3) return failed(`This is no signed JSON Web Token: it has ${segments.length} instead of 3 parts with dots between them.`)
   if (header === undefined || payload === undefined) return failed(`This is no JSON Web Token: its ${header === undefined ? 'header' : 'payload'} is no JSON object in base64url.`)
   const now = Date.now() / 1000
   const times = timeClaims.filter((claim) => Object.hasOwn(payload, claim)).map((claim) => `${claim.padEnd(9)}  ${timeInWords(payload[claim], now)}\n`)
