@@ -20,7 +20,7 @@ interface Challenge {
 }
 
 /** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
-type Section = 'changing-keys' | 'guards' | 'handlers' | 'instances' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes' | 'trusted-issuers'
+type Section = 'changing-keys' | 'guards' | 'handlers' | 'instances' | 'require-guards' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes' | 'trusted-issuers'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
   /** The section of the README to which the end of the message refers. */

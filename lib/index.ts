@@ -36,6 +36,7 @@ export type {
   TokenAuthInstance, UserRouteHandler, VerifiedRequest
 } from '../types/instance.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
+export type { RouteAccess, RouteGuard } from '../types/routes.ts'
 export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserIdOf, UserOf } from '../types/registry.ts'
 export type {
   Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,

@@ -31,8 +31,7 @@ import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
 import { noteInstance, prepareSessions, readEnded } from './sessions/prepare.ts'
 import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
-import { failOnMisplacedGuards } from './routes/misplaced-guards.ts'
-import { documentGuards } from './routes/openapi.ts'
+import { bookOf, type RouteBook } from './routes/book.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
@@ -71,8 +70,17 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
   return new (checkSubclass('responsesClass', responsesClass, Responses, 'responses'))()
 }
 
+/** Returns why guards answer 503; undefined where they never do. */
+function outageOf (sessions: SessionSettings | undefined, issuers: TrustedIssuers | undefined): string | undefined {
+  const reasons = [
+    ...issuers === undefined ? [] : ['The keys of the issuer of the token are not available at the moment.'],
+    ...sessions === undefined || sessions.refuseAfter === null ? [] : ['The session store has been unavailable for too long.']
+  ]
+  return reasons.length === 0 ? undefined : reasons.join(' ')
+}
+
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
-function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined) {
+function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined, routes: RouteBook) {
   const { settings } = resolved
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
@@ -100,6 +108,8 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     sessions: sessions?.service,
     watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
     keys: keys.control,
+    routes,
+    outage: outageOf(sessionSettings, issuers),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
       keys.checkOverrides(overrides, overridden)
@@ -205,8 +215,10 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
   const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, instanceName)) : undefined
-  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live, issuers)
+  const book = bookOf(fastify)
+  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration
+  if (settings.requireGuards) book.requireGuards(fastify)
   if (isDefaultSecret) warn('W01', instanceName)
   if (keys.isShort) warn('W02', instanceName)
   if (keys.isMixed) warn('W17', instanceName)
@@ -221,8 +233,6 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const endpoints = endpointsOf(registration, instance, keys, options)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
-  failOnMisplacedGuards(fastify)
-  documentGuards(fastify, registration)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.

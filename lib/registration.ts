@@ -6,6 +6,13 @@ import type { Owner } from './request/state.ts'
 import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
 import type { KeyControl } from './token/key-use.ts'
+import type { RouteAccess } from '../types/routes.ts'
+
+/** The routes of an application, and who may use them. */
+export interface RouteReport {
+  routes (): RouteAccess[]
+  printRoutes (): string
+}
 
 /** One registration of the plugin, frozen. Key material is reachable through none of its properties. */
 export interface Registration extends Owner {
@@ -18,6 +25,9 @@ export interface Registration extends Owner {
   readonly sessions: SessionService | undefined
   /** What the application may do with keys that change over time. */
   readonly keys: KeyControl
+  readonly routes: RouteReport
+  /** Why a guard answers 503, for the OpenAPI document; undefined where it never does. */
+  readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
   overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules
 }

@@ -5,6 +5,7 @@ import type {
   Guard, GuardOptions, InjectedRouteHandler, ProtectOptions, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
 } from '../types/instance.ts'
 import type { KeyStatus } from '../types/keys.ts'
+import type { RouteAccess } from '../types/routes.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration } from './errors.ts'
 import { publishIssued } from './events.ts'
@@ -88,6 +89,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
   }
 
   keyStatus (): KeyStatus { return this.#registration.keys.status() }
+  routes (): RouteAccess[] { return this.#registration.routes.routes() }
+  printRoutes (): string { return this.#registration.routes.printRoutes() }
 
   isAuthenticated (request: FastifyRequest): boolean { return stateOf(this.#registration, request).claims !== null }
   extractPayload (request: FastifyRequest): Payload | null { return stateOf(this.#registration, request).payload }

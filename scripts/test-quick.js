@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 const slow = [
+  'test/cli.test.ts',
   'test/counted-work.test.ts',
   'test/cross-origin.test.ts',
   'test/diagrams.test.ts',
@@ -48,6 +49,8 @@ const slow = [
   'test/settings/configuration.test.ts',
   'test/settings/sources.test.ts',
   'test/small-examples.test.ts',
+  'test/testing/attack.test.ts',
+  'test/testing/own-routes.test.ts',
   'test/testing/session-store.test.ts',
   'test/token/codec.test.ts',
   'test/topology.test.ts',

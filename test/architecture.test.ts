@@ -39,7 +39,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/call', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
-  'routes/*': ['guards/describe'],
+  'routes/*': ['host/call', 'http/error-schema', 'guards/describe'],
   'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
   'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
@@ -49,6 +49,9 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   ],
   testing: ['testing/*'],
   'testing/*': ['node:*'],
+  // Loads applications and reads their routes, but runs no request.
+  cli: ['cli/*', 'node:*'],
+  'cli/*': ['host/call', 'keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
@@ -186,7 +189,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
+  t.strictSame(inRoot, ['cli', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {

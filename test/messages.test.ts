@@ -6,7 +6,7 @@
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, {
@@ -14,7 +14,7 @@ import tokenAuth, {
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
 import { remoteKeySet } from '../lib/keys/remote-key-set.ts'
-import { createTestToken } from '../lib/testing.ts'
+import { attack, createTestToken, type AttackedRequest, type AttackOptions, type AttackTarget } from '../lib/testing.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, otherSecret, rsaPair, secret } from './helper.ts'
 
 const root = new URL('../', import.meta.url)
@@ -314,7 +314,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ classViews: [['/ping', Misguarded]] },
       'InvalidClassViews: The view Misguarded has guards for "post", but no such method. Add the method, or remove its guards. See README.md#responses'],
     [{ classViews: [['/ping', Unguarded]] },
-      'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard or a non-empty list of guards, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
+      'InvalidClassViews: "guards" of the view Unguarded must be an object that maps methods to a guard, a non-empty list of guards, or false for everybody, as in guards = { get: this.instance.protect() }; given: an array for "get". See README.md#responses'],
     [{ classViews: [['/ping', Astray]] },
       'InvalidClassViews: The view Astray has a guard as its field "onRequest", where it does not guard. Give it in the field "guards": guards = { get: this.instance.protect() }. See README.md#responses'],
     [{ classViews: [['/ping', Slip]] },
@@ -746,6 +746,24 @@ t.test('production says that a secret is missing or short, and a name that it is
   context.get('/reports', async () => 'reached')
   t.equal(await said(async () => await context.ready()),
     'A context has a guard as the hook "onResponse", where it does not guard. Give it as onRequest, preValidation or preHandler. See README.md#guards')
+  t.equal(await said(() => context.tokenAuth.routes()),
+    'The routes are known when the application is ready. Call "await fastify.ready()" before routes() and printRoutes(). See README.md#require-guards')
+  const declared = await build(t)
+  declared.get('/reports', { config: mistyped<FastifyContextConfig>({ tokenAuth: true }) }, async () => 'reached')
+  t.equal(await said(async () => await declared.ready()),
+    'The route GET /reports has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: true. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }. See README.md#require-guards')
+  const undecided = await build(t, { requireGuards: true })
+  undecided.get('/reports', async () => 'reached')
+  t.equal(await said(async () => await undecided.ready()),
+    '"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n  GET,HEAD /reports (fastify)\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: \'basic auth\' }" if something else guards it. See README.md#require-guards')
+  const contradictory = await build(t, { requireGuards: true })
+  contradictory.get('/reports', { onRequest: protect(), config: { tokenAuth: false } }, async () => 'reached')
+  t.equal(await said(async () => await contradictory.ready()),
+    'The route GET /reports has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. See README.md#require-guards')
+  const early = host(t)
+  early.post('/reports', async () => 'reached')
+  t.equal(await said(async () => await early.register(tokenAuth, { secret, authMode: false, requireGuards: true })),
+    '"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n└── /\n    └── reports (POST)\nRegister the plugin before routes and plugins with routes, and await its registration. See README.md#require-guards')
   environment(t, 'production')
   t.equal(await refused(t, { secret: 'x'.repeat(31) }),
     '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See README.md#settings')
@@ -800,6 +818,29 @@ t.test('createTestToken says what is wrong with its options', async (t) => {
   }
   t.equal(await said(async () => await createTestToken(mistyped<typeof app.tokenAuth>(app), { user_id: 1 })),
     'The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: object. See README.md#testing-your-routes')
+})
+
+t.test('attack() says what is wrong with its parameters', async (t) => {
+  const app: AttackTarget = { inject: async () => ({ statusCode: 401, headers: {} }) }
+  const request = { method: 'GET', url: '/reports' }
+  const token = forge(claims())
+  const cases: [given: { app?: unknown, request?: unknown, options?: unknown }, message: string][] = [
+    [{ app: 5 }, 'The first parameter of attack() must have the method "inject", as a Fastify application has; given: number.'],
+    [{ options: { token, keys: secret } }, 'attack() has no option "keys". Its options are token, key, publicKey, allowed.'],
+    [{ options: { token, allowed: 'no token' } }, '"allowed" of attack() must be a list of names, which the rows of a report have.'],
+    [{ options: {} }, '"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: undefined.'],
+    [{ options: { token: forge({}, { header: { alg: 'HS1' } }) } }, '"token" of attack() is signed with an algorithm that attack() does not know. Give a token of HS256, HS384, HS512, ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA.'],
+    [{ request: { ...request, body: {} } }, 'The request of attack() has no "body". It has method, url, headers, payload.'],
+    [{ request: { method: 'GET' } }, '"url" of the request of attack() must be a path that begins with "/"; given: undefined.'],
+    [{ request: { ...request, headers: { Authorization: 'Basic x' } } }, 'The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the url.'],
+    [{ options: { token, key: 5 } }, '"key" of attack() must be the secret of the token, as text, Buffer, KeyObject or JWK.'],
+    [{ options: { token, key: otherSecret } }, '"key" of attack() is not the key of the token. Give the secret with which the test creates the token.'],
+    [{}, 'The route answers 401 to the token before the attack, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.']
+  ]
+  for (const [given, message] of cases) {
+    const parts = { app, request, options: { token }, ...given }
+    t.equal(await said(async () => await attack(mistyped<AttackTarget>(parts.app), mistyped<AttackedRequest>(parts.request), mistyped<AttackOptions>(parts.options))), `${message} See README.md#testing-your-routes`)
+  }
 })
 
 t.test('what only a request shows is said by the error, or by the cause of the one that hides it from clients', async (t) => {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -47,10 +47,10 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
     /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|stores|keys|events))\.md$/, /^LICENSE$/,
-    /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/
+    /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
+  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'bin/fastify-token-auth.js', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
     t.ok(paths.includes(needed), needed)
   }
 })
@@ -110,6 +110,19 @@ t.test('a CommonJS application needs nothing but require', async (t) => {
     forbidden: { reasons: 'Invalid scope.', exception: 'InsufficientScope' }
   })
   t.notMatch(stderr, /TokenAuthWarning/)
+})
+
+t.test('the command line is executable, and loads an application that uses the package', async (t) => {
+  const program = join(installed, manifest.bin[name])
+  t.equal(readFileSync(program, 'utf8').split('\n', 1)[0], '#!/usr/bin/env node')
+  if (process.platform !== 'win32') t.not(statSync(program).mode & 0o111, 0)
+  t.match(await runNode([program, 'keys']), { stdout: /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, stderr: '' })
+  writeFileSync(join(project, 'guarded.mjs'), `import tokenAuth from '${name}'
+export default async function (app) {
+  await app.register(tokenAuth, { secret: '${'x'.repeat(32)}', authMode: false })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'ok')
+}`)
+  t.match(await runNode([program, 'routes', '--check', 'guarded.mjs']), { stdout: 'GET,HEAD  /  protected  tokenAuth in onRequest\n', stderr: '' })
 })
 
 link('@fastify/autoload')

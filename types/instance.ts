@@ -5,6 +5,7 @@ import type {
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
 import type { KeyStatus } from './keys.ts'
+import type { RouteAccess } from './routes.ts'
 import type { Sessions } from './sessions.ts'
 import type { Responses } from '../lib/http/responses.ts'
 
@@ -156,6 +157,18 @@ export interface TokenAuthInstance<
   reloadKeys (): Promise<void>
   /** Returns the state of the keys, without key material. */
   keyStatus (): KeyStatus
+  /**
+   * Returns who may use the routes of the application: all routes that were added after its first instance, as far as they
+   * are in the context of that instance or below. The rows are copies.
+   * @throws {@link InvalidConfiguration} before the application is ready
+   */
+  routes (): RouteAccess[]
+  /**
+   * Returns `routes()` as a table in plain text, sorted by URL, with one line for each route. A HEAD route that Fastify has
+   * made is on the line of its GET route.
+   * @throws {@link InvalidConfiguration} before the application is ready
+   */
+  printRoutes (): string
   /** Whether the request has a valid access token. */
   isAuthenticated (request: FastifyRequest): boolean
   /** Returns the payload of the access token of a request; null if there is no valid token. */

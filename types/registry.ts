@@ -38,4 +38,11 @@ type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>,
 declare module 'fastify' {
   interface FastifyInstance extends Instances {}
   interface FastifyRequest extends RequestInstances {}
+  interface FastifyContextConfig {
+    /**
+     * Who may use the route, where it has no guard: `false` for everybody, or a text that says what else guards it. It never
+     * opens a route that has a guard.
+     */
+    tokenAuth?: false | string | undefined
+  }
 }

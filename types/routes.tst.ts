@@ -1,8 +1,8 @@
 import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastifyAuth from '@fastify/auth'
-import Fastify, { type FastifyRequest, type onRequestHookHandler, type preHandlerHookHandler, type preHandlerAsyncHookHandler } from 'fastify'
+import Fastify, { type FastifyContextConfig, type FastifyRequest, type onRequestHookHandler, type preHandlerHookHandler, type preHandlerAsyncHookHandler } from 'fastify'
 import { expect, test } from 'tstyche'
-import { injectUser, protect, scoped, type Guard, type IssuedEvent, type RefusedEvent, type TokenAuthError } from '../lib/index.ts'
+import { injectUser, protect, scoped, type Guard, type IssuedEvent, type RefusedEvent, type RouteAccess, type RouteGuard, type TokenAuthError } from '../lib/index.ts'
 
 interface Route {
   Body: { title: string }
@@ -54,6 +54,15 @@ test('the function given to scoped knows the types of its route', () => {
   app.get<Team>('/free/:id', { preHandler: scoped<Team>(async (request) => [request.params.id]) }, async (request) => request.params.id)
   expect(app.tokenAuth.scoped<Team>).type.not.toBeCallableWith((request: FastifyRequest<Team>) => request.params)
   expect(scoped<Team>).type.toBeCallableWith(['a', 'b'], { requireAll: false })
+})
+
+test('a route says who may use it, and routes() says what counts', () => {
+  app.get('/open', { config: { tokenAuth: false } }, async () => 'open')
+  app.get('/basic', { config: { tokenAuth: 'basic auth' } }, async () => 'basic')
+  expect<FastifyContextConfig['tokenAuth']>().type.toBe<false | string | undefined>()
+  expect(app.tokenAuth.routes()).type.toBe<RouteAccess[]>()
+  expect<RouteAccess['guards']>().type.toBe<RouteGuard[]>()
+  expect(app.tokenAuth.printRoutes()).type.toBe<string>()
 })
 
 test('a request has a signal, whether it has a token or not', () => {

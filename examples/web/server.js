@@ -52,6 +52,11 @@ class PageResponses extends Responses {
   }
 }
 
+/** Declares that everybody may use the routes that plugins add to a context. */
+function declarePublic (context) {
+  context.addHook('onRoute', (route) => { route.config = { ...route.config, tokenAuth: false } })
+}
+
 /** The API. Its routes read the token from the cookie, or from the header if there is no cookie. */
 async function addApi (app) {
   const { tokenAuth } = app
@@ -68,7 +73,11 @@ async function addApi (app) {
 
 /** The pages. The guarded ones read the token from the cookie only, and redirect to the login page. */
 async function addPages (app, { secret, names, store }) {
-  await app.register(fastifyStatic, { root: publicFolder })
+  await app.register(fastifyStatic, { root: privateFolder, serve: false })
+  await app.register(async (site) => {
+    declarePublic(site)
+    await site.register(fastifyStatic, { root: publicFolder, decorateReply: false })
+  })
   // A second instance with the same secret and other settings. It has no endpoints and only verifies tokens. With the same
   // store, it refuses the tokens of ended sessions, too.
   await app.register(tokenAuth, {
@@ -91,7 +100,7 @@ async function addPages (app, { secret, names, store }) {
   for (const [name, onRequest] of Object.entries(guards)) {
     app.get(`/${name}`, { onRequest, schema: { hide: true } }, (request, reply) =>
       // Prevents the "back" button from showing the page after a logout.
-      reply.header('cache-control', 'no-store').sendFile(name, privateFolder, { cacheControl: false }))
+      reply.header('cache-control', 'no-store').sendFile(name, { cacheControl: false }))
   }
 }
 
@@ -107,10 +116,11 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   const names = cookieNames(cookieSecure)
   app.addHook('onRequest', async (request, reply) => { reply.header('content-security-policy', contentPolicy) })
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })
   await limitLogins(app, 20)
   await app.register(tokenAuth, {
     secret,
+    // A route that is neither guarded nor declared public keeps the service from starting.
+    requireGuards: true,
     cookieSet: true,
     cookieStrict: false,
     cookieSecure,
@@ -126,6 +136,10 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
       return user && shown(user)
     },
     addScopesToPayload: (user) => user.scopes
+  })
+  await app.register(async (site) => {
+    declarePublic(site)
+    await site.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })
   })
   await addApi(app)
   await addPages(app, { secret, names, store })

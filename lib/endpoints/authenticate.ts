@@ -5,13 +5,14 @@ import { publishIssued } from '../events.ts'
 import { callHost, isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { errorSchema } from '../http/error-schema.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import { secondsNow } from '../token/claims.ts'
 import { logInWithSession } from './session-login.ts'
-import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 
 /**
  * The specification answers a refused login as text, although the body is JSON. An application that renders refusals
@@ -54,6 +55,7 @@ export function authenticateEndpoint (registration: Registration): Endpoint {
   return {
     method: 'POST',
     path: settings.pathToAuthenticate,
+    access: false,
     refusesOtherOrigins: true,
     schema: {
       summary: 'Issue an access token',

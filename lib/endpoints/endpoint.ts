@@ -6,6 +6,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { describeGuard } from '../guards/describe.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
+import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
@@ -26,6 +27,8 @@ export interface Endpoint {
   /** Path below `urlPrefix`. */
   readonly path: string
   readonly schema: EndpointSchema
+  /** What `config.tokenAuth` says of it: false if everybody may use it, or what guards it. Undefined for an endpoint with guards. */
+  readonly access?: false | string | undefined
   /** Whether it is a class view: body, schema and compilers are those of the application. */
   readonly isView?: boolean
   /** For the OpenAPI document: whether it requires an access token without a guard, or accepts one. */
@@ -43,16 +46,13 @@ export interface Endpoint {
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
 
-/** The body of an error of the plugin, as the default `exceptionResponse` renders it. */
-export const errorSchema: TSchema = Type.Object({ reasons: Type.String(), exception: Type.String() }, { additionalProperties: true })
-
 /** Creates the schema of a body with fields whose names are settings, open for what hooks add. */
 export function bodySchema (properties: Record<string, TSchema>, options: object = {}): TSchema {
   return Type.Object(properties, { additionalProperties: true, ...options })
 }
 
-/** Documents the answer of an endpoint that reads tokens while the keys of an issuer are not available; nothing without trusted issuers. */
-export const keysUnavailable = ({ rules }: Registration): Record<number, object> => rules.readsKeys ? { 503: { description: 'The keys of the issuer of the token are not available at the moment.', ...errorSchema } } : {}
+/** Documents the answer of an endpoint that reads tokens while what it needs for that is not available; nothing where that cannot happen. */
+export const unavailable = ({ outage }: Registration): Record<number, object> => outage === undefined ? {} : { 503: { description: outage, ...errorSchema } }
 
 interface IssuedTokens { accessToken: string, refreshToken?: string | undefined }
 
@@ -166,7 +166,7 @@ export function refuseEarly (registration: Registration, ask: (state: RequestSta
 const refuseOtherOrigins = (registration: Registration) =>
   refuseEarly(registration, ({ settings }, request) => settings.cookieSet ? checkOrigin(request, settings) : null)
 
-const crossOriginAnswer = { 403: { description: 'The request comes from another origin.', ...errorSchema } }
+const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
 
 /** Documents the answer to requests from other origins, except for class views, whose schemas are those of the application. */
 function documented ({ schema, method, isView = false }: Endpoint, isCookieMode: boolean): EndpointSchema {
@@ -197,15 +197,18 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
         return await sendRefusal(registration, request, reply, error, begin(registration, request, rules))
       }
     }
-    if (endpoint.readsToken !== undefined) describeGuard(handler, () => ({ registration, settings, scopeSets: [[]], isOptional: endpoint.readsToken === 'optional' }))
+    if (endpoint.readsToken !== undefined) describeGuard(handler, () => ({ registration, rules, scopeSets: [], isOptional: endpoint.readsToken === 'optional', isReader: true }))
     context.route({
       method: endpoint.method,
       url,
       schema: index === 0 ? documented(endpoint, isCookieMode) : undocumented(endpoint),
       ...compilers(endpoint),
       ...(endpoint.isView !== true && { bodyLimit }),
-      // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
-      ...(isOpen(endpoint) && { config: { swaggerTransform: unchanged } }),
+      config: {
+        tokenAuth: endpoint.access,
+        // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
+        ...(isOpen(endpoint) && { swaggerTransform: unchanged })
+      },
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
       ...(endpoint.isCacheable === true && { exposeHeadRoute: true }),
       onRequest: [...(endpoint.isCacheable === true ? [] : [noStore]), ...originGuards, ...endpoint.guards ?? []],
@@ -225,9 +228,12 @@ export async function addEndpoints (host: FastifyInstance, registration: Registr
   for (const isView of [true, false]) {
     const own = endpoints.filter((endpoint) => (endpoint.isView ?? false) === isView)
     if (own.length === 0) continue
-    await host.register(async (context) => {
+    const addOwn = async (context: FastifyInstance) => {
       if (!isView) acceptJsonOnly(context)
       for (const endpoint of own) addEndpoint(context, host, registration, endpoint)
-    }, options)
+    }
+    // Fastify names a plugin without a name by its source code.
+    Object.assign(addOwn, { [Symbol.for('fastify.display-name')]: 'fastify-token-auth' })
+    await host.register(addOwn, options)
   }
 }

@@ -13,6 +13,7 @@ export function jwksEndpoint (path: string, jwkSet: () => string, maxAge: number
     method: 'GET',
     path,
     isCacheable: true,
+    access: false,
     schema: {
       summary: 'Return the public keys',
       description: 'The keys with which the signatures of access tokens can be verified, as a JWK set (RFC 7517).',

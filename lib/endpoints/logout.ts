@@ -4,13 +4,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MissingRefreshToken, SessionEnded } from '../errors.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
+import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { refuseForeign } from '../request/identity.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
-import { bodySchema, errorSchema, type Endpoint } from './endpoint.ts'
+import { bodySchema, type Endpoint } from './endpoint.ts'
 import { findRefreshToken } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
@@ -59,6 +60,7 @@ export function logoutEndpoint (registration: Registration, sessions: SessionSer
   return {
     method: 'POST',
     path: settings.pathToLogout,
+    access: 'requires a token of the session',
     refusesOtherOrigins: true,
     schema: {
       summary: 'End the session',

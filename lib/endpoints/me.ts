@@ -2,10 +2,11 @@
 import { Type } from '@sinclair/typebox'
 import { makeProtectGuard } from '../guards/protect.ts'
 import { serializeUser } from '../host/users.ts'
+import { unauthorized } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
-import { bodySchema, errorSchema, keysUnavailable, type Endpoint } from './endpoint.ts'
+import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
 
 export function meEndpoint (registration: Registration): Endpoint {
   const { responses, settings, rules } = registration
@@ -17,8 +18,8 @@ export function meEndpoint (registration: Registration): Endpoint {
       tags: ['authentication'],
       response: {
         200: bodySchema({ me: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]) }, { description: 'The user.' }),
-        401: { description: 'No valid access token.', ...errorSchema },
-        ...keysUnavailable(registration)
+        401: unauthorized,
+        ...unavailable(registration)
       }
     },
     guards: [makeProtectGuard(registration, {})],

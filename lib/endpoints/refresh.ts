@@ -6,12 +6,13 @@ import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RefreshSubject } from '../request/state.ts'
-import { bodySchema, errorSchema, refuseEarly, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
 /** Refuses a request whose access token is not acceptable before its body is read. */
@@ -47,6 +48,7 @@ export function refreshEndpoint (registration: Registration): Endpoint {
     method: 'POST',
     readsToken: 'required',
     path: settings.pathToRefresh,
+    access: 'requires an access token and a refresh token',
     refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for a new access token',

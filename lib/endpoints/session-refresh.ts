@@ -6,12 +6,13 @@ import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
 import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { beginWithoutToken } from '../request/slot.ts'
 import type { SessionService } from '../sessions/service.ts'
-import { bodySchema, errorSchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
 /**
@@ -81,6 +82,7 @@ export function sessionRefreshEndpoint (registration: Registration, sessions: Se
   return {
     method: 'POST',
     path: settings.pathToRefresh,
+    access: 'requires a refresh token',
     refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for an access token and the next refresh token',

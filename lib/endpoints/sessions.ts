@@ -1,9 +1,11 @@
 /** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { SessionNotFound } from '../errors.ts'
+import { describeGuard, nameGuard } from '../guards/describe.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
+import { errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { refuseForeign } from '../request/identity.ts'
 import { begin } from '../request/slot.ts'
@@ -12,10 +14,16 @@ import { isSessionId } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { StoredSession } from '../../types/sessions.ts'
-import { bodySchema, errorSchema, refuseEarly, type Endpoint } from './endpoint.ts'
+import { bodySchema, refuseEarly, type Endpoint } from './endpoint.ts'
 
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
-const requireToken = (registration: Registration) => refuseEarly(registration, async (state) => await state.verify() ?? refuseForeign(state))
+function requireToken (registration: Registration): onRequestAsyncHookHandler {
+  const { rules } = registration
+  const guard = refuseEarly(registration, async (state) => await state.verify() ?? refuseForeign(state))
+  describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [] }))
+  nameGuard(guard, registration.settings.instanceName, [])
+  return guard
+}
 
 /** The user of a request that passed {@link requireToken}. */
 const userIdOf = (state: RequestState): UserId => state.userId!
@@ -75,7 +83,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
   if (path === null) return []
   const shared = { tags: ['authentication'] }
   const failures = {
-    401: { description: 'No valid access token.', ...errorSchema },
+    401: unauthorized,
     503: { description: 'The session store is unavailable.', ...errorSchema }
   }
   const done = { 204: { description: 'Ended.', type: 'null' } }
@@ -85,7 +93,6 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'GET',
       path,
-      readsToken: 'required',
       schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
       guards,
       handler: (request, reply) => list(sessions, stateOf(request), request, reply)
@@ -93,7 +100,6 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path: `${path === '/' ? '' : path.replace(/\/$/, '')}/:id`,
-      readsToken: 'required',
       isBodyOptional: true,
       schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
       guards,
@@ -102,7 +108,6 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
     {
       method: 'DELETE',
       path,
-      readsToken: 'required',
       isBodyOptional: true,
       faultOfQuery: (query) => [undefined, 'current'].includes(Object(query).except) ? undefined : '/except must be "current", or absent',
       schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },

@@ -7,7 +7,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { bodySchema, keysUnavailable, type Endpoint } from './endpoint.ts'
+import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
 
 /** Returns the body before hooks extend it. */
 function bodyOf (refusal: Refusal | null, state: RequestState): Record<string, unknown> {
@@ -23,6 +23,7 @@ export function verifyEndpoint (registration: Registration): Endpoint {
   return {
     method: 'GET',
     readsToken: 'required',
+    access: 'says whether the token is valid',
     path: settings.pathToVerify,
     schema: {
       summary: 'Say whether the access token is valid',
@@ -30,7 +31,7 @@ export function verifyEndpoint (registration: Registration): Endpoint {
       response: {
         200: bodySchema({ valid: Type.Literal(true) }, { description: 'The token is valid.' }),
         400: bodySchema({ valid: Type.Literal(false), reason: Type.String() }, { description: 'The token is not valid, or missing.' }),
-        ...keysUnavailable(registration)
+        ...unavailable(registration)
       }
     },
     async handler (request, reply) {

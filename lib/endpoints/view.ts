@@ -41,8 +41,11 @@ export class View {
   readonly config: Readonly<Settings>
   /** The hooks of the instance that extend and render responses. */
   readonly responses: Responses
-  /** The guards of each method: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. A method without guards is open. */
-  readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] } = {}
+  /**
+   * The guards of each method: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. A method without
+   * guards is open; `false` says that everybody may use it, which the setting `requireGuards` asks for.
+   */
+  readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] | false } = {}
   /** The schema of each method, as in the options of a Fastify route: `{ post: { body: { type: 'object' } } }`. */
   readonly schemas: { readonly [Method in ViewMethod]?: FastifySchema } = {}
 
@@ -61,6 +64,8 @@ export interface ViewRoute {
   readonly path: string
   readonly method: ViewMethod
   readonly guards: readonly Guard[]
+  /** False if the view says that everybody may use it, or if it answers preflight requests, which carry no token. */
+  readonly access: false | undefined
   readonly schema: FastifySchema | undefined
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
 }
@@ -84,9 +89,9 @@ const isObject = (value: unknown) => typeof value === 'object' && value !== null
 /** The fields of a view that have an entry for each method: the allowed values, an example, and the check of an entry. */
 const perMethod = {
   guards: {
-    allowed: 'a guard or a non-empty list of guards',
+    allowed: 'a guard, a non-empty list of guards, or false for everybody',
     example: 'guards = { get: this.instance.protect() }',
-    isValid: (entry: unknown) => isFunction(entry) || (Array.isArray(entry) && entry.length > 0 && entry.every(isFunction))
+    isValid: (entry: unknown) => entry === false || isFunction(entry) || (Array.isArray(entry) && entry.length > 0 && entry.every(isFunction))
   },
   schemas: { allowed: 'a schema', example: "schemas = { post: { body: { type: 'object' } } }", isValid: isObject }
 } as const
@@ -160,13 +165,17 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
   checkMembers(view, label)
   checkPerMethod(view, 'guards', label)
   checkPerMethod(view, 'schemas', label)
-  const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method) => ({
-    path,
-    method,
-    guards: [view.guards[method] ?? []].flat(),
-    schema: view.schemas[method],
-    handler: view[method]!.bind(view)
-  }))
+  const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method): ViewRoute => {
+    const { [method]: guards = method === 'options' ? false : undefined } = view.guards
+    return {
+      path,
+      method,
+      guards: [guards || []].flat(),
+      access: guards === false ? false : undefined,
+      schema: view.schemas[method],
+      handler: view[method]!.bind(view)
+    }
+  })
   if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, { section: 'responses' })
   return routes
 }

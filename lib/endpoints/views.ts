@@ -29,12 +29,13 @@ function watchSend (reply: FastifyReply): () => boolean {
   return () => isCalled || reply.sent
 }
 
-export function viewEndpoint ({ path, method, guards, schema, handler }: ViewRoute): Endpoint {
+export function viewEndpoint ({ path, method, guards, access, schema, handler }: ViewRoute): Endpoint {
   return {
     method: method.toUpperCase() as HTTPMethods,
     path,
     schema: { tags: ['authentication'], ...schema },
     isView: true,
+    access,
     refusesOtherOrigins: true,
     guards,
     async handler (request, reply) {

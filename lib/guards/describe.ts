@@ -1,16 +1,37 @@
-/** What is known of a guard before a request comes: for the OpenAPI document, and to find guards among the options of routes. */
+/** What is known of a guard before a request comes: for the list of routes, the OpenAPI document, and to find guards among the options of routes. */
 import type { FastifyInstance } from 'fastify'
 import type { Registration } from '../registration.ts'
-import type { Settings } from '../settings/schema.ts'
+import type { AccessRules } from '../request/rules.ts'
 
 /** What a guard asks of a request, as far as that is known beforehand. */
 export interface GuardDescription {
   readonly registration: Registration
-  readonly settings: Settings
-  /** The sets of scopes of which one is enough; one empty set where none is required, or none is known. */
-  readonly scopeSets: readonly (readonly string[])[]
+  /** The rules of the guard, with its overrides. */
+  readonly rules: AccessRules
+  /** The sets of scopes of which one is enough; empty where none is required. Null where they are computed from the request. */
+  readonly scopeSets: readonly (readonly string[])[] | null
   /** Whether a request without a token passes too. */
   readonly isOptional?: boolean
+  /** Whether it redirects a request without a valid token. */
+  readonly isRedirecting?: boolean
+  /** Whether it belongs to an endpoint that reads the token and answers by itself, so that it is no guard. */
+  readonly isReader?: boolean
+}
+
+/** Whether a guard can refuse a request: not with `doProtection: false`. */
+export function isProtecting ({ rules, isReader = false }: GuardDescription): boolean {
+  return !isReader && (rules.settings.doProtection || rules.isComputed('doProtection'))
+}
+
+/** Returns the scopes of a guard in words, such as `reports:write or admin`. */
+export function scopesInWords (scopeSets: GuardDescription['scopeSets']): string {
+  return scopeSets === null ? '(scopes computed)' : scopeSets.map((scopes) => scopes.join(' and ')).join(' or ')
+}
+
+/** Gives a guard a name, such as `tokenAuth.scoped reports:read`, for `fastify.printRoutes({ includeHooks: true })` and traces. */
+export function nameGuard (guard: object, instanceName: string, scopeSets: GuardDescription['scopeSets']): void {
+  const isScoped = scopeSets === null || scopeSets.length > 0
+  Object.defineProperty(guard, 'name', { value: `${instanceName}.${isScoped ? `scoped ${scopesInWords(scopeSets)}` : 'protect'}` })
 }
 
 /** A free-standing guard knows its registration only in the context of a route. */

@@ -9,7 +9,7 @@ import { publishRefused } from '../events.ts'
 import { typeName } from '../host/call.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
-import { describeGuard, describeInjected, descriptionOf } from './describe.ts'
+import { describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { checkGuardOptions, readOptions } from './options.ts'
 import { makeProtectGuard, readProtect } from './protect.ts'
@@ -34,7 +34,7 @@ function hideFromClients (error: unknown): InvalidConfiguration {
   return new InvalidConfiguration(String(Object(error).message), { duringRequest: true, cause: error })
 }
 
-/** Makes one guard for each registration, when a request meets it first. */
+/** Makes one guard for each registration, when the application is ready or a request meets it first. */
 function perRegistration<Made> (choice: InstanceChoice, make: (registration: Registration) => Made): (context: FastifyInstance) => Made {
   const made = new WeakMap<Registration, Made>()
   return (context) => {
@@ -65,13 +65,13 @@ function describeLater<Made extends object> (describe: typeof describeGuard, gua
     try {
       return descriptionOf(madeFor(context), context)
     } catch {
-      // Without an instance the route answers 500, and nothing is documented.
+      // Without an instance the route answers 500, so nothing is documented, and nothing decides about its access.
       return undefined
     }
   })
 }
 
-function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) => Guard): Guard {
+function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) => Guard, scopeSets: GuardDescription['scopeSets'] = []): Guard {
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -89,6 +89,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
     return done === undefined ? own(request, reply) : own(request, reply, done)
   }
   describeLater(describeGuard, guard, guardOf)
+  nameGuard(guard, String(choice.instanceName ?? 'tokenAuth'), scopeSets)
   return guard
 }
 
@@ -102,8 +103,9 @@ export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(readScoped(scopes, options).guardOptions)
-  return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)))
+  const { guardOptions, scopeSets } = readScoped(scopes, options)
+  checkGuardOptions(guardOptions)
+  return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */

@@ -49,7 +49,7 @@ export function makeInjection<Route extends object> (
     if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
-  describeInjected(injected, () => ({ registration, settings: guard.rules.settings, scopeSets: [[]], isOptional: true }))
+  describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined }))
   // The types of body, params and reply are those of the wrapped handler, to which they pass unchanged.
   return injected as InjectedRouteHandler<Route>
 }

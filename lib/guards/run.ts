@@ -9,7 +9,7 @@ import { Refusal } from '../refusal.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { describeGuard } from './describe.ts'
+import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, sendRefusal } from './refuse.ts'
 
@@ -103,9 +103,9 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
 
 /**
  * Makes the hook of a guard.
- * @param scopeSets the sets of scopes of which one is enough, if they are known beforehand; for the description of the guard
+ * @param scopeSets the scopes that it requires, for its description
  */
-export function makeHook (parts: GuardHook, scopeSets: readonly (readonly string[])[] = [[]]): Guard {
+export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSets'] = []): Guard {
   const guard = { ...parts, check: joinChecks(parts) }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
@@ -119,6 +119,8 @@ export function makeHook (parts: GuardHook, scopeSets: readonly (readonly string
     if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
     run(guard, request, reply, done)
   }
-  describeGuard(hook, () => ({ registration: guard.registration, settings: guard.rules.settings, scopeSets, isOptional: guard.isOptional }))
+  const { registration, rules, redirect, isOptional } = guard
+  describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined }))
+  nameGuard(hook, registration.settings.instanceName, scopeSets)
   return hook
 }

@@ -29,14 +29,22 @@ function readRequirements (scopes: unknown): Requirement[] {
   throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { section: 'scopes' })
 }
 
+const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
+
 /** Checks the parameters of `scoped()`, apart from what every guard takes. @throws {InvalidConfiguration} */
 export function readScoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll, requireAllActions, ...guardOptions }: ScopedOptions) {
+  const needsAll = readFlag('requireAll', requireAll)
+  const needsAllActions = readFlag('requireAllActions', requireAllActions)
+  const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
+  const texts = fixed && textsOf(fixed)
   return {
     guardOptions: readOptions(guardOptions),
-    requireAll: readFlag('requireAll', requireAll),
-    requireAllActions: readFlag('requireAllActions', requireAllActions),
+    requireAll: needsAll,
+    requireAllActions: needsAllActions,
     /** Undefined where a function of the application computes them for each request. */
-    fixed: typeof scopes === 'function' ? undefined : readRequirements(scopes)
+    fixed,
+    /** The sets of scopes of which one is enough; null where they are computed. */
+    scopeSets: texts === undefined ? null : needsAll ? [texts] : texts.map((text) => [text])
   }
 }
 
@@ -52,8 +60,6 @@ function explain (requirements: readonly Requirement[], { scopes, trusted }: Req
   if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
   return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, trusted?.exactScopes) ?? []).join('; ')
 }
-
-const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
 function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
   const { scopes, trusted } = state
@@ -87,13 +93,10 @@ function rememberDecisions (decide: (state: RequestState) => boolean): (state: R
 
 /** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes or options */
 export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedOptions): Guard {
-  const { requireAll, requireAllActions, fixed, guardOptions } = readScoped(scopes, options)
+  const { requireAll, requireAllActions, fixed, scopeSets, guardOptions } = readScoped(scopes, options)
   const guard = prepareGuard(registration, guardOptions)
   const { destructureScopes, overrideScopeValidator } = registration.host.handlers
   const rules: ScopeRules = { requireAll, requireAllActions, override: overrideScopeValidator }
-
-  const texts = textsOf(fixed ?? [])
-  const scopeSets = requireAll || texts.length === 0 ? [texts] : texts.map((text) => [text])
   if (fixed !== undefined && destructureScopes === undefined) {
     const followsFromToken = overrideScopeValidator === undefined && !guard.rules.isComputed('scopesName')
     const decide = (state: RequestState) => areEnough(state, fixed, rules)

@@ -1,12 +1,12 @@
 /**
- * Documents guards for @fastify/swagger: adds a `security` requirement with scopes to each guarded route, and the security
- * schemes to the document. Does nothing without @fastify/swagger.
+ * Documents guards for @fastify/swagger: adds a `security` requirement with scopes and the answers to refused requests to
+ * each guarded route, and the security schemes to the document. Does nothing without @fastify/swagger.
  */
-import type { FastifyInstance, RouteOptions } from 'fastify'
-import { descriptionOf, type GuardDescription } from '../guards/describe.ts'
-import type { Registration } from '../registration.ts'
+import type { RouteOptions } from 'fastify'
+import { isProtecting, type GuardDescription } from '../guards/describe.ts'
+import { crossOriginDescription, errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Settings } from '../settings/schema.ts'
-import { guardingHooks, hooksOf } from './hooks.ts'
+import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 
 /** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
 type Requirement = Record<string, readonly string[]>
@@ -35,8 +35,9 @@ function inSwagger2 (scheme: object): object {
   return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
 }
 
-function requirementsOf ({ scopeSets, isOptional, settings }: GuardDescription): Requirement[] {
-  const alternatives: Requirement[] = Object.keys(schemesOf(settings)).flatMap((name) => scopeSets.map((scopes) => ({ [name]: scopes })))
+function requirementsOf ({ scopeSets, isOptional, rules }: GuardDescription): Requirement[] {
+  const sets = scopeSets === null || scopeSets.length === 0 ? [[]] : scopeSets
+  const alternatives: Requirement[] = Object.keys(schemesOf(rules.settings)).flatMap((name) => sets.map((scopes) => ({ [name]: scopes })))
   return isOptional === true ? [{}, ...alternatives] : alternatives
 }
 
@@ -49,8 +50,44 @@ function combine (one: readonly Requirement[], other: readonly Requirement[]): R
   }))
 }
 
+type Answers = Readonly<Record<string, unknown>>
+
+/** Methods that only read, which pages of other origins may use in cookie mode. */
+const readingMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
+
+/** Returns why a guard answers 403. */
+function forbidden ({ scopeSets, rules }: GuardDescription, methods: readonly string[]): string[] {
+  const isCookieMode = rules.settings.cookieSet || rules.isComputed('cookieSet')
+  const needsScopes = scopeSets === null || scopeSets.length > 0
+  return [
+    ...needsScopes ? ['The scopes of the token are not sufficient.'] : [],
+    ...isCookieMode && methods.some((method) => !readingMethods.includes(method)) ? [crossOriginDescription] : []
+  ]
+}
+
+/** Returns the answers of guards to refused requests, by status. */
+function refusalsOf (guards: readonly GuardDescription[], methods: readonly string[]): Answers {
+  const together = (sentences: ReadonlyArray<string | undefined>) => [...new Set(sentences.filter((sentence) => sentence !== undefined))].join(' ')
+  const redirects = guards.some(({ isRedirecting }) => isRedirecting)
+  const [reasons, outages] = [together(guards.flatMap((guard) => forbidden(guard, methods))), together(guards.map(({ registration }) => registration.outage))]
+  return {
+    ...redirects && { 302: { description: 'Without a valid access token: a redirect.', type: 'null' } },
+    ...guards.some(({ isRedirecting }) => isRedirecting !== true) && { 401: unauthorized },
+    ...reasons !== '' && { 403: { description: reasons, ...errorSchema } },
+    ...outages !== '' && { 503: { description: outages, ...errorSchema } }
+  }
+}
+
+/** Adds answers to those of a route, which are kept, also under a range such as `4XX`. */
+function addAnswers (answers: Answers, own: Answers | undefined): Answers {
+  // What @fastify/swagger documents of a route without answers.
+  if (own === undefined) return { 200: { description: 'Default Response', type: 'null' }, ...answers }
+  const has = new Set(Object.keys(own).map((status) => status.toUpperCase()))
+  return { ...own, ...Object.fromEntries(Object.entries(answers).filter(([status]) => !has.has(status) && !has.has(`${status[0]}XX`))) }
+}
+
 interface Documents {
-  schema?: object
+  schema?: object & { response?: Answers }
   openapiObject?: { components?: { securitySchemes?: Schemes } }
   swaggerObject?: { securityDefinitions?: Schemes }
 }
@@ -76,48 +113,20 @@ type AnnotatedRoute = RouteOptions & {
   config?: { swaggerTransform?: unknown }
 }
 
-/** What this module has added to routes. Guards of another instance add to it; what the application has documented itself is kept. */
-const written = new WeakMap<object, { requirements: Requirement[], schemes: Schemes }>()
-
-function annotate (route: AnnotatedRoute, descriptions: readonly GuardDescription[]): void {
-  const before = written.get(route)
-  const { schema = {}, config = {} } = route
-  if (before === undefined && (schema.security !== undefined || config.swaggerTransform !== undefined || !isJsonSchema(schema))) return
-  let requirements = before?.requirements ?? [{}]
-  const schemes: Schemes = { ...before?.schemes }
-  for (const description of descriptions) {
-    requirements = combine(requirements, requirementsOf(description))
-    Object.assign(schemes, schemesOf(description.settings))
-  }
-  written.set(route, { requirements, schemes })
+/** Documents the guards of a route. What the application has documented itself is kept. */
+export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
+  if (guards.length === 0 || !context.hasPlugin('@fastify/swagger')) return
+  const { schema = {}, config = {} }: AnnotatedRoute = route
+  if (schema.security !== undefined || config.swaggerTransform !== undefined || !isJsonSchema(schema)) return
+  const descriptions = guards.map(({ description }) => description)
+  const requirements = descriptions.map(requirementsOf).reduce(combine)
+  const schemes: Schemes = Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings)))
+  const refusals = refusalsOf(descriptions.filter((description) => isProtecting(description)), methodsOf(added))
   // Added while the document is generated, because the schemes can be declared only there.
   const swaggerTransform = (documents: Documents) => {
     declare(schemes, documents)
-    return { schema: { ...documents.schema, security: requirements } }
+    const response = addAnswers(refusals, documents.schema?.response)
+    return { schema: { ...documents.schema, security: requirements, response } }
   }
   Object.assign(route, { config: { ...config, swaggerTransform } })
-}
-
-/** Documents the routes with guards of a registration, in its context and in nested ones. */
-export function documentGuards (fastify: FastifyInstance, registration: Registration): void {
-  let routes: Array<{ route: AnnotatedRoute, context: FastifyInstance }> | undefined
-  const annotateAll = async () => {
-    for (const { route, context } of routes!) {
-      const hooks = [...hooksOf(context), ...guardingHooks.map((name) => route[name])].flat()
-      const describe = (guard: unknown) => typeof guard === 'function' ? descriptionOf(guard, context) : undefined
-      const guards = hooks.map(describe).filter((description) => description?.registration === registration).filter((description) => description !== undefined)
-      const handler = describe(route.handler)
-      if (guards.length > 0) annotate(route, guards)
-      else if (handler?.registration === registration) annotate(route, [handler])
-    }
-  }
-  fastify.addHook('onRoute', function (route) {
-    if (!this.hasPlugin('@fastify/swagger')) return
-    if (routes === undefined) {
-      routes = []
-      // When the application is ready, because a hook of a context also applies to routes that were added before it.
-      fastify.addHook('onReady', annotateAll)
-    }
-    routes.push({ route, context: this })
-  })
 }

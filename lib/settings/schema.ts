@@ -136,6 +136,8 @@ export const settingsSchema = Type.Object({
   refreshTokenEnabled: flag(false),
   /** Field of a request or response that holds the refresh token. */
   refreshTokenName: fieldName('refresh_token'),
+  /** Whether the application starts only if every route has a guard, or says in `config.tokenAuth` why it needs none. */
+  requireGuards: flag(false),
   /** Write the scopes that `addScopesToPayload` gives into the token. */
   scopesEnabled: flag(false),
   /** Claim that holds the scopes. */
@@ -163,7 +165,7 @@ export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
 /** The paths of the default endpoints. */
 export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks'] as const
 /** The settings that shape routes, decided once: they take neither getter nor override. */
-export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'instanceName'] as const
+export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'requireGuards', 'instanceName'] as const
 
 /** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */
 export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']

@@ -161,6 +161,25 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
   }
 })
 
+t.test('a method whose guards are false is open, and the others keep theirs', async (t) => {
+  class Partly extends View {
+    override readonly guards = { get: this.instance.protect(), post: false as const }
+    override get () { return 'reached' }
+    override post () { return 'reached' }
+  }
+  const app = await build(t, { requireGuards: true, classViews: [['/partly', Partly]] })
+  t.equal((await app.inject('/auth/partly')).statusCode, 401)
+  t.equal((await app.inject({ url: '/auth/partly', headers })).body, 'reached')
+  t.equal((await app.inject({ method: 'POST', url: '/auth/partly' })).body, 'reached')
+  for (const entry of [true, null, 0, '', [false], undefined]) {
+    class Wrong extends View {
+      override readonly guards = mistyped<View['guards']>({ get: entry })
+      override get () { return 'reached' }
+    }
+    await t.rejects(build(t, { classViews: [['/wrong', Wrong]] }), { name: 'InvalidClassViews' }, String(entry))
+  }
+})
+
 t.test('what injectUser returns can be a method of a view', async (t) => {
   class Injected extends View {
     override get = this.instance.injectUser(async (_request, _reply, user) => ({ user }))

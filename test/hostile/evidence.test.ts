@@ -103,6 +103,6 @@ t.test('the findings of the document are those of the code, each with a test', a
     for (const [, code = ''] of read(`lib/${name}`).matchAll(/(?:finding: '|^ {2})([EW]\d\d)(?:'|: ')/gm)) inCode.add(code)
   }
   t.same(listed, [...inCode].sort())
-  const tests = read('test/hostile/startup.test.ts') + read('test/routes/misplaced-guards.test.ts')
+  const tests = ['hostile/startup', 'routes/misplaced-guards', 'routes/required-guards'].map((name) => read(`test/${name}.test.ts`)).join('')
   for (const code of listed) t.match(tests, new RegExp(`'(?:TOKEN_AUTH_)?${code}'`), String(code))
 })

@@ -1,12 +1,13 @@
 import fastifySwagger from '@fastify/swagger'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
+import { createPublicKey } from 'node:crypto'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, host, refreshStore, secret, together, warnings } from '../helper.ts'
+import { authenticate, host, pairFor, refreshStore, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
-interface Answer { content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
+interface Answer { description: string, content: Record<string, { schema: { properties: object, additionalProperties?: boolean } }> }
 interface Operation { security?: unknown, summary?: string, responses?: Record<string, Answer> }
 interface Document {
   paths: Record<string, Record<string, Operation>>
@@ -116,6 +117,73 @@ t.test('a guarded route names its scheme and scopes, whichever guard it has', as
     '/open': undefined
   }
   for (const [path, security] of Object.entries(expected)) t.same(securityOf(document, path), security, path)
+})
+
+/** The description of each answer of an operation. */
+const answersOf = (document: Document, path: string, method = 'get') => Object.fromEntries(Object.entries(document.paths[path]?.[method]?.responses ?? {}).map(([status, { description }]) => [status, description]))
+
+const ok = { 200: 'Default Response' }
+const unauthorized = { 401: 'No valid access token.' }
+const lacking = 'The scopes of the token are not sufficient.'
+const foreign = 'The request comes from another origin.'
+
+t.test('a guarded route is documented with the answers to refused requests, and an open one without', async (t) => {
+  warnings(t, 'W03')
+  const document = await documented(t, {}, (app) => {
+    app.get('/protect', { preHandler: app.tokenAuth.protect() }, answer)
+    app.get('/scoped', { onRequest: scoped('read') }, answer)
+    app.get('/computed', { onRequest: app.tokenAuth.scoped(() => 'read') }, answer)
+    app.get('/optional', app.tokenAuth.injectUser(answer))
+    app.get('/redirect', { onRequest: app.tokenAuth.scoped('a', { redirectOnFail: true }) }, answer)
+    app.get('/both', { onRequest: [app.tokenAuth.protect({ redirectOnFail: true }), app.tokenAuth.protect()] }, answer)
+    app.get('/injected-redirect', app.tokenAuth.injectUser(answer, { redirectOnFail: true }))
+    app.get('/off', { onRequest: app.tokenAuth.protect({ doProtection: false }) }, answer)
+    app.post('/post', { onRequest: app.tokenAuth.protect() }, answer)
+    app.post('/cookie', { onRequest: app.tokenAuth.protect({ cookieSet: true }) }, answer)
+    app.get('/cookie', { onRequest: app.tokenAuth.protect({ cookieSet: true }) }, answer)
+    app.post('/cookie-scoped', { onRequest: app.tokenAuth.scoped('a', { cookieSet: true }) }, answer)
+    app.get('/open', answer)
+  })
+  const redirect = { 302: 'Without a valid access token: a redirect.' }
+  const expected: Array<[path: string, answers: object, method?: string]> = [
+    ['/protect', { ...ok, ...unauthorized }], ['/scoped', { ...ok, ...unauthorized, 403: lacking }], ['/computed', { ...ok, ...unauthorized, 403: lacking }],
+    ['/optional', { ...ok, ...unauthorized }], ['/redirect', { ...ok, ...redirect, 403: lacking }], ['/both', { ...ok, ...redirect, ...unauthorized }], ['/injected-redirect', { ...ok, ...redirect }],
+    ['/off', ok], ['/post', { ...ok, ...unauthorized }, 'post'], ['/cookie', { ...ok, ...unauthorized, 403: foreign }, 'post'], ['/cookie', { ...ok, ...unauthorized }],
+    ['/cookie-scoped', { ...ok, ...unauthorized, 403: `${lacking} ${foreign}` }, 'post'], ['/open', ok]
+  ]
+  for (const [path, answers, method] of expected) t.same(answersOf(document, path, method), answers, path)
+  t.match(document.paths['/protect']?.get?.responses?.[401]?.content, { 'application/json': { schema: { properties: { reasons: { type: 'string' }, exception: { type: 'string' } }, additionalProperties: true } } })
+
+  const computed = await documented(t, { getCookieSet: () => true }, (app) => { app.put('/', { onRequest: app.tokenAuth.protect() }, answer) })
+  t.same(answersOf(computed, '/', 'put'), { ...ok, ...unauthorized, 403: foreign })
+})
+
+t.test('guards that depend on keys of issuers, or on the store of sessions, are documented with 503', async (t) => {
+  const keys = 'The keys of the issuer of the token are not available at the moment.'
+  const store = 'The session store has been unavailable for too long.'
+  const issuers = [{ issuer: 'https://issuer.example', audience: 'us', jwks: { keys: [createPublicKey(pairFor('RS256').publicKey).export({ format: 'jwk' })] } }]
+  const retrieveUser = async () => ({ user_id: 1 })
+  const cases: Array<[options: object, outage: string | undefined]> = [
+    [{ issuers, retrieveUser }, keys], [{ sessions: { refuseAfter: 60 } }, store], [{ issuers, retrieveUser, sessions: { refuseAfter: 60 } }, `${keys} ${store}`], [{ sessions: {} }, undefined]
+  ]
+  for (const [options, outage] of cases) {
+    const document = await documented(t, options, (app) => { app.get('/', { onRequest: protect() }, answer) })
+    t.same(answersOf(document, '/'), { ...ok, ...unauthorized, ...outage !== undefined && { 503: outage } })
+    for (const path of ['/auth/me', '/auth/verify']) t.equal(answersOf(document, path)['503'], outage, path)
+  }
+})
+
+t.test('answers that the application has documented stay, also as a range of statuses', async (t) => {
+  const own = { description: 'mine', type: 'object', properties: {} }
+  const document = await documented(t, {}, (app) => {
+    const onRequest = app.tokenAuth.scoped('a')
+    app.get('/one', { onRequest, schema: { response: { 200: own, 403: own } } }, answer)
+    app.get('/range', { onRequest, schema: { response: { '2xx': own, '4xx': own } } }, answer)
+    app.get('/none', { onRequest, schema: { response: {} } }, answer)
+  })
+  t.same(answersOf(document, '/one'), { 200: 'mine', ...unauthorized, 403: 'mine' })
+  t.same(answersOf(document, '/range'), { '2XX': 'mine', '4XX': 'mine' })
+  t.same(answersOf(document, '/none'), { ...unauthorized, 403: lacking })
 })
 
 t.test('a guard that is a hook of a whole context is the requirement of its routes, beside their own', async (t) => {

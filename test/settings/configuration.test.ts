@@ -98,6 +98,7 @@ const table: Readonly<Record<string, Row>> = {
   queryStringStrict: flag(true),
   refreshTokenEnabled: flag(false),
   refreshTokenName: fieldName('refresh_token'),
+  requireGuards: flag(false),
   scopesEnabled: flag(false),
   scopesName: fieldName('scopes'),
   secret: key,
@@ -244,7 +245,7 @@ t.test('a getter must be a function, and settings that shape routes take none', 
   t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
   t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\. See / })
   const routeSettings = [
-    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks', 'strictSlashes', 'refreshTokenEnabled', 'instanceName'
+    'authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks', 'strictSlashes', 'refreshTokenEnabled', 'requireGuards', 'instanceName'
   ]
   for (const name of Object.keys(table)) {
     const getter = `get${name[0]?.toUpperCase()}${name.slice(1)}`

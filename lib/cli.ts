@@ -1,0 +1,65 @@
+/** The command line: `npx fastify-token-auth`. */
+import { parseArgs } from 'node:util'
+import { inspect } from './cli/inspect.ts'
+import { keys } from './cli/keys.ts'
+import { done, type Outcome } from './cli/outcome.ts'
+import { routes } from './cli/routes.ts'
+import { algorithms } from './keys/algorithms.ts'
+
+const usage = `Usage: fastify-token-auth <command>
+
+  inspect [token]     Print what a token says. Without an argument, the token is
+                      read from the standard input, so that no shell keeps it.
+  keys [algorithm]    Create a secret, or a pair of keys. Default: HS256.
+       [--jwk]        Print JSON Web Keys.
+  routes <module>     Print who may use the routes of an application. The module
+                      exports, by default, a plugin, a function without
+                      parameters that returns an application, or an application.
+         [--check]    Exit with 1 if nobody has decided who may use a route.
+
+Algorithms: ${algorithms.slice(0, 7).join(', ')},
+            ${algorithms.slice(7).join(', ')}
+`
+
+/** The standard input of a process. */
+export interface Input extends AsyncIterable<string | Uint8Array> { readonly isTTY?: boolean }
+
+async function firstLine (input: Input): Promise<string> {
+  if (input.isTTY === true) process.stderr.write('Token: ')
+  let text = ''
+  for await (const chunk of input) {
+    text += Buffer.from(chunk).toString()
+    if (text.trimStart().includes('\n')) break
+  }
+  return text.trim().split('\n', 1)[0]!
+}
+
+const misused = (message: string): Outcome => ({ code: 2, stdout: '', stderr: `${message}\n\n${usage}` })
+
+const flags = { inspect: [], keys: ['jwk'], routes: ['check'] } as const
+const isCommand = (name: string | undefined): name is keyof typeof flags => name !== undefined && Object.hasOwn(flags, name)
+
+/** Reads the arguments of a command. @throws {TypeError} for an unknown option */
+function read (args: readonly string[], names: readonly string[]) {
+  const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: Object.fromEntries(names.map((name) => [name, { type: 'boolean' as const }])) })
+  return { hasFlag: Object.keys(values).length > 0, argument: positionals[0], excess: positionals[1] }
+}
+
+/** Runs a command. @param args without the names of the program @returns what is to be printed */
+export async function main (args: readonly string[], input: Input): Promise<Outcome> {
+  const [command, ...rest] = args
+  if (args.includes('--help') || args.includes('-h')) return done(usage)
+  if (!isCommand(command)) return misused(command === undefined ? 'A command is missing.' : `There is no command "${command}".`)
+  let given: ReturnType<typeof read>
+  try {
+    given = read(rest, flags[command])
+  } catch {
+    return misused(`${command} has ${flags[command].map((name) => `only the option --${name}`).join('') || 'no options'}.`)
+  }
+  const { hasFlag, argument, excess } = given
+  if (excess !== undefined) return misused(`${command} has one argument only.`)
+  if (command === 'inspect') return inspect(argument ?? await firstLine(input))
+  if (command === 'routes') return argument === undefined ? misused('routes needs the path of a module.') : await routes(argument, hasFlag)
+  const algorithm = algorithms.find((name) => name === (argument ?? 'HS256'))
+  return algorithm === undefined ? misused(`There is no algorithm "${argument}".`) : keys(algorithm, hasFlag)
+}

@@ -1,0 +1,78 @@
+/** Loads an application from a module, and watches its routes from the first on. */
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { typeName } from '../host/call.ts'
+import { registrationOf, type Registration } from '../registration.ts'
+import { bookOf, type RouteBook } from '../routes/book.ts'
+
+/** An application that was created while a module was loaded. */
+export interface WatchedApplication {
+  readonly app: FastifyInstance
+  readonly book: RouteBook
+  /** The registrations that the contexts of routes have. */
+  readonly registrations: Set<Registration>
+  /** Returns the registrations that the application itself has. */
+  ofRoot (): Registration[]
+  /** The routes that were added before the root had a registration. */
+  readonly early: string[]
+}
+
+/** Returns the registrations that a context has or inherits. */
+function registrationsOf (context: object | null): Registration[] {
+  if (context === null) return []
+  // Values only: a getter of an application is not called.
+  const own = Object.values(Object.getOwnPropertyDescriptors(context)).flatMap(({ value }) => registrationOf(value) ?? [])
+  return [...own, ...registrationsOf(Object.getPrototypeOf(context))]
+}
+
+function watch (app: FastifyInstance): WatchedApplication {
+  const ofRoot = () => registrationsOf(app)
+  const watched: WatchedApplication = { app, book: bookOf(app), registrations: new Set(), ofRoot, early: [] }
+  app.addHook('onRoute', function ({ method, url }) {
+    if (ofRoot().length === 0) watched.early.push(`${[method].flat().join(',')} ${url}`)
+    for (const registration of registrationsOf(this)) watched.registrations.add(registration)
+  })
+  return watched
+}
+
+const isFunction = (value: unknown): value is (...given: unknown[]) => unknown => typeof value === 'function'
+
+/** Starts what a module exports. @returns the application; undefined where it exports none */
+async function start (exported: unknown, watched: readonly WatchedApplication[]): Promise<WatchedApplication | undefined> {
+  const find = (value: unknown) => watched.find(({ app }) => app === value)
+  const found = find(exported)
+  if (found !== undefined) {
+    await found.app.ready()
+    return found
+  }
+  if (!isFunction(exported)) return undefined
+  // A plugin has parameters. What a promise of an application resolves to is ready: applications are thenable.
+  if (exported.length === 0) return await start(await exported(), watched)
+  const app = Fastify()
+  app.register(exported)
+  return await start(app, watched)
+}
+
+/**
+ * Loads a module and starts the application of its default export: a plugin, a function without parameters that returns an
+ * application, or an application.
+ * @throws {Error} where it has none, and what the application throws
+ */
+export async function load (path: string): Promise<WatchedApplication> {
+  const watched: WatchedApplication[] = []
+  const listener = (message: unknown) => { watched.push(watch(Object(message).fastify)) }
+  subscribe('fastify.initialization', listener)
+  try {
+    // A path of Windows is no URL.
+    const module: { default?: unknown } = await import(pathToFileURL(resolve(path)).href)
+    // What a compiler makes of `export default` for CommonJS.
+    const inner: unknown = Object(module.default).__esModule === true ? Object(module.default).default : module.default
+    const application = await start(inner, watched)
+    if (application === undefined) throw new Error(`The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${isFunction(inner) ? 'a function that returns something else' : typeName(inner)}.`)
+    return application
+  } finally {
+    unsubscribe('fastify.initialization', listener)
+  }
+}

@@ -1,0 +1,12 @@
+/** What a command prints, and the exit code of the process. */
+export interface Outcome {
+  /** 0: done. 1: it failed, or a check did. 2: it was called in a wrong way. */
+  readonly code: 0 | 1 | 2
+  /** The result. */
+  readonly stdout: string
+  /** Everything else. */
+  readonly stderr: string
+}
+
+export const done = (stdout: string, stderr = ''): Outcome => ({ code: 0, stdout, stderr })
+export const failed = (message: string): Outcome => ({ code: 1, stdout: '', stderr: `${message}\n` })

@@ -1,0 +1,14 @@
+/** The answers to refused requests, for the OpenAPI document. */
+
+/** The body of an error of the plugin, as the default `exceptionResponse` renders it. */
+export const errorSchema = {
+  type: 'object',
+  required: ['reasons', 'exception'],
+  properties: { reasons: { type: 'string' }, exception: { type: 'string' } },
+  additionalProperties: true
+} as const
+
+/** The answer to a request without a valid token. */
+export const unauthorized = { description: 'No valid access token.', ...errorSchema }
+
+export const crossOriginDescription = 'The request comes from another origin.'

@@ -1,0 +1,57 @@
+/** Who may use a route: by its guards, or by what it says itself in `config.tokenAuth`. */
+import { InvalidConfiguration } from '../errors.ts'
+import { isProtecting } from '../guards/describe.ts'
+import { typeName } from '../host/call.ts'
+import type { RouteAccess, RouteGuard } from '../../types/routes.ts'
+import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
+
+const nameOf = ({ added }: RouteEntry) => `${methodsOf(added).join(',')} ${added.url}`
+
+/** Reads `config.tokenAuth`. @throws {InvalidConfiguration} for anything but false, or a text that says something */
+function declarationOf (entry: RouteEntry): false | string | undefined {
+  const { tokenAuth }: { tokenAuth?: unknown } = Object(entry.route.config)
+  if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
+  const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
+  throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { section: 'require-guards' })
+}
+
+function accessOf (guards: readonly RouteGuard[], declaration: false | string | undefined, hasGuards: boolean): RouteAccess['access'] {
+  const required = guards.filter(({ isOptional }) => !isOptional)
+  if (required.some(({ scopes }) => scopes === null || scopes.length > 0)) return 'scoped'
+  if (required.length > 0) return 'protected'
+  if (typeof declaration === 'string') return 'other'
+  if (guards.length > 0) return 'optional'
+  return declaration === false || hasGuards ? 'public' : 'undecided'
+}
+
+/** A route whose access is known. */
+export interface DecidedRoute extends Omit<RouteAccess, 'method'> {
+  readonly entry: RouteEntry
+  /** Whether it has guards, and says nevertheless that everybody may use it. */
+  readonly isContradictory: boolean
+}
+
+/** @throws {InvalidConfiguration} for a wrong `config.tokenAuth` */
+export function decide (entry: RouteEntry, found: readonly FoundGuard[]): DecidedRoute {
+  const declaration = declarationOf(entry)
+  const guards = found.filter(({ description }) => isProtecting(description)).map(({ hook, description: { registration, isOptional = false, scopeSets } }) => ({
+    instanceName: registration.settings.instanceName, hook, isOptional, scopes: scopeSets === null ? null : scopeSets.map((scopes) => [...scopes])
+  }))
+  const hasGuards = found.some(({ description }) => description.isReader !== true)
+  // The name of a plugin that is merged into its context comes after that of the context.
+  const [plugin = ''] = entry.context.pluginName.split(' -> ')
+  return {
+    entry,
+    url: entry.added.url,
+    access: accessOf(guards, declaration, hasGuards),
+    guards,
+    note: typeof declaration === 'string' ? declaration : '',
+    plugin,
+    isContradictory: declaration === false && guards.length > 0
+  }
+}
+
+/** Returns the rows of a route, one for each of its methods. */
+export function rowsOf ({ entry, isContradictory, ...access }: DecidedRoute): RouteAccess[] {
+  return methodsOf(entry.added).map((method) => ({ method, ...access }))
+}

@@ -1,0 +1,44 @@
+/** The setting `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
+import type { FastifyInstance } from 'fastify'
+import { InvalidConfiguration } from '../errors.ts'
+import { rowsOf, type DecidedRoute } from './access.ts'
+import { joinHead, withoutSecondSpellings } from './report.ts'
+
+const section = 'require-guards'
+
+/** Whether a context is another one, or inside it. */
+const isIn = (context: FastifyInstance, outer: FastifyInstance) => context === outer || Object.prototype.isPrototypeOf.call(outer, context)
+
+/**
+ * Returns the routes of an application that were added before the plugin, as a tree; an empty string where there are none.
+ * Routes of an outer context concern a nested registration as little as routes beside it.
+ */
+export function earlierRoutes (fastify: FastifyInstance): string {
+  const isRoot = !('register' in Object(Object.getPrototypeOf(fastify)))
+  const tree = isRoot ? fastify.printRoutes() : ''
+  return tree === '(empty tree)' ? '' : tree
+}
+
+/** @param tree the result of {@link earlierRoutes} @throws {InvalidConfiguration} if there are such routes */
+export function checkEarlierRoutes (tree: string): void {
+  if (tree === '') return
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21', section })
+}
+
+/**
+ * Checks the routes of the contexts with `requireGuards`. Preflight requests carry no token, so OPTIONS needs no decision.
+ * @throws {InvalidConfiguration} for a route that is undecided, and for one that has a guard and says that everybody may use it
+ */
+export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring: readonly FastifyInstance[]): void {
+  const covered = routes.filter(({ entry: { context } }) => requiring.some((outer) => isIn(context, outer)))
+  const contradiction = covered.find(({ isContradictory }) => isContradictory)
+  if (contradiction !== undefined) {
+    const [row] = joinHead(rowsOf(contradiction))
+    throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them.`, { section })
+  }
+  const rows = covered.filter(({ access }) => access === 'undecided').flatMap(rowsOf)
+  const undecided = joinHead(withoutSecondSpellings(rows)).filter(({ method }) => method !== 'OPTIONS')
+  if (undecided.length === 0) return
+  const list = undecided.map(({ method, url, plugin }) => `  ${method} ${url} (${plugin})`).join('\n')
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', section })
+}

@@ -1,0 +1,115 @@
+/** Hostile requests to a route of the application. */
+import type { KeyObject } from 'node:crypto'
+import { InvalidConfiguration } from '../../errors.ts'
+import { isHmac } from '../../keys/algorithms.ts'
+import { carrierOf, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'
+import { forgeries, keysInHeaders } from './forgeries.ts'
+import { foreignKey, readKey, readToken, verifies, type AttackKey, type ReadToken } from './jws.ts'
+import { startListener, type Listener } from './listener.ts'
+import { reportOf, rowOf, type AttackReport, type AttackResponse } from './report.ts'
+import { hostileRequests } from './requests.ts'
+import { confusions, signedWrongs } from './signed.ts'
+import type { Variant } from './variants.ts'
+
+/** What is attacked: anything with the `inject` of Fastify, whatever checks its tokens. */
+export interface AttackTarget {
+  /** Sends a request, as `fastify.inject` does. */
+  inject (request: { method: 'GET', url: string, headers: Record<string, string>, payload?: string | object }): PromiseLike<AttackResponse>
+}
+
+/** Options of {@link attack}. */
+export interface AttackOptions {
+  /** A token that the route accepts. */
+  token: string
+  /**
+   * The secret, or the private key, that signed the token: adds tokens that are rightly signed and still wrong. Text (a
+   * secret, or PEM), `Buffer`, `KeyObject` or JWK. Use a key of tests only.
+   */
+  key?: AttackKey
+  /** The public key of the token: adds tokens for which it is taken as a secret. In the same forms as `key`. */
+  publicKey?: AttackKey
+  /** The names of requests that are meant to be let in. */
+  allowed?: readonly string[]
+}
+
+function checkOptions (app: AttackTarget, options: AttackOptions): void {
+  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { section: 'testing-your-routes' })
+  const names = ['token', 'key', 'publicKey', 'allowed']
+  const unknown = Object.keys(Object(options)).find((name) => !names.includes(name))
+  if (unknown !== undefined) throw new InvalidConfiguration(`attack() has no option "${unknown}". Its options are ${names.join(', ')}.`, { section: 'testing-your-routes' })
+  const { allowed = [] }: AttackOptions = Object(options)
+  if (!Array.isArray(allowed) || !allowed.every((name) => typeof name === 'string')) throw new InvalidConfiguration('"allowed" of attack() must be a list of names, which the rows of a report have.', { section: 'testing-your-routes' })
+}
+
+/** Reads the key that verifies the token: with another one, the requests would prove nothing. */
+function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey): KeyObject {
+  const kind = name === 'publicKey' ? 'public' : isHmac(token.algorithm) ? 'secret' : 'private'
+  const what = { public: 'the public key', secret: 'the secret', private: 'the private key' }[kind]
+  const key = readKey(given, kind)
+  if (key === undefined) throw new InvalidConfiguration(`"${name}" of attack() must be ${what} of the token, as text, Buffer, KeyObject or JWK.`, { section: 'testing-your-routes' })
+  if (!verifies(key, token)) throw new InvalidConfiguration(`"${name}" of attack() is not the key of the token. Give ${what} with which the test creates the token.`, { section: 'testing-your-routes' })
+  return key
+}
+
+function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: AttackOptions, listener: string): Variant[] {
+  return [
+    // First, so that a fetch for which the guard does not wait comes while others are sent.
+    ...keysInHeaders(token, listener),
+    ...hostileRequests(token, carrier.without),
+    ...forgeries(token),
+    ...key === undefined ? [] : signedWrongs(token, keyFor(token, 'key', key)),
+    ...publicKey === undefined ? [] : confusions(token, keyFor(token, 'publicKey', publicKey))
+  ]
+}
+
+function requestOf (carrier: Carrier, { token, method, url, headers }: Variant): SentRequest {
+  const request = token === undefined ? carrier.without : carrier.with(token)
+  return { ...request, ...method !== undefined && { method }, ...url !== undefined && { url }, headers: { ...request.headers, ...headers } }
+}
+
+// The types of Fastify list the methods that are known to them.
+const send = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) => await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
+
+/** A test that proves nothing must fail: where the token is not accepted, everything is refused. */
+async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
+  const { statusCode } = await send(app, carrier.with(text))
+  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { section: 'testing-your-routes' })
+}
+
+async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: AttackOptions, listener: Listener): Promise<AttackReport> {
+  const variants = variantsFor(token, carrier, options, listener.address)
+  await checkAccepted(app, carrier, token, 'before the attack')
+  const responses: (readonly [Variant, AttackResponse])[] = []
+  for (const variant of variants) responses.push([variant, await send(app, requestOf(carrier, variant))])
+  await checkAccepted(app, carrier, token, 'after the attack')
+  const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, listener.fetched)] as const)
+  return reportOf(target, sent, options.allowed ?? [])
+}
+
+/**
+ * Sends about 150 hostile requests to a route and reports which of them were not refused: requests without a token,
+ * forged tokens, tokens signed with known secrets or with keys that they name, and with `key`, tokens that are signed
+ * rightly and wrong otherwise. Everything is made with `node:crypto`. Nothing leaves the process, except to a listener on the
+ * loopback interface, which sees whether the guard fetches addresses that tokens name.
+ *
+ * ```js
+ * const report = await attack(app, { method: 'GET', url: '/reports' }, { token, key })
+ * assert.deepEqual(report.found, [], String(report))
+ * ```
+ * @param app the application
+ * @param request a request that the route answers with 2xx if it has the token, however often it is sent
+ * @param options the token, and keys of the test
+ * @throws `InvalidConfiguration` for wrong parameters, for a token that the route does not accept before and after the
+ * attack, and for a key that is not the one of the token
+ */
+export async function attack (app: AttackTarget, request: AttackedRequest, options: AttackOptions): Promise<AttackReport> {
+  checkOptions(app, options)
+  const token = readToken(Object(options).token)
+  const carrier = carrierOf(request, token.text)
+  const listener = await startListener(foreignKey(token.algorithm).jwk)
+  try {
+    return await sendAll(app, `${request.method} ${request.url.split('?', 1)[0]}`, carrier, token, options, listener)
+  } finally {
+    await listener.close()
+  }
+}

@@ -1,0 +1,85 @@
+/** Where a request carries its token, so that others can be sent in its place. */
+import { InvalidConfiguration } from '../../errors.ts'
+
+/** The request that the route accepts, as Fastify's `inject` takes it. */
+export interface AttackedRequest {
+  /** Such as `GET`. */
+  method: string
+  /** The path, with the query string. */
+  url: string
+  /** Headers that the route needs. If no header and no parameter has the token, it is sent as `Authorization: Bearer <token>`. */
+  headers?: Readonly<Record<string, string>>
+  /** The body, in each request. */
+  payload?: string | object
+}
+
+/** A request that is sent. */
+export interface SentRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly payload?: string | object
+}
+
+/** Makes requests that are like the one that the route accepts. */
+export interface Carrier {
+  /** Returns the request with another token in the place of the accepted one. */
+  with (token: string): SentRequest
+  /** The request without a token. */
+  readonly without: SentRequest
+}
+
+/** What stands before and after the last dot: a token that is split into two cookies is split there. */
+function halvesOf (token: string): [string, string] {
+  const dot = token.lastIndexOf('.')
+  return dot === -1 ? [token, ''] : [token.slice(0, dot), token.slice(dot + 1)]
+}
+
+const mapValues = (headers: Readonly<Record<string, string>>, change: (value: string, name: string) => string | undefined) =>
+  Object.fromEntries(Object.entries(headers).flatMap(([name, value]) => {
+    const changed = change(value, name)
+    return changed === undefined ? [] : [[name, changed]]
+  }))
+
+function checkRequest (request: AttackedRequest): void {
+  const names = ['method', 'url', 'headers', 'payload']
+  const unknown = Object.keys(Object(request)).find((name) => !names.includes(name))
+  if (unknown !== undefined) throw new InvalidConfiguration(`The request of attack() has no "${unknown}". It has ${names.join(', ')}.`, { section: 'testing-your-routes' })
+  for (const name of ['method', 'url'] as const) {
+    const given: unknown = Object(request)[name]
+    if (typeof given !== 'string' || (name === 'url' && !given.startsWith('/'))) throw new InvalidConfiguration(`"${name}" of the request of attack() must be ${name === 'url' ? 'a path that begins with "/"' : 'text, such as "GET"'}; given: ${typeof given === 'string' ? 'another text' : typeof given}.`, { section: 'testing-your-routes' })
+  }
+}
+
+/** @throws {InvalidConfiguration} for a request that is none, or that has another `Authorization` header where the token would stand */
+export function carrierOf (request: AttackedRequest, token: string): Carrier {
+  checkRequest(request)
+  const { method, url, payload } = request
+  const [head, tail] = halvesOf(token)
+  const carries = (text: string) => text.includes(head) || text.includes(tail)
+  const given = Object.fromEntries(Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), String(value)]))
+  const isPlaced = carries(url) || Object.values(given).some(carries)
+  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the url.', { section: 'testing-your-routes' })
+  const headers = isPlaced ? given : { ...given, authorization: `Bearer ${token}` }
+  const shared = payload === undefined ? {} : { payload }
+
+  const replace = (text: string, other: string) => {
+    if (text.includes(token)) return text.replaceAll(token, () => other)
+    const [otherHead, otherTail] = halvesOf(other)
+    return text.replaceAll(head, () => otherHead).replaceAll(tail, () => otherTail)
+  }
+  const [path = '', ...query] = url.split('?')
+  const rest = query.join('?').split('&').filter((pair) => pair !== '' && !carries(pair)).join('&')
+  return {
+    with: (other) => ({ method, url: replace(url, encodeURIComponent(other)), headers: mapValues(headers, (value) => replace(value, other)), ...shared }),
+    without: {
+      method,
+      url: rest === '' ? path : `${path}?${rest}`,
+      headers: mapValues(headers, (value, name) => {
+        if (!carries(value)) return value
+        return name === 'cookie' ? value.split(/; */).filter((pair) => !carries(pair)).join('; ') : undefined
+      }),
+      ...shared
+    }
+  }
+}

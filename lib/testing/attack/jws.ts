@@ -1,0 +1,120 @@
+/** Signed tokens with node:crypto alone: what is tested is not its own witness. */
+import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, KeyObject, randomBytes, sign as signBytes, verify as verifyBytes, type JsonWebKey } from 'node:crypto'
+import { InvalidConfiguration } from '../../errors.ts'
+import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+
+/** A key as text (a secret, or PEM), bytes, `KeyObject` or JWK. */
+export type AttackKey = string | Buffer | KeyObject | JsonWebKey
+
+/** A token, read without any verification. */
+export interface ReadToken {
+  readonly text: string
+  readonly algorithm: Algorithm
+  readonly header: Readonly<Record<string, unknown>>
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly signature: Buffer
+}
+
+export const encode = (value: string | Uint8Array): string => Buffer.from(value).toString('base64url')
+
+/** Encodes a header and a payload as they are signed. */
+export const inputOf = (header: unknown, payload: unknown): string => `${encode(JSON.stringify(header))}.${encode(JSON.stringify(payload))}`
+
+const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function parse (segment: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(segment, 'base64url').toString())
+  } catch {
+    return undefined
+  }
+}
+
+/** @throws {InvalidConfiguration} where the text is no JSON Web Token of a known algorithm */
+export function readToken (text: unknown): ReadToken {
+  const [head = '', body = '', signature = '', ...others] = typeof text === 'string' ? text.split('.') : []
+  const [header, payload] = [parse(head), parse(body)]
+  if (typeof text !== 'string' || signature === '' || others.length > 0 || !isRecord(header) || !isRecord(payload)) {
+    throw new InvalidConfiguration(`"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: ${typeof text === 'string' ? 'another text' : typeof text}.`, { section: 'testing-your-routes' })
+  }
+  const algorithm = algorithms.find((name) => name === header.alg)
+  if (algorithm === undefined) throw new InvalidConfiguration(`"token" of attack() is signed with an algorithm that attack() does not know. Give a token of ${algorithms.join(', ')}.`, { section: 'testing-your-routes' })
+  return { text, algorithm, header, payload, signature: Buffer.from(signature, 'base64url') }
+}
+
+const optionsOf = {
+  HMAC: {},
+  RSA: { padding: constants.RSA_PKCS1_PADDING },
+  'RSA-PSS': { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_DIGEST },
+  EC: { dsaEncoding: 'ieee-p1363' },
+  Ed25519: {}
+} as const
+
+/** Ed25519 has its hash in itself. */
+const hashOf = (algorithm: Algorithm) => algorithmTable[algorithm].curve === 'ed25519' ? null : algorithmTable[algorithm].hash
+
+/** Returns the signature of `<header>.<payload>`. */
+export function signatureOf (input: string, algorithm: Algorithm, key: KeyObject): Buffer {
+  const { family, hash } = algorithmTable[algorithm]
+  if (family === 'HMAC') return createHmac(hash, key).update(input).digest()
+  return signBytes(hashOf(algorithm), Buffer.from(input), { key, ...optionsOf[family] })
+}
+
+/** Signs an input, whatever its header says. */
+export const signed = (input: string, algorithm: Algorithm, key: KeyObject): string => `${input}.${encode(signatureOf(input, algorithm, key))}`
+
+/** Whether a secret, or the public half of a key, verifies a token. */
+export function verifies (key: KeyObject, { text, algorithm, signature }: ReadToken): boolean {
+  const input = text.slice(0, text.lastIndexOf('.'))
+  if (isHmac(algorithm)) return key.type === 'secret' && signatureOf(input, algorithm, key).equals(signature)
+  try {
+    return verifyBytes(hashOf(algorithm), Buffer.from(input), { key: key.type === 'private' ? createPublicKey(key) : key, ...optionsOf[algorithmTable[algorithm].family] }, signature)
+  } catch {
+    // A key of another type than the algorithm needs.
+    return false
+  }
+}
+
+/** Reads a key. Without the original error as the cause of a failure: it may quote the input. @returns undefined for anything else */
+export function readKey (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
+  try {
+    const isKept = given instanceof KeyObject || typeof given === 'string' || Buffer.isBuffer(given)
+    if (!isKept && !isRecord(given)) return undefined
+    const key = given instanceof KeyObject ? given : readMaterial(given, kind)
+    return key.type === kind ? key : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function readMaterial (given: string | Buffer | JsonWebKey, kind: 'secret' | 'private' | 'public'): KeyObject {
+  const isText = typeof given === 'string' || Buffer.isBuffer(given)
+  if (kind === 'secret') return createSecretKey(isText ? Buffer.from(given) : Buffer.from(String(given.k), 'base64url'))
+  const material = isText ? given : { key: given, format: 'jwk' } as const
+  return kind === 'private' ? createPrivateKey(material) : createPublicKey(material)
+}
+
+/** A key that no application trusts, and as a JWK what verifies its signatures. */
+export interface ForeignKey { readonly key: KeyObject, readonly jwk: Readonly<Record<string, unknown>> }
+
+/** By algorithm: an RSA pair takes a tenth of a second. */
+const foreignKeys = new Map<Algorithm, ForeignKey>()
+
+function createForeignKey (algorithm: Algorithm): ForeignKey {
+  const { family, curve } = algorithmTable[algorithm]
+  if (family === 'HMAC') {
+    const bytes = randomBytes(64)
+    return { key: createSecretKey(bytes), jwk: { kty: 'oct', k: bytes.toString('base64url') } }
+  }
+  const { privateKey, publicKey } = family === 'EC'
+    ? generateKeyPairSync('ec', { namedCurve: String(curve) })
+    : family === 'Ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('rsa', { modulusLength: 2048 })
+  return { key: privateKey, jwk: publicKey.export({ format: 'jwk' }) }
+}
+
+/** Returns the foreign key of an algorithm, the same at every call. */
+export function foreignKey (algorithm: Algorithm): ForeignKey {
+  const key = foreignKeys.get(algorithm) ?? createForeignKey(algorithm)
+  foreignKeys.set(algorithm, key)
+  return key
+}

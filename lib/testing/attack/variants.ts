@@ -1,0 +1,21 @@
+/** A hostile request, by what distinguishes it from the one that the route accepts. */
+export interface Variant {
+  /** What is sent, in words that stay the same. */
+  readonly name: string
+  /** What is wrong where it is let in. */
+  readonly wrong: string
+  /** What is sent in the place of the token; undefined for a request without one. */
+  readonly token?: string
+  readonly method?: string
+  readonly url?: string
+  /** Headers that are added, or replaced. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Why it is no mistake to let it in. */
+  readonly note?: string
+  /** The path of the listener that is fetched where the guard believes the token. */
+  readonly trap?: string
+}
+
+/** Names tokens, and says of all of them what is wrong where one is let in. */
+export const variantsOf = (wrong: string, tokens: Readonly<Record<string, string>>): Variant[] =>
+  Object.entries(tokens).map(([name, token]) => ({ name, wrong, token }))

@@ -1,0 +1,257 @@
+/** The command line: each command as a process, and in this process, where it is measured. */
+import { execFile } from 'node:child_process'
+import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { main, type Input } from '../lib/cli.ts'
+import type { Outcome } from '../lib/cli/outcome.ts'
+import { defaultKid } from '../lib/keys/key-id.ts'
+import { algorithms, bearer, build, forge, headerOf, login, mistyped, secret, setClock, together, valid } from './helper.ts'
+
+const bin = fileURLToPath(new URL('../bin/fastify-token-auth.js', import.meta.url))
+const { NODE_OPTIONS, ...environment } = process.env
+
+/** Runs the command as a user does, with the built package and without the hooks of the test runner. */
+async function processOf (args: readonly string[], input = ''): Promise<Outcome> {
+  const running = promisify(execFile)(process.execPath, [bin, ...args], { env: environment })
+  running.child.stdin?.end(input)
+  const { stdout, stderr, code = 0 }: { stdout: string, stderr: string, code?: Outcome['code'] } = await running.catch((error) => error)
+  return { code, stdout, stderr }
+}
+
+const inputOf = (text: string): Input => Readable.from([text])
+const run = async (...args: string[]): Promise<Outcome> => await main(args, inputOf(''))
+
+t.test('without a command, with an unknown one and with wrong arguments, the usage is on the standard error and the exit code is 2', async (t) => {
+  const wrong: [args: string[], message: string][] = [
+    [[], 'A command is missing.'], [['key'], 'There is no command "key".'], [['toString'], 'There is no command "toString".'],
+    [['inspect', '--jwk'], 'inspect has no options.'], [['keys', '--check'], 'keys has only the option --jwk.'], [['routes', 'x', '--jwk'], 'routes has only the option --check.'],
+    [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.']
+  ]
+  for (const [args, message] of wrong) {
+    const { code, stdout, stderr } = await run(...args)
+    t.strictSame([code, stdout, stderr.split('\n\n', 1)[0]], [2, '', message])
+    t.match(stderr, 'Usage: fastify-token-auth <command>')
+  }
+  t.match(await processOf(['keyz']), { code: 2, stdout: '', stderr: /^There is no command "keyz"\.\n\nUsage/ })
+})
+
+t.test('the usage names each command and algorithm, and is a result where it was asked for', async (t) => {
+  for (const args of [['--help'], ['keys', '--help'], ['-h']]) {
+    const { code, stdout, stderr } = await run(...args)
+    t.strictSame([code, stderr], [0, ''])
+    for (const name of ['inspect', 'keys', 'routes', '--jwk', '--check', ...algorithms]) t.match(stdout, name)
+    t.ok(stdout.split('\n').every((line) => line.length <= 80))
+  }
+  t.match(await processOf(['--help']), { code: 0, stdout: /^Usage/, stderr: '' })
+})
+
+t.test('inspect prints header, payload and times in words, and says that it did not look at the signature', async (t) => {
+  setClock(t, 1_800_000_000)
+  const token = forge({ user_id: 1, auth_time: 1_700_000_000, iat: 1_799_999_999.5, nbf: 1_800_000_000, exp: 1_800_001_500 })
+  const expected = `Header
+{
+  "alg": "HS256",
+  "typ": "JWT"
+}
+
+Payload
+{
+  "user_id": 1,
+  "auth_time": 1700000000,
+  "iat": 1799999999.5,
+  "nbf": 1800000000,
+  "exp": 1800001500
+}
+
+Times
+auth_time  2023-11-14T22:13:20Z, 3 years ago
+iat        2027-01-15T07:59:59.500Z, now
+nbf        2027-01-15T08:00:00Z, now
+exp        2027-01-15T08:25:00Z, in 25 minutes
+
+The signature was not looked at.
+`
+  const { code, stdout, stderr } = await run('inspect', token)
+  t.strictSame([code, stdout, stderr], [0, expected, ''])
+  t.equal((await run('inspect', `Bearer ${token}\n`)).stdout, stdout, 'as it was copied from a header')
+  t.equal((await main(['inspect'], inputOf(`\n${token}\nmore`))).stdout, stdout, 'the first line of the standard input')
+  t.notMatch((await run('inspect', forge({ sub: 'x' }))).stdout, 'Times')
+})
+
+t.test('inspect reads the token from the standard input of its process, and asks for it on a terminal', async (t) => {
+  const token = forge({ sub: 'x' })
+  t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not looked at\.\n$/, stderr: '' })
+  const written: unknown[] = []
+  const { write } = process.stderr
+  process.stderr.write = (text: unknown) => { written.push(text); return true }
+  t.teardown(() => { process.stderr.write = write })
+  const { code } = await main(['inspect'], Object.assign(Readable.from([Buffer.from(token)]), { isTTY: true }))
+  process.stderr.write = write
+  t.strictSame([code, written], [0, ['Token: ']])
+})
+
+t.test('inspect answers to whatever is no token with one line, without a part of it, and exit code 1', async (t) => {
+  const garbage = ['', 'garbage', 'a.b.c', `${forge({}).split('.')[0]}.garbage.x`, forge([1]), forge('text'), forge(null), 'a.b.c.d.e', '\0'.repeat(100), '.'.repeat(10_000), '%'.repeat(100)]
+  for (const text of garbage) {
+    const { code, stdout, stderr } = await run('inspect', text)
+    t.strictSame([code, stdout], [1, ''])
+    t.match(stderr, /^This is no (?:signed )?JSON Web Token: it(?:s header is no JSON object in base64url| has \d+ instead of 3 parts with dots between them|s payload is no JSON object in base64url)\.\n$/)
+  }
+  t.match(await processOf(['inspect', 'secret.secret.secret']), { code: 1, stdout: '', stderr: /^This is no JSON Web Token: its header [^\n]*\n$/ })
+})
+
+t.test('inspect prints times that are none as such, and nothing that a terminal would obey', async (t) => {
+  const { stdout } = await run('inspect', forge({ exp: '1', iat: 1e300, nbf: null, name: '\u001b[2J\u009b2J\u202etxt\u007f' }))
+  t.equal(stdout.match(/no time: it must be a number/g)?.length, 3)
+  t.notMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u)
+})
+
+t.test('a secret of keys is as long as the hash, and an application takes it from its environment', async (t) => {
+  for (const [algorithm, bytes] of [['HS256', 32], ['HS384', 48], ['HS512', 64]] as const) {
+    const { code, stdout, stderr } = await run('keys', algorithm)
+    t.strictSame([code, stderr], [0, ''])
+    const [, value = ''] = /^SERVICE_JWT_SECRET=([\w-]+)\n$/.exec(stdout) ?? []
+    t.equal(Buffer.from(value, 'base64url').length, bytes)
+    const app = await build(t, { algorithm, secret: value })
+    t.equal((await login(app)).statusCode, 200)
+  }
+  const [one, other] = [await run('keys'), await run('keys')]
+  t.match(one.stdout, /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, 'HS256 is the default')
+  t.not(one.stdout, other.stdout)
+})
+
+t.test('keys are accepted by the plugin for each algorithm, as text and as JWK, with the id that the plugin gives them', async (t) => {
+  for (const algorithm of algorithms) {
+    const { code, stdout, stderr } = await run('keys', algorithm, '--jwk')
+    t.strictSame([code, stderr], [0, ''])
+    const jwks = JSON.parse(stdout)
+    const isHmac = algorithm.startsWith('HS')
+    const { kid, alg } = isHmac ? jwks : jwks.privateKey
+    t.equal(alg, algorithm)
+    t.equal(kid, defaultKid(isHmac ? createSecretKey(Buffer.from(jwks.k, 'base64url')) : createPublicKey({ key: jwks.publicKey, format: 'jwk' })))
+    const key = isHmac ? { secret: jwks } : jwks
+    const app = await build(t, together({ secret: undefined, algorithm }, key))
+    t.equal((await app.inject({ url: '/auth/me', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'a token that it issued is accepted')
+    if (isHmac) continue
+    t.notOk('d' in jwks.publicKey)
+    const pems = await run('keys', algorithm)
+    const [privateKey = '', publicKey = ''] = pems.stdout.split(/(?<=-----END PRIVATE KEY-----\n)/)
+    await build(t, mistyped({ secret: undefined, algorithm, privateKey, publicKey }))
+    t.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`)
+    const rotating = await build(t, mistyped({ secret: undefined, keys: [{ algorithm, key: jwks.privateKey }] }))
+    t.equal(headerOf((await login(rotating)).json().access_token).kid, kid)
+  }
+})
+
+t.test('secret keys are on the standard output of the process, and nothing else is', async (t) => {
+  const { code, stdout, stderr } = await processOf(['keys', 'ES256'])
+  t.equal(code, 0)
+  t.match(stdout, /^-----BEGIN PRIVATE KEY-----\n[\w+/=\n]+-----END PRIVATE KEY-----\n-----BEGIN PUBLIC KEY-----\n[\w+/=\n]+-----END PUBLIC KEY-----\n$/)
+  t.match(stderr, /^[\w ,.()]+ is [\w-]{43}\n$/)
+  t.match(await processOf(['keys']), { code: 0, stdout: /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, stderr: '' })
+})
+
+/** The modules of applications. `FROM` is where they import the package from. */
+const body = `
+  app.get('/before', async () => 'ok')
+  await app.register(tokenAuth, { secret: '${secret}', authMode: false, ...OPTIONS })
+  app.get('/reports', { onRequest: app.tokenAuth.scoped('reports:read') }, async () => 'ok')
+`
+const esm = "import Fastify from 'fastify'\nimport tokenAuth from 'FROM'\n"
+const cjs = "const Fastify = require('fastify')\nconst tokenAuth = require('FROM')\n"
+const modules = {
+  'instance.js': `${esm}const app = Fastify()\n${body}\nexport default app`,
+  'async-function.mjs': `${esm}export default async () => {\n  const app = Fastify()\n${body}\n  return app\n}`,
+  'function.js': `${esm}export default () => {\n  const app = Fastify()\n  app.register(async (app) => {${body}})\n  return app\n}`,
+  'plugin.js': `${esm}export default async function (app, options) {\n${body}}`,
+  'fp-plugin.js': `${esm}const plugin = async (app, options) => {\n${body}}\nplugin[Symbol.for('skip-override')] = true\nexport default plugin`,
+  'plugin.cjs': `${cjs}module.exports = async function (app, options) {\n${body}}`,
+  'transpiled.cjs': `${cjs}Object.defineProperty(exports, '__esModule', { value: true })\nexports.default = async (app, options) => {\n${body}}`
+}
+const table = 'GET,HEAD  /before   undecided\nGET,HEAD  /reports  scoped     tokenAuth in onRequest reports:read\n'
+
+const texts = (from: string, options = '{}', given: Readonly<Record<string, string>> = modules) =>
+  Object.fromEntries(Object.entries(given).map(([name, text]) => [name, text.replaceAll('FROM', from).replaceAll('OPTIONS', options)]))
+
+const source = new URL('../lib/index.ts', import.meta.url).href
+const asSource = (given: Readonly<Record<string, string>>, options?: string) => texts(source, options, given)
+const ofModules = (t: Test, given: Readonly<Record<string, string>>) => {
+  const folder = t.testdir({ 'with space, # and %41': given })
+  return (name: string) => join(folder, 'with space, # and %41', name)
+}
+
+t.test('routes prints the table of an application, whatever a module exports, with the routes before the plugin', async (t) => {
+  const inEsm = Object.fromEntries(Object.entries(modules).filter(([name]) => !name.endsWith('.cjs')))
+  const path = ofModules(t, asSource(inEsm))
+  for (const name of Object.keys(inEsm)) t.strictSame(await run('routes', path(name)), { code: 0, stdout: table, stderr: '' }, name)
+})
+
+t.test('routes loads ES modules and CommonJS in its process', async (t) => {
+  const path = ofModules(t, texts('fastify-token-auth'))
+  for (const name of ['instance.js', 'plugin.cjs', 'transpiled.cjs']) t.strictSame(await processOf(['routes', path(name)]), { code: 0, stdout: table, stderr: '' }, name)
+})
+
+t.test('routes --check exits with 1 where nobody has decided who may use a route, and names it', async (t) => {
+  const path = ofModules(t, asSource({
+    'open.js': `${modules['instance.js']}\napp.options('*', async () => 'ok')`,
+    'decided.js': modules['instance.js'].replace("'/before', ", "'/before', { config: { tokenAuth: false } }, ").replace('export', "app.options('*', async () => 'ok')\nexport")
+  }))
+  t.match(await run('routes', path('open.js'), '--check'), {
+    code: 1, stdout: /\/before +undecided/, stderr: 'Nobody has decided who may use GET,HEAD /before. Add guards, or say in "config.tokenAuth" why they need none.\n'
+  })
+  t.match(await run('routes', '--check', path('decided.js')), { code: 0, stdout: /OPTIONS +\* +undecided/, stderr: '' })
+  const built = ofModules(t, texts('fastify-token-auth'))
+  t.match(await processOf(['routes', '--check', built('plugin.js')]), { code: 1, stdout: table, stderr: /^Nobody has decided/ })
+})
+
+t.test('routes fails for an application that would not start, with its message', async (t) => {
+  const late = 'await app.register(async () => { throw new Error("no database") })'
+  const path = ofModules(t, {
+    ...asSource({ 'before.js': modules['instance.js'].replace("'/before', ", "'/before', { config: { tokenAuth: false } }, ") }, '{ requireGuards: true }'),
+    ...asSource({ 'after.js': modules['plugin.js'].replace(/.*before.*\n/, '').replace(/}$/, "app.get('/after', async () => 'ok') }") }, '{ requireGuards: true }'),
+    ...asSource({ 'late.js': modules['plugin.js'].replace(/}$/, `${late}}`) }),
+    'text.js': 'throw "text"'
+  })
+  const expected: [name: string, RegExp][] = [
+    ['before.js', /^The application did not start\. "requireGuards" is true, and these routes were added before the plugin[^\n]*\nGET \/before\nHEAD \/before\n/],
+    ['after.js', /^The application did not start\. "requireGuards" is true, and these routes have no guard[^\n]*\n {2}GET,HEAD \/after /],
+    ['late.js', /^The application did not start\. no database\n$/],
+    ['text.js', /^The application did not start\. text\n$/],
+    ['missing.js', /^The application did not start\. Cannot find module [^\n]*\n$/]
+  ]
+  for (const [name, stderr] of expected) t.match(await run('routes', path(name)), { code: 1, stdout: '', stderr }, name)
+})
+
+t.test('routes fails for a module that is no application, and for an application without this plugin', async (t) => {
+  const given = {
+    'nothing.js': ['export const a = 1', 'undefined'],
+    'object.js': ['export default {}', 'an object'],
+    'null.cjs': ['module.exports = null', 'null'],
+    'function.js': ['export default () => 1', 'a function that returns something else'],
+    'transpiled.cjs': ["Object.defineProperty(exports, '__esModule', { value: true })\nexports.default = 'text'", 'a string']
+  }
+  const path = ofModules(t, { ...Object.fromEntries(Object.entries(given).map(([name, [text = '']]) => [name, text])), 'other.js': "import Fastify from 'fastify'\nexport default Fastify().get('/', async () => 'ok')" })
+  for (const [name, [, found]] of Object.entries(given)) {
+    t.strictSame(await run('routes', path(name)), {
+      code: 1, stdout: '', stderr: `The application did not start. The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${found}.\n`
+    })
+  }
+  t.match(await run('routes', path('other.js')), { code: 1, stdout: '', stderr: /^The application does not use this installation/ })
+  t.match(await processOf(['routes', path('object.js')]), { code: 1, stdout: '', stderr: /^The application did not start\. The default export/ })
+})
+
+t.test('what an application prints and the warnings of its registration are on the standard error, and its timers do not keep the process', async (t) => {
+  const noisy = `${modules['instance.js']}\nconsole.log('noise of the application')\napp.log.info('a line of its log')\nsetInterval(() => {}, 1000)`.replace('Fastify()', 'Fastify({ logger: true })')
+  const path = ofModules(t, texts('fastify-token-auth', '{ leeway: 9999 }', { 'noisy.js': noisy }))
+  const { code, stdout, stderr } = await processOf(['routes', path('noisy.js')])
+  t.strictSame([code, stdout], [0, table])
+  for (const text of ['noise of the application', 'a line of its log', 'TOKEN_AUTH_W06']) t.match(stderr, text)
+})
+
+t.test('a token of each algorithm can be inspected', async (t) => {
+  for (const algorithm of algorithms) t.match((await run('inspect', valid(algorithm))).stdout, `"alg": "${algorithm}"`)
+})
