@@ -31,7 +31,7 @@ function methodSection ({ settings, areCoresSeparate }) {
 - The bare route is measured twice, and so is what takes its place in the comparisons of sessions. If the two measurements differ by more than 5 %, the comparison is repeated once. If they differ again, the run is void.
 - The guards in "Guards with sessions" are compared with the guard of an instance without sessions. Their routes are in one process. The tokens have the claim \`sid\` of a session that has not ended. There are 6 times as many rounds for these guards, and twice as many for refreshing.
 - Database servers run on the core of the client, with their default settings but that Redis appends each write to a file. The client libraries have their default settings, so that pg has 10 connections, and ioredis and node-redis have one.
-- The guard in "Guards with keys" has the option \`keys\` with four keys, and is compared with the guard of an instance with one key, in the same process. There are 6 times as many rounds, too. The start of a ring is the CPU time at boot of an instance with three Ed25519 keys, without that of an instance with one secret.
+- The guards in "Guards with keys" have the option \`keys\` with four keys, one of them also three trusted issuers, and are compared with the guard of an instance with one key, in the same process. There are 6 times as many rounds, too. The start of a ring is the CPU time at boot of an instance with three Ed25519 keys, without that of an instance with one secret. Verifiers and signers of a ring are built at their first use, so they are not a part of it.
 - Tokens have about 460 characters and 8 claims. The route responds with \`{"hello":"world"}\`. The status codes of all responses are checked.`)
 }
 

@@ -237,14 +237,15 @@ const servers = {
     return 'no route'
   }),
 
-  /** Guarded routes in one process, so that nothing but the guard differs: with one key, and with a ring. */
-  'guards with keys': ({ ring, ...options }) => fastify(async (app) => {
+  /** Guarded routes in one process, so that nothing but the guard differs: with one key, with a ring, and with a ring and trusted issuers. */
+  'guards with keys': ({ ring, issuers, ...options }) => fastify(async (app) => {
     const addRoute = (path, keys) => app.register(async (context) => {
       await tokenAuth(context, { authMode: false, ...keys })
       context.get(path, { onRequest: context.tokenAuth.protect() }, async () => answer)
     })
     await addRoute('/one', keyOptions(options))
     await addRoute('/ring', { algorithm: options.algorithm, keys: ring })
+    await addRoute('/issuers', { algorithm: options.algorithm, keys: ring, issuers })
     return 'no route'
   }),
 

@@ -1,5 +1,5 @@
 /** Keys, and the tokens that the benchmarks send. Tokens have about 460 characters and eight claims. */
-import { generateKeyPairSync } from 'node:crypto'
+import { createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { createSigner } from 'fast-jwt'
 
 const secret = 'a secret for benchmarks only, never for anything else: 0123456789'
@@ -40,6 +40,12 @@ export function ringOf (algorithm) {
 
 /** Returns the option `keys` with three new Ed25519 keys. */
 export const ringOfThree = () => Array.from({ length: 3 }, () => ({ key: generatePair('Ed').privateKey }))
+
+/** Returns the option `issuers` with three issuers, none of which is that of the tokens. */
+export const threeIssuers = () => Array.from({ length: 3 }, (_, index) => {
+  const jwk = createPublicKey(generatePair('Ed').publicKey).export({ format: 'jwk' })
+  return { issuer: `https://issuer-${index}.example`, audience: claims.aud, algorithms: ['EdDSA'], jwks: { keys: [{ ...jwk, kid: 'key' }] } }
+})
 
 /** Six claims besides the user id and the expiry. */
 export const claims = {

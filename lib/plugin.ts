@@ -178,10 +178,22 @@ function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
   fastify.addHook('onClose', async () => { live.stop() })
 }
 
+/** In milliseconds: how long the start of an application waits for the keys of issuers, all of its registrations together. */
+const issuersTime = 5000
+/** Until when applications wait, by their servers. */
+const waiting = new WeakMap<object, number>()
+
 /** Reads the keys of trusted issuers until the application closes. One that cannot be reached does not keep the application from starting. */
 async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers): Promise<void> {
   fastify.addHook('onClose', async () => { issuers.stop() })
-  await issuers.start()
+  // Fastify does not add its default of 10 seconds here, which is enough.
+  const { pluginTimeout = 0 } = fastify.initialConfig
+  const now = performance.now()
+  const until = waiting.get(fastify.server) ?? now + (pluginTimeout > 0 ? Math.min(issuersTime, pluginTimeout / 2) : issuersTime)
+  waiting.set(fastify.server, until)
+  let timer: NodeJS.Timeout | undefined
+  await Promise.race([issuers.start(), new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])
+  clearTimeout(timer)
 }
 
 /** Whether a token may have a user id that belongs to another user under another issuer. */

@@ -97,6 +97,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
     const { rules } = this.#registration
     const verdict = rules.verify(token, this.#withoutRequest, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
+    // A rejection that nobody handles would end the process.
+    if (verdict instanceof Promise) verdict.catch(() => {})
     if (verdict instanceof Promise && rules.readsKeys) throw new InvalidToken(undefined, { reason: 'its key is not known yet, and is being fetched' })
     // A check that has to be waited for cannot be asked here, and must not be skipped.
     if (verdict instanceof Promise) throw new RequiredKeysNotFound(`A check of this instance is asynchronous${needsRequest}`, { section: 'settings', duringRequest: true })

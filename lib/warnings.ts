@@ -24,7 +24,7 @@ const texts = {
   W17: '"keys" has secrets and pairs of keys (OWASP ASVS 9.1.2). Use both for the time of a migration only, and remove the key that is replaced as soon as its tokens have expired.',
   W18: '"audience" of an entry of "issuers" is null, so tokens that this issuer made for other services are accepted. Set it to the audience of your service.',
   W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.',
-  W21: 'Tokens of several issuers are accepted, and there is no handler "retrieveUser", so users of different issuers with equal ids are taken for one user. Add "retrieveUser", and look users up by request.tokenAuth.issuer and the id.',
+  W21: 'Tokens of several issuers are accepted, and there is no handler "retrieveUser", so users of different issuers with equal ids are taken for one user. Add "retrieveUser", and look users up by the claim "iss" of the payload and the id.',
   W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
   W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Set "sessions.store" to redisSessions(client), postgresSessions(pool) or a store of your own.',
   W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set one of them.'

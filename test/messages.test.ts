@@ -5,6 +5,7 @@
  */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest, onResponseHookHandler, RouteShorthandOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
@@ -475,6 +476,8 @@ const registrations: Record<string, Case<object>[]> = {
       '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a string. Give the algorithms with which the issuer signs. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, userId: 'exp' }] },
       '"issuers[0].userId" must be the name of a claim, other than that of a date or the issuer; given: "exp". Check the name. See README.md#trusted-issuers'],
+    [{ issuers: [{ ...trusted, audienceName: 'iss' }] },
+      '"issuers[0].audienceName" must be the name of a claim, other than that of a date or the issuer; given: "iss". Check the name. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, audienceName: 5 }] },
       '"issuers[0].audienceName" must be the name of a claim, other than that of a date or the issuer; given: a number. Check the name. See README.md#trusted-issuers'],
     [{ issuers: [{ ...trusted, scopesName: [] }] },
@@ -522,9 +525,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...rs, privateKey: { ...createPrivateKey(rsa.privateKey).export({ format: 'jwk' }), n: otherJwk.n } },
       '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See README.md#settings'],
     [{ ...rs, publicKey: 'x' },
-      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). See README.md#settings'],
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See README.md#settings'],
+    [{ secret: fileURLToPath(import.meta.url) },
+      '"secret" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL. See README.md#settings'],
     [{ ...rs, privateKey: 'x' },
-      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). See README.md#settings'],
+      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See README.md#settings'],
     [{ ...rs, publicKey: './public.pem' },
       '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See README.md#settings'],
     [{ ...rs, publicKey: undefined, secret: 'keys/public.txt' },

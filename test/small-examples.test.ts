@@ -66,9 +66,28 @@ t.test('the issuer and the verifier are two processes: the verifier needs nothin
   t.equal((await fetch(`${verifier}/auth`, { method: 'POST' })).status, 404, 'the verifier has no login')
 })
 
+t.test('a trusted issuer: its users and scopes count, new keys too, and while it is down the known ones; the program ends by itself', async (t) => {
+  const program = spawn(process.execPath, [fileURLToPath(new URL('trusted-issuer.js', folder))], { env: { PATH: process.env.PATH, PORT: '0' }, stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => program.kill())
+  const exited = once(program, 'exit')
+  const lines: string[] = []
+  for await (const line of createInterface({ input: program.stdout })) lines.push(line)
+  t.same(await exited, [0, null])
+  t.same(lines.map((line) => line.replace(/^(.*) is answered with (\d+).*?(\w+)"?[\]}]$/, '$1 $2 $3')), [
+    'Ada: GET /hello 200 Ada',
+    'Ada: GET /reports 200 February',
+    'Grace, without the scope: GET /hello 200 Grace',
+    'Grace, without the scope: GET /reports 403 InsufficientScope',
+    'Ada, with a new key: GET /hello 200 Ada',
+    'The issuer is down, a key that is known: GET /hello 200 Ada',
+    'The issuer is down, a key that is not known: GET /hello 503 KeysUnavailable',
+    'Both services are closed.'
+  ])
+})
+
 t.test('every other example starts when it is called, and prints what to try', async (t) => {
   // TypeScript is run by Node.js 22.18 and later only; its test is further down.
-  const names = programs.filter((name) => name.endsWith('.js') && !['issuer.js', 'verifier.js'].includes(name))
+  const names = programs.filter((name) => name.endsWith('.js') && !['issuer.js', 'verifier.js', 'trusted-issuer.js'].includes(name))
   await Promise.all([...names, 'web/server.js'].map(async (name) => {
     const address = await run(t, name)
     t.ok((await fetch(address)).status < 500, name)

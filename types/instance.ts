@@ -177,7 +177,8 @@ export interface RequestTokenAuth<User extends object = Record<string, unknown>,
   readonly sessionId: string | null
   /**
    * Aborts when the token is not valid any more: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as its
-   * reason, or when its session ends, with a {@link SessionEnded}. For connections that last longer than a request, such as
+   * reason, when its session ends, with a {@link SessionEnded}, or when its key is removed or ends, with an
+   * {@link InvalidToken}. For connections that last longer than a request, such as
    * WebSockets and server-sent events. Without a valid token, it never aborts. Created when it is first read.
    */
   readonly signal: AbortSignal

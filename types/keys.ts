@@ -108,7 +108,7 @@ export interface TrustedIssuer {
   /** Its keys, or a function that returns them. A function is called as an address is fetched. */
   jwks?: JsonWebKeySet | (() => MaybePromise<JsonWebKeySet>) | undefined
   /** The algorithms of its tokens, without those of secrets. Default: `['RS256']`. */
-  algorithms?: readonly Algorithm[] | undefined
+  algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`>> | undefined
   /** The claim with the user id. Default: `sub`. */
   userId?: string | undefined
   /** The claim, or claims, with the scopes. Default: `scope`. */
@@ -142,7 +142,7 @@ export interface KeyStatus {
   issuers: Array<{
     /** The issuer. */
     issuer: string
-    /** The number of its keys that count now. */
+    /** The number of its keys that count now, for the algorithms of its tokens. */
     keys: number
     /** When its keys were read last; null for keys that never change, too. */
     fetchedAt: string | null

@@ -6,6 +6,7 @@ import jsonwebtoken from 'jsonwebtoken'
 import tokenAuth from '../../dist/lib/index.js'
 import { extractToken } from '../../dist/lib/request/extract.js'
 import { LiveKeys } from '../../dist/lib/keys/live-keys.js'
+import { TrustedIssuers } from '../../dist/lib/keys/trusted-issuer.js'
 import { settingsSchema } from '../../dist/lib/settings/schema.js'
 import { signerOf, verifierOf } from '../../dist/lib/token/codec.js'
 import { useLiveKeys } from '../../dist/lib/token/key-use.js'
@@ -13,7 +14,7 @@ import { signingKey, verifyingKey } from '../../dist/lib/keys/configured-keys.js
 import { areScopesEnough, parseRequirements } from '../../dist/lib/token/scopes.js'
 import { answerWith } from '../helper/cores.js'
 import { timeOf, timesOf } from '../helper/time.js'
-import { claims, keyOptions, keysOf, manyTokens, ringKid, ringOf, tokenMaker } from '../tokens.js'
+import { claims, keyOptions, keysOf, manyTokens, ringKid, ringOf, threeIssuers, tokenMaker } from '../tokens.js'
 
 const asymmetric = (algorithm) => !algorithm.startsWith('HS')
 const bytesOf = (text) => new TextEncoder().encode(text)
@@ -68,11 +69,12 @@ async function verify (settings) {
   return tables
 }
 
-/** Returns a function that creates verifiers of a ring with these keys. */
-async function ringVerifiers (algorithm, keys) {
+/** Returns a function that creates verifiers of a ring with these keys. @param issuers the option `issuers`; undefined for none */
+async function ringVerifiers (algorithm, keys, issuers) {
   const settings = { ...defaults, algorithm }
-  const live = await LiveKeys.read(keys, { settings, getters: new Set(), keys: () => ({}) }, () => {})
-  const use = useLiveKeys(live)
+  const resolved = { settings, getters: new Set(), keys: () => ({}) }
+  const live = await LiveKeys.read(keys, resolved, () => {})
+  const use = useLiveKeys(live, issuers && await TrustedIssuers.read(issuers, resolved, () => {}))
   return (tokenCacheSize) => use.verifierOf({ settings: { ...settings, tokenCacheSize } })
 }
 
@@ -80,20 +82,24 @@ async function ringVerifiers (algorithm, keys) {
 async function ring (settings) {
   const tables = []
   for (const algorithm of ['HS256', 'ES256', 'RS256', 'EdDSA']) {
-    const verifiers = await ringVerifiers(algorithm, ringOf(algorithm))
+    const keys = ringOf(algorithm)
+    const verifiers = await ringVerifiers(algorithm, keys)
+    const besideIssuers = await ringVerifiers(algorithm, keys, threeIssuers())
     const make = tokenMaker(algorithm, { kid: ringKid })
     const token = make(1)
     const bad = `${token.slice(0, token.lastIndexOf('.') + 1)}${make(2).split('.')[2]}`
     const unknown = tokenMaker(algorithm, { kid: 'another-key-than-those-of-the-ring' })(1)
-    const [one, oneCold, four, fourCold] = [oursOf(algorithm, 1000), oursOf(algorithm, 0), verifiers(1000), verifiers(0)]
-    for (const verify of [one, four]) requireRemembered(token, verify)
+    const [one, oneCold, four, fourCold, issuers, issuersCold] = [oursOf(algorithm, 1000), oursOf(algorithm, 0), verifiers(1000), verifiers(0), besideIssuers(1000), besideIssuers(0)]
+    for (const verify of [one, four, issuers]) requireRemembered(token, verify)
     tables.push({
       title: `ring of four, ${algorithm}`,
       rows: await timesOf({
         'one key, remembered': () => one(token),
         'ring, remembered': () => four(token),
+        'ring and issuers, remembered': () => issuers(token),
         'one key, not remembered': () => oneCold(token),
         'ring, not remembered': () => fourCold(token),
+        'ring and issuers, not remembered': () => issuersCold(token),
         'one key, bad signature': () => oneCold(bad),
         'ring, bad signature': () => fourCold(bad),
         'ring, unknown kid': () => fourCold(unknown)

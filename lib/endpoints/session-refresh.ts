@@ -10,7 +10,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { beginWithoutToken } from '../request/slot.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
@@ -35,12 +35,12 @@ function withoutForeign401 (thrown: unknown): unknown {
 }
 
 /**
- * The access token of the request is not looked at. Nothing that can fail comes after `advance`, so that a client never
+ * The access token of the request is not looked at, and `retrieveUser` and the hooks do not see it. Nothing that can fail comes after `advance`, so that a client never
  * loses a rotation: a failure before it is retried with the same refresh token.
  */
 async function refresh (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { responses, host: { handlers }, issuing } = registration
-  const state = begin(registration, request, registration.rules)
+  const state = beginWithoutToken(registration, request)
   const { settings } = state
   const purportedToken = requireRefreshToken(request, state)
   const token = sessions.read(purportedToken)

@@ -1,6 +1,6 @@
 /** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
 import { algorithmTable, type Algorithm } from './algorithms.ts'
-import { isAlive, type Life } from './key-ring.ts'
+import { isAlive, remove, type Life } from './life.ts'
 import { publicKey, type Key } from './material.ts'
 
 /** One key of a set: its members that are read, copied. */
@@ -45,6 +45,9 @@ export function readKeySet (value: unknown): readonly PublishedJwk[] {
 /** The type of the keys of an algorithm, as a JWK names it. */
 const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].family]
 
+/** Names a key by its id and its numbers. */
+const identityOf = ({ kty, kid, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, kid, crv, x, y, n, e])
+
 /** A key that was found for a token. */
 export interface FoundKey {
   readonly key: Key
@@ -57,9 +60,16 @@ class IssuerKey {
   readonly life: Life
   readonly #found = new Map<Algorithm, FoundKey | null>()
 
-  constructor (jwk: PublishedJwk, until: number) {
+  constructor (jwk: PublishedJwk, life: Life) {
     this.jwk = jwk
-    this.life = { until }
+    this.life = life
+  }
+
+  /** Returns the key with other members, such as `alg`. Its tokens go on, unless one was accepted that would not be now. */
+  with (jwk: PublishedJwk): IssuerKey {
+    const same = new IssuerKey(jwk, this.life)
+    const goesOn = [...this.#found].every(([algorithm, found]) => found === null || same.for(algorithm) !== null)
+    return goesOn ? same : new IssuerKey(jwk, { until: this.life.until })
   }
 
   /** Returns the key for an algorithm; null where the key must not be used with it. */
@@ -111,9 +121,10 @@ export class IssuerKeys {
     this.#issuer = issuer
   }
 
-  /** The number of keys that count. */
-  get size (): number {
-    return this.#keys.filter(({ life }) => isAlive(life, false)).length
+  /** Returns the number of keys that count for one of some algorithms. */
+  count (algorithms: Iterable<Algorithm>): number {
+    const list = [...algorithms]
+    return this.#keys.filter((key) => isAlive(key.life, false) && list.some((algorithm) => key.for(algorithm) !== null)).length
   }
 
   /** Whether a key counts for an algorithm. */
@@ -122,27 +133,33 @@ export class IssuerKeys {
   }
 
   /**
-   * Replaces the keys. Those that were there before remain the same objects, so that their tokens stay remembered; tokens
-   * of those that are gone die.
+   * Replaces the keys. Those that were there before keep their life, so that their tokens stay remembered; tokens of those
+   * that are gone die.
    * @param until until when the keys count if they are not replaced again, in milliseconds since 1970
    */
   replace (list: readonly PublishedJwk[], until: number): void {
-    const before = new Map(this.#keys.map((key) => [JSON.stringify(key.jwk), key]))
+    const before = new Map(this.#keys.map((key) => [identityOf(key.jwk), key]))
+    const keyOf = (jwk: PublishedJwk) => {
+      const known = before.get(identityOf(jwk))
+      if (known === undefined) return new IssuerKey(jwk, { until })
+      return JSON.stringify(known.jwk) === JSON.stringify(jwk) ? known : known.with(jwk)
+    }
     const byKid = new Map<string, IssuerKey | null>()
     const keys: IssuerKey[] = []
     for (const jwk of list.filter(isForSignatures)) {
       const { kid, isPrivate } = jwk
       // A private key that is published is known to everybody.
       const counts = isPrivate === false && isFor(this.#issuer, jwk)
-      const key = counts ? before.get(JSON.stringify(jwk)) ?? new IssuerKey(jwk, until) : null
+      const key = counts ? keyOf(jwk) : null
       // Of two keys with one id neither counts: which of them is meant would depend on their order.
       if (typeof kid === 'string') byKid.set(kid, byKid.has(kid) ? null : key)
       else if (kid === undefined && key !== null) keys.push(key)
     }
     for (const key of byKid.values()) if (key !== null) keys.push(key)
     for (const { kid } of list) if (typeof kid === 'string' && !byKid.has(kid)) byKid.set(kid, null)
-    for (const { life } of this.#keys) life.until = -Infinity
     for (const { life } of keys) life.until = until
+    const kept = new Set(keys.map(({ life }) => life))
+    for (const { life } of this.#keys) if (!kept.has(life)) remove(life)
     this.#keys = keys
     this.#byKid = byKid
   }

@@ -77,7 +77,7 @@ function readAlgorithms (place: string, list: unknown = ['RS256']): ReadonlyMap<
 }
 
 function readClaim (place: string, name: string, claim: unknown): string {
-  if (isText(claim) && claim !== '__proto__' && (name === 'audienceName' || !registeredClaimNames.includes(claim))) return claim
+  if (isText(claim) && claim !== '__proto__' && (!registeredClaimNames.includes(claim) || (name === 'audienceName' && claim === 'aud'))) return claim
   throw new InvalidConfiguration(`"${place}.${name}" must be the name of a claim, other than that of a date or the issuer; given: ${typeof claim === 'string' ? JSON.stringify(claim.slice(0, 60)) : typeName(claim)}. Check the name.`, { section })
 }
 

@@ -58,7 +58,7 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
   }
   // The scalar of a private key is a multiple of 8, so that its public key cannot have a small order (RFC 8032 section 5.1.5).
   if (key.type === 'private') return
-  const point = key.export({ type: 'spki', format: 'der' }).subarray(-32)
+  const point = Buffer.from(String(key.export({ format: 'jwk' }).x), 'base64url')
   // The highest bit is the sign of x.
   point[31]! &= 0x7f
   // OpenSSL imports such a key and accepts a fixed signature for every message, or for one message in 2 to 8.

@@ -6,22 +6,9 @@ import type { KeyStatus } from '../../types/keys.ts'
 import { isHmac } from './algorithms.ts'
 import { endOfSigning, signingAt, type Period } from './calendar.ts'
 import { publicJwk } from './key-id.ts'
+import { isAlive, remove, type Life } from './life.ts'
 import type { Key } from './material.ts'
 import type { Entry } from './ring-entries.ts'
-
-/**
- * Until when the tokens of a key count, in milliseconds since 1970. Remembered tokens share this object with their key, so
- * that they die with it, also where a reload changes the date or removes the key.
- */
-export interface Life { until: number }
-
-/** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
-const removed = -Infinity
-
-/** Whether a token of a key counts. A refresh asks for configured keys only, whose access token may be weeks old. No clock is asked where a key has no end. */
-export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
-  return until === Infinity || (forRefresh ? until !== removed : Date.now() < until)
-}
 
 /** One key of a ring. */
 export interface RingKey extends Omit<Entry, 'verifyUntil'> {
@@ -38,22 +25,24 @@ export interface KeyRing {
 const section = 'changing-keys'
 const none: readonly RingKey[] = []
 
-/** Whether a key of a new list is the same as one of the old. */
-const isSame = (key: RingKey, { kid, verifying, signFrom, canSign }: Entry) =>
-  key.kid === kid && key.verifying.fingerprint === verifying.fingerprint && key.signFrom === signFrom && key.canSign === canSign
+/** Whether the tokens that were accepted with a key of the old list are accepted with one of the new. */
+const isSame = (key: RingKey, { kid, verifying, signFrom }: Entry) =>
+  // A key that gets its first date accepts tokens without `kid` no more.
+  key.kid === kid && key.verifying.fingerprint === verifying.fingerprint && (key.signFrom !== -Infinity || signFrom === -Infinity)
 
 /**
- * Creates a ring. Keys that were in the ring before remain the same objects, so that their tokens stay remembered.
+ * Creates a ring. Keys that were in the ring before keep their life, so that their tokens stay remembered.
  * @param before its keys that are not in the list any more die
  */
 export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRing {
   const keys = entries.map((entry): RingKey => {
     const { verifyUntil, ...rest } = entry
-    const key = before?.keys.find((known) => isSame(known, entry)) ?? { ...rest, life: { until: verifyUntil } }
-    key.life.until = verifyUntil
-    return key
+    const life = before?.keys.find((known) => isSame(known, entry))?.life ?? { until: verifyUntil }
+    life.until = verifyUntil
+    return { ...rest, life }
   })
-  for (const key of before?.keys ?? []) if (!keys.includes(key)) key.life.until = removed
+  const kept = new Set(keys.map(({ life }) => life))
+  for (const { life } of before?.keys ?? []) if (!kept.has(life)) remove(life)
 
   const byKid = new Map(keys.map((key) => [key.kid, [key]]))
   // Those are the keys from before there were ids. With all keys, a bad token would cost as many verifications as there are keys.
@@ -101,7 +90,7 @@ export function checkEntries (entries: readonly Entry[], resolved: Resolved, lee
     throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false.', { finding: 'E13', section })
   }
   for (const [index, entry] of entries.entries()) checkEnd(entry, index, entries, resolved, leeway)
-  if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm }) => !isHmac(algorithm)))
+  if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
 }
 
 /** @throws {InvalidConfiguration} where the endpoint of public keys would publish none */

@@ -24,8 +24,10 @@ export interface SourceListener {
   recovered (): void
 }
 
+type ReadSet = (signal: AbortSignal) => Promise<readonly PublishedJwk[]>
+
 export class KeySource {
-  readonly #read: ReadKeys
+  readonly #read: ReadSet
   readonly #listeners = new Set<SourceListener>()
   readonly #end = new AbortController()
   #last: { readonly keys: readonly PublishedJwk[], readonly at: number } | undefined
@@ -34,7 +36,7 @@ export class KeySource {
   #timer: NodeJS.Timeout | undefined
   #pause: NodeJS.Timeout | undefined
 
-  constructor (read: ReadKeys) {
+  constructor (read: ReadSet) {
     this.#read = read
   }
 
@@ -80,7 +82,7 @@ export class KeySource {
   async #loadOnce (): Promise<void> {
     clearTimeout(this.#timer)
     try {
-      const keys = readKeySet(await this.#read(this.#end.signal))
+      const keys = await this.#read(this.#end.signal)
       const hadFailed = this.#failure !== undefined
       this.#failure = undefined
       this.#last = { keys, at: Date.now() }
@@ -115,7 +117,12 @@ export function sourceOfFunction (load: () => unknown): KeySource {
   return new KeySource(async () => {
     const isPatient = isFirst
     isFirst = false
-    return await callPatiently(load, isPatient)
+    try {
+      return readKeySet(await callPatiently(load, isPatient))
+    } catch (cause) {
+      // A logger prints all properties of an error, which may be secrets of what the function depends on, but not those of its cause.
+      throw new Error('The function "jwks" failed. Its error is the cause.', { cause })
+    }
   })
 }
 
@@ -123,7 +130,15 @@ const remote = new Map<string, KeySource>()
 
 /** Gives the source of an address, which all issuers with this address share. @param read reads it; not needed where there is one */
 export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
-  const source = remote.get(uri) ?? new KeySource(read)
+  const source = remote.get(uri) ?? new KeySource(async (signal) => {
+    try {
+      return readKeySet(await read(signal))
+    } catch (error) {
+      const { origin, pathname } = new URL(uri)
+      // Without the query, which may have a key for the server.
+      throw new Error(`GET ${origin}${pathname}: ${Object(error).message}`)
+    }
+  })
   remote.set(uri, source)
   return source
 }

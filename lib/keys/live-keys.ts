@@ -6,8 +6,9 @@ import type { KeyEvent } from '../../types/events.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
 import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
+import { abortTokens, isAlive } from './life.ts'
 import { callPatiently } from './patience.ts'
-import { readEntries } from './ring-entries.ts'
+import { readEntries, type Entry } from './ring-entries.ts'
 
 /** In milliseconds: how often a function is called, and dates are compared with the clock. */
 const reloadTime = 60_000
@@ -26,11 +27,12 @@ export interface KeyNews {
   readonly isNew: boolean
 }
 
-/** @param isPatient whether the process must not end meanwhile */
-async function callKeys (keys: () => unknown, isPatient: boolean): Promise<unknown> {
+/** Calls a function of keys, and reads what it returns, which may have getters. @param isPatient whether the process must not end meanwhile */
+async function callKeys (keys: () => unknown, settings: Settings, isPatient: boolean): Promise<readonly Entry[]> {
   try {
-    return await callPatiently(keys, isPatient)
+    return readEntries(await callPatiently(keys, isPatient), settings)
   } catch (cause) {
+    if (cause instanceof InvalidConfiguration) throw cause
     throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', section, cause })
   }
 }
@@ -46,6 +48,8 @@ export class LiveKeys {
   readonly #report: (news: KeyNews) => void
   /** The longest leeway of the registration and its guards. */
   #leeway: number
+  /** Whether the registration and all of its guards verify `exp`. */
+  #verifyExp: boolean
   /** The id of the key that signed last. */
   #signing: string | undefined
   #hasFailed = false
@@ -53,12 +57,12 @@ export class LiveKeys {
   #waiting: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
-  private constructor (load: (() => unknown) | undefined, list: unknown, resolved: Resolved, report: (news: KeyNews) => void) {
+  private constructor (load: (() => unknown) | undefined, entries: readonly Entry[], resolved: Resolved, report: (news: KeyNews) => void) {
     this.#report = report
     this.#load = load
     this.#resolved = resolved
     this.#leeway = resolved.settings.leeway
-    const entries = readEntries(list, resolved.settings)
+    this.#verifyExp = resolved.settings.verifyExp
     checkEntries(entries, resolved, this.#leeway)
     this.#ring = createRing(entries)
     this.#signing = signingAt(this.#ring.keys, Date.now())?.kid
@@ -71,9 +75,9 @@ export class LiveKeys {
    */
   static async read (option: unknown, resolved: Resolved, report: (news: KeyNews) => void): Promise<LiveKeys> {
     checkBeside(resolved)
-    if (typeof option !== 'function') return new LiveKeys(undefined, option, resolved, report)
+    if (typeof option !== 'function') return new LiveKeys(undefined, readEntries(option, resolved.settings), resolved, report)
     const load = () => Reflect.apply(option, undefined, [])
-    return new LiveKeys(load, await callKeys(load, true), resolved, report)
+    return new LiveKeys(load, await callKeys(load, resolved.settings, true), resolved, report)
   }
 
   get ring (): KeyRing {
@@ -82,7 +86,9 @@ export class LiveKeys {
 
   /** Returns the key that signs now, and tells where it is another one than before; undefined for none. */
   signing (): RingKey | undefined {
-    const key = signingAt(this.#ring.keys, Date.now())
+    const { keys } = this.#ring
+    // Where the clock was set back to before the first date, the last one goes on.
+    const key = signingAt(keys, Date.now()) ?? keys.find(({ kid, canSign }) => canSign && kid === this.#signing)
     if (key !== undefined && key.kid !== this.#signing) {
       this.#signing = key.kid
       this.#report({ type: 'switched', kid: key.kid, isNew: true })
@@ -106,9 +112,10 @@ export class LiveKeys {
     const leeway = Math.max(this.#leeway, settings.leeway)
     const { keys } = this.#ring
     const entries = keys.map((key) => ({ ...key, verifyUntil: key.life.until }))
-    const { verifyExp } = settings
+    const verifyExp = this.#verifyExp && settings.verifyExp
     checkEntries(entries, { ...this.#resolved, settings: { ...this.#resolved.settings, authMode: false, verifyExp } }, leeway)
     this.#leeway = leeway
+    this.#verifyExp = verifyExp
   }
 
   /**
@@ -133,11 +140,12 @@ export class LiveKeys {
   async #reloadOnce (load: () => unknown): Promise<void> {
     try {
       const { settings } = this.#resolved
-      const entries = readEntries(await callKeys(load, false), settings)
-      checkEntries(entries, this.#resolved, this.#leeway)
+      const entries = await callKeys(load, settings, false)
+      checkEntries(entries, { ...this.#resolved, settings: { ...settings, verifyExp: this.#verifyExp } }, this.#leeway)
       const before = this.#ring
       const list = listed(before)
       this.#ring = createRing(entries, before)
+      this.#abortEnded()
       if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true })
       this.#tellLate(before)
     } catch (error) {
@@ -147,6 +155,11 @@ export class LiveKeys {
     }
     this.#hasFailed = false
     this.signing()
+  }
+
+  /** Aborts what depends on tokens of keys whose end a reload has set to a time that has come. */
+  #abortEnded (): void {
+    for (const { life } of this.#ring.keys) if (!isAlive(life, false)) abortTokens(life)
   }
 
   /** Tells of new keys that sign before everybody who keeps the published ones has seen them. */
@@ -173,6 +186,7 @@ export class LiveKeys {
     // What fails was told, and is tried again.
     if (this.#load !== undefined) await this.reload().catch(() => {})
     this.signing()
+    this.#abortEnded()
     // Stopped meanwhile.
     if (this.#timer === timer) this.start()
   }

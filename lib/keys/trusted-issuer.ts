@@ -32,6 +32,8 @@ export class TrustedIssuer {
   readonly #makeSource: (() => KeySource) | undefined
   /** Undefined where the keys never change, and while they are not read. */
   #source: KeySource | undefined
+  /** Until when the keys count that were read last, in milliseconds since 1970. */
+  #until = -Infinity
   readonly #report: (news: IssuerNews) => void
 
   /** @param makeSource undefined where the keys never change */
@@ -67,7 +69,8 @@ export class TrustedIssuer {
   }
 
   accept (keys: readonly PublishedJwk[], at: number): void {
-    this.#keys.replace(keys, at + this.entry.staleIfError)
+    this.#until = at + this.entry.staleIfError
+    this.#keys.replace(keys, this.#until)
   }
 
   failed (error: unknown): void {
@@ -89,7 +92,8 @@ export class TrustedIssuer {
     if (known !== undefined) return known ?? unknownKey
     const source = this.#source
     if (source === undefined) return unknownKey
-    if (source.isWaiting) return source.failedAt === null ? unknownKey : unavailable
+    // After a jump of the clock, keys may be too old without a failure.
+    if (source.isWaiting) return source.failedAt === null && this.#until > Date.now() ? unknownKey : unavailable
     return source.load().then(() => {
       const found = this.#keys.find(algorithm, kid)
       if (found !== undefined) return found ?? unknownKey
@@ -101,7 +105,7 @@ export class TrustedIssuer {
 
   status (): KeyStatus['issuers'][number] {
     const { fetchedAt = null, failedAt = null } = this.#source ?? {}
-    return { issuer: this.entry.rules.issuer, keys: this.#keys.size, fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
+    return { issuer: this.entry.rules.issuer, keys: this.#keys.count(this.entry.algorithms.values()), fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
   }
 }
 

@@ -7,7 +7,8 @@
  */
 import { getEventListeners } from 'node:events'
 import type { FastifyRequest } from 'fastify'
-import { TokenExpired } from '../errors.ts'
+import { InvalidToken, TokenExpired } from '../errors.ts'
+import { watchKey } from '../keys/life.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { VerifiedToken } from '../token/codec.ts'
 
@@ -43,10 +44,10 @@ interface Expiry { timer?: NodeJS.Timeout }
 const collected = new FinalizationRegistry<Expiry>(({ timer }) => { clearTimeout(timer) })
 
 /** @param end milliseconds since 1970 */
-function abortAt (end: number, controller: AbortController): void {
+function abortAt (end: number, controller: AbortController, createReason: () => Error): void {
   const reference = new WeakRef(controller)
   const expiry: Expiry = {}
-  const abort = () => { reference.deref()?.abort(new TokenExpired()) }
+  const abort = () => { reference.deref()?.abort(createReason()) }
   const wait = () => {
     const rest = Math.ceil(end - Date.now())
     expiry.timer = rest > longestTimeout ? setTimeout(wait, longestTimeout) : setTimeout(abort, rest)
@@ -69,11 +70,16 @@ function removeListeners (signal: AbortSignal): void {
  * Creates the signal of a valid token.
  * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
  */
-export function createSignal ({ registered, issuer }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+export function createSignal ({ registered, issuer, life }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
   const controller = new AbortController()
   if (sessionId !== null) owner.watchSession?.(sessionId, controller)
+  if (life !== undefined) watchKey(life, controller)
   // Where "exp" is not verified, guards accept an own token after it, too.
-  if ((settings.verifyExp || issuer !== undefined) && registered.exp !== undefined) abortAt((registered.exp + settings.leeway) * 1000, controller)
+  const expires = (settings.verifyExp || issuer !== undefined) && registered.exp !== undefined ? (registered.exp + settings.leeway) * 1000 : Infinity
+  // A trusted issuer may prolong the life of its keys.
+  const keyEnds = life === undefined || issuer !== undefined ? Infinity : life.until
+  const end = Math.min(expires, keyEnds)
+  if (end !== Infinity) abortAt(end, controller, () => end === expires ? new TokenExpired() : new InvalidToken())
   if (controller.signal.aborted) return controller.signal
 
   // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.

@@ -1,9 +1,13 @@
 /** Where a request keeps its authentication states: a linked list, because most requests have one. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { InvalidToken } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
 import { RequestState, type Owner } from './state.ts'
 import type { AccessRules } from './rules.ts'
 
 const slot = Symbol('token-auth')
+
+const notRead = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'the endpoint does not read it')
 
 interface SlottedRequest extends FastifyRequest { [slot]?: RequestState | null }
 
@@ -28,6 +32,18 @@ export function begin (owner: Owner, request: FastifyRequest, rules: AccessRules
   const slotted: SlottedRequest = request
   // A newer state hides an older one of the same registration.
   const state = new RequestState(owner, request, rules, known?.results, slotted[slot] ?? null)
+  slotted[slot] = state
+  return state
+}
+
+/**
+ * Returns a new state in which the request carries no access token, whatever it carries: for an endpoint that does not look
+ * at it. Otherwise, the application could take the user of one token for the user of another one.
+ */
+export function beginWithoutToken (owner: Owner, request: FastifyRequest): RequestState {
+  const slotted: SlottedRequest = request
+  const state = new RequestState(owner, request, owner.rules, find(owner, request)?.results, slotted[slot] ?? null)
+  state.refuse(notRead)
   slotted[slot] = state
   return state
 }

@@ -93,6 +93,11 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
     })
   }
 
+  /** Refuses the request whatever it carries, for its readers too. */
+  refuse (refusal: Refusal): void {
+    this.#outcome = refusal
+  }
+
   #keep (verdict: Verdict<ValidToken>): Refusal | null {
     if (verdict instanceof Refusal) return verdict
     this.#valid = verdict
@@ -192,8 +197,10 @@ export class RequestState implements Context, RequestTokenAuth<object, Record<st
   }
 
   get signal (): AbortSignal {
-    // Without a valid token, one that never aborts. Not shared, because listeners on it would stay.
-    this.#signal ??= this.#isValid() ? createSignal(this.#valid!.verified, this) : new AbortController().signal
+    // Without a valid token, one that never aborts. Not kept, because the token may turn out to be valid when the keys of its
+    // issuer have been fetched, and not shared, because listeners on it would stay.
+    if (!this.#isValid()) return new AbortController().signal
+    this.#signal ??= createSignal(this.#valid!.verified, this)
     return this.#signal
   }
 

@@ -7,6 +7,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
 import { InvalidConfiguration, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
+import { WatchedControllers } from '../keys/watched-controllers.ts'
 import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import { invalidClaim } from '../token/claims.ts'
@@ -33,6 +34,8 @@ const retryTime = 250
 /** In milliseconds: how long an application that closes waits for a read. */
 const closeTime = 1000
 
+const createReason = () => new SessionEnded()
+
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
   readonly #store: SessionFeed
@@ -41,13 +44,7 @@ export class EndedSessions {
   /** What was added while everything is being read again; undefined otherwise. */
   #meanwhile: Set<string> | undefined
   /** The controllers that are aborted when a session ends, by session. */
-  readonly #watching = new Map<string, Set<WeakRef<AbortController>>>()
-  readonly #collected = new FinalizationRegistry<{ sid: string, reference: WeakRef<AbortController> }>(({ sid, reference }) => {
-    const watching = this.#watching.get(sid)
-    watching?.delete(reference)
-    if (watching?.size === 0) this.#watching.delete(sid)
-  })
-
+  readonly #watching = new WatchedControllers<string>()
   #cursor: string | null = null
   /** The number of reads until everything is read again. */
   #untilFull = 0
@@ -82,22 +79,14 @@ export class EndedSessions {
       if (this.#ended.has(sid)) continue
       this.#ended.add(sid)
       this.#meanwhile?.add(sid)
-      this.#abort(sid)
+      this.#watching.abort(sid, createReason)
     }
   }
 
   /** Aborts a controller when a session ends, or at once where it has. Keeps only a weak reference to it. */
   watch (sid: string, controller: AbortController): void {
-    if (this.#ended.has(sid)) return controller.abort(new SessionEnded())
-    const watching = this.#watching.get(sid) ?? new Set()
-    const reference = new WeakRef(controller)
-    this.#watching.set(sid, watching.add(reference))
-    this.#collected.register(controller, { sid, reference })
-  }
-
-  #abort (sid: string): void {
-    for (const reference of this.#watching.get(sid) ?? []) reference.deref()?.abort(new SessionEnded())
-    this.#watching.delete(sid)
+    if (this.#ended.has(sid)) return controller.abort(createReason())
+    this.#watching.add(sid, controller)
   }
 
   /**
@@ -183,7 +172,7 @@ export class EndedSessions {
       for (const sid of meanwhile) next.add(sid)
       this.#ended = next
       // Only now: until here, `watch` could still be called for them.
-      for (const sid of added) this.#abort(sid)
+      for (const sid of added) this.#watching.abort(sid, createReason)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
       this.#lastGood = begun
@@ -244,7 +233,7 @@ export function releaseEndedSessions (store: SessionFeed): void {
   if (feed !== undefined && --feed.holders === 0) feeds.delete(store)
 }
 
-const ended = new Refusal(() => new SessionEnded())
+const ended = new Refusal(createReason)
 const stale = new Refusal(() => new SessionStoreUnavailable())
 const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
 

@@ -9,6 +9,7 @@ import { createSigner, createVerifier } from 'fast-jwt'
 import { InvalidToken } from '../errors.ts'
 import { algorithmTable, isHmac, type Algorithm } from '../keys/algorithms.ts'
 import type { IssuerRules } from '../keys/issuer-options.ts'
+import type { Life } from '../keys/life.ts'
 import type { Key } from '../keys/material.ts'
 import { Refusal } from '../refusal.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
@@ -25,6 +26,8 @@ export interface VerifiedToken {
   readonly registered: RegisteredClaims
   /** What is known of the issuer of the token; undefined for own tokens. */
   readonly issuer: IssuerRules | undefined
+  /** How long its key counts; undefined for a key that never changes. */
+  readonly life: Life | undefined
 }
 
 /** What a token is verified for. A token for `refresh` may have expired, and its key may have been retired; everything else must hold. */
@@ -123,7 +126,7 @@ function buildDecoder (algorithm: Algorithm, key: Key, isForeign = false): Decod
     if (!isUtf8(Buffer.from(token.slice(first + 1, second), 'base64url'))) {
       return badPayload
     }
-    return { token, payload, isRemembered: false, registered: readRegistered(payload), issuer: undefined }
+    return { token, payload, isRemembered: false, registered: readRegistered(payload), issuer: undefined, life: undefined }
   }
 
   return (token, first, second) => {

@@ -2,7 +2,7 @@
 import { InvalidToken } from '../errors.ts'
 import type { FoundKey } from '../keys/issuer-keys.ts'
 import type { IssuerEntry } from '../keys/issuer-options.ts'
-import type { Life } from '../keys/key-ring.ts'
+import type { Life } from '../keys/life.ts'
 import type { Key } from '../keys/material.ts'
 import type { TrustedIssuer, TrustedIssuers } from '../keys/trusted-issuer.ts'
 import { Refusal } from '../refusal.ts'
@@ -12,7 +12,7 @@ import { decoderOf, withoutStackTraces, type Decoder, type VerifiedToken } from 
 import { isAccessToken } from './form.ts'
 import type { HeaderHint } from './header-hint.ts'
 
-/** A token, and how long its key counts. */
+/** A token of a key that may be removed. */
 export interface RingToken extends VerifiedToken {
   readonly life: Life
 }

@@ -108,7 +108,7 @@ export function useLiveKeys (live: LiveKeys, issuers: TrustedIssuers | undefined
     isShort: keys.some(({ verifying }) => verifying.short),
     isMixed: isMixed(live.ring),
     signing: undefined,
-    signers: createRingSigner(() => live.signing(), keys),
+    signers: createRingSigner(() => live.signing()),
     verifierOf: ({ settings }) => verifierFor(settings),
     checkOverrides (overrides, { settings }) {
       checkKeyOverrides(overrides, 'keys')

@@ -1,6 +1,7 @@
 /** Verifiers and signers of instances with several keys: which key is meant is decided for each token. */
 import { MissingRegisteredClaim, InvalidToken, RequiredKeysNotFound } from '../errors.ts'
-import { isAlive, type KeyRing, type RingKey } from '../keys/key-ring.ts'
+import type { KeyRing, RingKey } from '../keys/key-ring.ts'
+import { isAlive } from '../keys/life.ts'
 import type { TrustedIssuers } from '../keys/trusted-issuer.ts'
 import { Refusal } from '../refusal.ts'
 import { badForm, badHeader, decoderOf, detached, rememberable, signerOf, type Decoder, type Signer, type TokenVerifier, type VerifiedToken, type Verifier } from './codec.ts'
@@ -15,6 +16,8 @@ const keptHeaders = 50
 
 const unknownKey = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'no key of this instance has its "kid" and "alg", or the key is retired')
 
+const unknownIssuer = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its "iss" is not one of the trusted issuers')
+
 /** Verifies a token with the keys of a ring. */
 function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly [number, number], hint: HeaderHint, forRefresh: boolean) => RingToken | Refusal {
   const decoders = new WeakMap<RingKey, Decoder>()
@@ -25,8 +28,6 @@ function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly
     decoders.set(key, decoder)
     return decoder
   }
-  // Built for no request.
-  for (const key of ring().keys) decoderFor(key)
 
   return (token, [first, second], { alg, kid }, forRefresh) => {
     let refusal = unknownKey
@@ -72,7 +73,7 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issu
     const hint = hints.get(header) ?? readHint(header)
     if (hint === undefined) return badHeader
     const issuer = issuers && issuerOf(token, dots, issuers)
-    if (issuer === undefined) return keep(verifyOwn(token, dots, hint, forRefresh), header, hint)
+    if (issuer === undefined) return issuers !== undefined && ring().keys.length === 0 ? unknownIssuer : keep(verifyOwn(token, dots, hint, forRefresh), header, hint)
     // An access token of an issuer is no proof that a refresh token of this instance belongs to its user.
     if (forRefresh) return notOwn
     const outcome = verifyFrom(issuer, token, dots, hint)
@@ -81,11 +82,11 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issu
 }
 
 /**
- * Creates a function that gives the signer of the key that signs when it is called.
+ * Creates a function that gives the signer of the key that signs when it is called. Signers, and decoders above, are built
+ * when they are needed first: it takes OpenSSL as long as to read the key, and most keys of a ring never sign again.
  * @param signing returns that key; undefined for none
- * @param keys the keys whose signers are built at once
  */
-export function createRingSigner (signing: () => RingKey | undefined, keys: readonly RingKey[]): (issuedAt: boolean) => Signer {
+export function createRingSigner (signing: () => RingKey | undefined): (issuedAt: boolean) => Signer {
   const signers = new WeakMap<RingKey, Map<boolean, Signer>>()
   const signerFor = (key: RingKey, issuedAt: boolean) => {
     const known = signers.get(key) ?? new Map<boolean, Signer>()
@@ -94,16 +95,12 @@ export function createRingSigner (signing: () => RingKey | undefined, keys: read
     signers.set(key, known.set(issuedAt, signer))
     return signer
   }
-  const sign = (payload: Record<string, unknown>, issuedAt: boolean) => {
+  return (issuedAt) => (payload) => {
     const key = signing()
     if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { section: 'changing-keys', duringRequest: true })
     if (Number(payload.exp) * 1000 > key.life.until) {
       throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "verifyUntil" of its key, after which no token of this key counts. Check extendPayload.')
     }
     return signerFor(key, issuedAt)(payload)
-  }
-  return (issuedAt) => {
-    for (const key of keys) if (key.canSign) signerFor(key, issuedAt)
-    return (payload) => sign(payload, issuedAt)
   }
 }

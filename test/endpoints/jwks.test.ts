@@ -129,7 +129,7 @@ t.test('it exists with authMode false, under urlPrefix and the prefix of the reg
 t.test('pathToJwks without a public key is E16: secrets, keys that are computed, and a reload that removes the last pair', async (t) => {
   warnings(t, 'W17')
   const wrong: object[] = [
-    {}, { secret: undefined, keys: [{ key: secret }] }, { secret: undefined, algorithm: 'EdDSA', authMode: false, getPublicKey: () => edPair().publicKey }, { secret: undefined, getSecret: () => secret }
+    {}, { secret: undefined, keys: [{ key: secret }] }, { secret: undefined, authMode: false, algorithm: 'EdDSA', keys: [{ key: edPair().publicKey, verifyUntil: '2020-01-01T00:00:00Z' }] }, { secret: undefined, algorithm: 'EdDSA', authMode: false, getPublicKey: () => edPair().publicKey }, { secret: undefined, getSecret: () => secret }
   ]
   for (const options of wrong) t.match(await refusal(t, { ...published, ...options }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E16' })
   const { state, load } = source([{ key: secret, algorithm: 'HS256' }, { key: edPair().publicKey }])

@@ -71,11 +71,12 @@ t.test('the entry of each provider is accepted, and a token as this provider iss
 
 t.test('the example of several issuers looks users up by issuer and id', async (t) => {
   const app = host(t)
-  const findUser = async (issuer: unknown, id: unknown) => ({ user_id: `${String(issuer)} ${String(id)}` })
-  await run(programWith(programs, 'findUser('), { app, tokenAuth, secret, authenticate, findUser, issuer, audience, jwks: async () => ({ keys: [jwk('r', { algorithm: 'RS256' })] }) })
+  const findUser = async (id: unknown) => ({ user_id: `own ${String(id)}` })
+  const findPartner = async (id: unknown) => ({ user_id: `partner ${String(id)}` })
+  await run(programWith(programs, 'findUser('), { app, tokenAuth, secret, authenticate, findUser, findPartner, issuer, audience, jwks: async () => ({ keys: [jwk('r', { algorithm: 'RS256' })] }) })
   const me = async (token: string) => (await app.inject({ url: '/auth/me', headers: bearer(token) })).json().me.user_id
-  t.equal(await me(issue('r', granted({ sub: '1' }), { algorithm: 'RS256' })), `${issuer} 1`)
-  t.equal(await me(await issued(app)), 'null 1')
+  t.equal(await me(issue('r', granted({ sub: '1' }), { algorithm: 'RS256' })), 'partner 1')
+  t.equal(await me(await issued(app)), 'own 1')
 })
 
 t.test('the table of an entry of issuers has every member', async (t) => {

@@ -126,4 +126,6 @@ t.test('keys that never change count for ever, and a kid that is not among them 
   t.equal(await status(app, issue('a')), 200)
   t.equal(await status(app, issue('b', granted(), otherEs)), 401, 'what is added later was not checked')
   t.same(app.tokenAuth.keyStatus(), { keys: [], issuers: [{ issuer, keys: 1, fetchedAt: null, failedAt: null }] })
+  const other = await withIssuers(t, trusted({ algorithms: ['RS256'], jwks: async () => ({ keys: [jwk('a')] }) }))
+  t.equal(other.tokenAuth.keyStatus().issuers[0]?.keys, 0, 'none is for the algorithms of its tokens')
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isAlive } from '../../lib/keys/key-ring.ts'
+import { isAlive } from '../../lib/keys/life.ts'
 import { iso, noon, overlap } from './ring.ts'
 import { edPair, otherSecret, refusal, secret, setClock, warnings } from '../helper.ts'
 

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import type { SigningKey } from '../../lib/index.ts'
 import { get, iso, issued, keyEvents, noon, overlap, signs, source, states, withKeys } from './ring.ts'
-import { bearer, build, claims, edPair, forge, holdTimers, leaksIn, login, otherSecret, refreshStore, refusal, secret, setClock } from '../helper.ts'
+import { bearer, build, claims, edPair, forge, holdTimers, leaksIn, login, otherSecret, refreshStore, refusal, secret, setClock, warnings } from '../helper.ts'
 
 const old: SigningKey = { key: secret, kid: 'old' }
 const next: SigningKey = { key: otherSecret, kid: 'new' }
@@ -135,6 +135,93 @@ t.test('a key that a reload removes dies at once, remembered tokens and refresh 
   for (const token of [of, by]) t.equal(await get(app, token), 401, 'the same kid, another key')
 })
 
+t.test('a reload that removes a key aborts the signals of its tokens, and no others', async (t) => {
+  const { state, load } = source([old, next])
+  const app = await withKeys(t, load)
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    signals.push(tokenAuth.signal)
+    return ''
+  })
+  app.get('/during', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    state.list = [{ ...next, verifyUntil: undefined }]
+    await app.tokenAuth.reloadKeys()
+    return { isAborted: tokenAuth.signal.aborted }
+  })
+  for (const [key, kid] of [[secret, 'old'], [otherSecret, 'new']] as const) {
+    await app.inject({ url: '/signal', headers: bearer(forge(claims(), { key, header: { kid } })) })
+  }
+  t.same(signals.map(({ aborted }) => aborted), [false, false])
+  t.same((await app.inject({ url: '/during', headers: bearer(forge(claims(), { header: { kid: 'old' } })) })).json(), { isAborted: true }, 'also one that is read after its key was removed')
+  t.match(signals, [{ aborted: true, reason: { name: 'InvalidToken' } }, { aborted: false }])
+})
+
+t.test('a reload aborts the signals of a key whose end it brings forward, at once or when it comes', async (t) => {
+  const setTime = setClock(t, noon)
+  const expire = holdTimers(t, minute)
+  const { state, load } = source([old])
+  const app = await withKeys(t, load)
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  const open = async () => await app.inject({ url: '/signal', headers: bearer(forge(claims({ exp: noon + 10_000 }), { header: { kid: 'old' } })) })
+  await open()
+  setTime(noon + 3000)
+  // The key stopped to sign long ago, as far as the list says.
+  state.list = [{ ...next, signFrom: iso(noon) }, { ...old, verifyUntil: iso(noon + 3001) }]
+  await app.tokenAuth.reloadKeys()
+  t.equal(signals[0]?.aborted, false)
+  setTime(noon + 3002)
+  state.instead = async () => await Promise.reject(new Error('down'))
+  expire()
+  await settle()
+  t.match(signals[0], { aborted: true, reason: { name: 'InvalidToken' } })
+  state.instead = undefined
+  state.list = [{ ...next, signFrom: undefined }, { ...old }]
+  await app.tokenAuth.reloadKeys()
+  await open()
+  state.list = [{ ...next, signFrom: iso(noon) }, { ...old, verifyUntil: iso(noon + 2500) }]
+  await app.tokenAuth.reloadKeys()
+  t.equal(signals[1]?.aborted, true)
+})
+
+t.test('a signal aborts at the end of its key', async (t) => {
+  const setTime = setClock(t, noon)
+  const app = await withKeys(t, [{ key: edPair().publicKey, kid: 'old', verifyUntil: iso(noon + 60) }], { authMode: false, algorithm: 'EdDSA' })
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
+    setTime(noon + 60)
+    return { isAborted: tokenAuth.signal.aborted, reason: tokenAuth.signal.reason?.name }
+  })
+  const token = forge(claims({ exp: noon + 10_000 }), { algorithm: 'EdDSA', key: edPair().privateKey, header: { kid: 'old' } })
+  t.same((await app.inject({ url: '/signal', headers: bearer(token) })).json(), { isAborted: true, reason: 'InvalidToken' })
+})
+
+t.test('a reload that changes dates, or the half of a pair that is given, aborts nothing and forgets no token', async (t) => {
+  const list: SigningKey[] = [{ key: edPair().privateKey, kid: 'pair', signFrom: iso(1000) }]
+  const { state, load } = source(list)
+  const app = await withKeys(t, load, { algorithm: 'EdDSA' })
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  const token = await issued(app)
+  await app.inject({ url: '/signal', headers: bearer(token) })
+  for (const entry of [{ key: edPair().privateKey, signFrom: iso(2000) }, { key: edPair().publicKey, signFrom: iso(2000) }, { key: edPair().privateKey }]) {
+    state.list = [{ key: secret, algorithm: 'HS256', kid: 'other' }, { kid: 'pair', ...entry }]
+    await app.tokenAuth.reloadKeys()
+    t.equal(await get(app, token), 200)
+  }
+  t.equal(signals[0]?.aborted, false)
+})
+
+t.test('what a getter in the result of a function throws is logged without its properties', async (t) => {
+  const lines: string[] = []
+  const error = Object.assign(new Error('Request failed'), { config: `Bearer ${secret}` })
+  const { state, load } = source([old])
+  const app = await withKeys(t, load, {}, { logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  state.list = [{ get key (): string { throw error } }]
+  await t.rejects(app.tokenAuth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E19', cause: error })
+  t.match(lines.join(''), 'Request failed')
+  t.same(leaksIn(lines), [])
+})
+
 t.test('a refresh in the specification\'s own mode refuses the token of a key that a reload removed, remembered or not', async (t) => {
   const { state, load } = source([old, next])
   const { stored, ...handlers } = refreshStore()
@@ -215,6 +302,17 @@ t.test('a reload that fails leaves the keys as they are: a rejection, an error, 
   await t.rejects(app.tokenAuth.reloadKeys())
   t.equal(lines.filter((line) => line.includes('the keys could not be reloaded')).length, 2, 'and once more after it worked')
   t.same(leaksIn(lines), [])
+})
+
+t.test('a reload must not end a key whose tokens a guard accepts for ever', async (t) => {
+  setClock(t, noon)
+  const { state, load } = source([old])
+  const app = await withKeys(t, load)
+  warnings(t, 'W04')
+  app.tokenAuth.protect({ verifyExp: false })
+  app.tokenAuth.protect()
+  state.list = [{ ...next, signFrom: iso(noon + 600) }, { ...old, verifyUntil: iso(noon + 600 + overlap) }]
+  await t.rejects(app.tokenAuth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E14' })
 })
 
 t.test('a function that fails at registration fails it, with its error as the cause (E19), and so does one that takes more than 5 seconds', async (t) => {
@@ -394,7 +492,13 @@ t.test('a clock that is set back lets the earlier key sign again', async (t) => 
   t.equal(await signs(app), 'old')
   setTime(noon - 11)
   t.doesNotThrow(() => app.tokenAuth.protect({ leeway: 1 }), 'a guard needs no key that signs')
-  t.match((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).json(), { exception: 'RequiredKeysNotFound' })
+  t.equal(await signs(app), 'old', 'before the first date, the last key goes on')
+})
+
+t.test('no key signs before its date if none signed before it', async (t) => {
+  setClock(t, noon)
+  const app = await withKeys(t, [{ ...next, signFrom: iso(noon + 60) }], { authMode: false })
+  await t.rejects(app.tokenAuth.generateAccessToken({ user_id: 1 }), { name: 'RequiredKeysNotFound' })
 })
 
 t.test('instances with functions have keys of their own', async (t) => {

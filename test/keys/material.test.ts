@@ -10,7 +10,7 @@ import { signingKey, verifyingKey } from '../../lib/keys/configured-keys.ts'
 import { checkPair, hmacKey, privateKey, publicKey } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf, verifierOf, type Verifier } from '../../lib/token/codec.ts'
-import { algorithms, build, claims, ecPair, environment, forge, keysFor, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
+import { algorithms, build, claims, ecPair, edPair, environment, forge, keysFor, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
 import { base64, certificate, certified, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
 
 const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
@@ -344,6 +344,23 @@ t.test('a private key that holds the public numbers of another is refused: it wo
   for (const [algorithm, value] of rows) {
     refused(t, algorithm, /^"privateKey" holds public and private numbers that do not belong together/, () => privateKey(algorithm, 'privateKey', value), String(ownJwk?.d), String(n1?.d))
   }
+})
+
+t.test('an Ed25519 private key has the public number of its private one, whatever it says: it cannot borrow the signer of another', async (t) => {
+  const [own, other] = [0, 1].map((which) => createPrivateKey(edPair(which).privateKey).export({ format: 'jwk' }))
+  const [known, borrowed] = [0, 1].map((which) => publicKey('EdDSA', 'publicKey', edPair(which).publicKey).fingerprint)
+  t.not(known, borrowed)
+  t.equal(privateKey('EdDSA', 'privateKey', { ...own, x: other?.x }).fingerprint, known)
+  // RFC 5958, with the public key of the other.
+  const body = Buffer.concat([Buffer.from('020101300506032b657004220420', 'hex'), Buffer.from(own?.d ?? '', 'base64url'), Buffer.from('812100', 'hex'), Buffer.from(other?.x ?? '', 'base64url')])
+  const pem = `-----BEGIN PRIVATE KEY-----\n${Buffer.concat([Buffer.from([0x30, body.length]), body]).toString('base64')}\n-----END PRIVATE KEY-----\n`
+  let fingerprint: string | undefined
+  try {
+    fingerprint = privateKey('EdDSA', 'privateKey', pem).fingerprint
+  } catch (error) {
+    t.match(error, { name: 'InvalidConfiguration' }, 'OpenSSL versions that do not read this form')
+  }
+  t.not(fingerprint, borrowed)
 })
 
 t.test('halves of two pairs are refused, with every algorithm', async (t) => {

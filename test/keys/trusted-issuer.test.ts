@@ -5,9 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
+import tokenAuth from '../../lib/index.ts'
 import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { iso, keyEvents } from './ring.ts'
-import { bearer, claims, forge, holdTimers, leaksIn, mistyped, secret, setClock } from '../helper.ts'
+import { bearer, claims, forge, holdTimers, host, leaksIn, mistyped, secret, setClock } from '../helper.ts'
 
 const noon = 1_800_000_000
 const b = { which: 1 }
@@ -79,6 +80,34 @@ t.test('a registration waits 5 seconds at most for a function, and what it retur
   t.equal(await status(app, issue('a')), 200)
 })
 
+t.test('an application waits for the keys of all of its issuers together, and never for as long as Fastify gives its plugins', async (t) => {
+  const expire = holdTimers(t, 2000)
+  const { now } = performance
+  let time = 1000
+  performance.now = () => time
+  t.teardown(() => { performance.now = now })
+  const app = host(t, { pluginTimeout: 4000 })
+  const asked: unknown[] = []
+  const hanging = (): Promise<never> => {
+    asked.push(true)
+    return new Promise(() => {})
+  }
+  const registered: string[] = []
+  app.register(async (app) => {
+    for (const instanceName of ['one', 'two']) {
+      await app.register(tokenAuth, mistyped({ instanceName, authMode: false, issuers: [trusted({ jwks: hanging })] }))
+      registered.push(instanceName)
+      time = 3000
+    }
+  })
+  const ready = app.ready()
+  while (asked.length === 0) await turn()
+  await settle()
+  expire()
+  await ready
+  t.equal(registered.length, 2)
+})
+
 t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and survives a logger and a handler of the application', async (t) => {
   timers(t)
   const { state, jwks } = keySource()
@@ -139,6 +168,21 @@ t.test('keys that are too old after a jump of the clock are read again at once',
   t.equal(state.calls, 2)
   setTime(noon - 100_000)
   t.equal(await status(app, issue('a', granted({ exp: noon }))), 200)
+})
+
+t.test('a token whose key is too old after a jump of the clock gets 503, not 401, while no key is looked for', async (t) => {
+  const setTime = setClock(t, noon)
+  const { retry } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const token = issue('a', granted({ exp: noon + 200_000 }))
+  t.equal(await status(app, issue('x')), 401)
+  t.equal(state.calls, 2)
+  setTime(noon + 100_000)
+  t.match(await answer(app, token), unavailable)
+  t.equal(state.calls, 2)
+  await retry()
+  t.equal(await status(app, token), 200)
 })
 
 t.test('a kid that is not known waits for one reading of the keys; after one that did not find it, it is 401 without another for 10 seconds', async (t) => {
@@ -343,6 +387,14 @@ t.test('a registration that fails reads no keys of issuers', async (t) => {
   const { state, jwks } = keySource()
   await t.rejects(withIssuers(t, trusted({ jwks }), { classViews: mistyped(1) }))
   t.equal(state.calls, 0)
+})
+
+t.test('the error of a function of keys is logged without its properties, which may be secrets', async (t) => {
+  const { lines, server } = log()
+  const error = Object.assign(new Error('Request failed'), { config: { headers: { authorization: `Bearer ${secret}` } } })
+  await withIssuers(t, trusted({ jwks: () => { throw error } }), {}, server)
+  t.match(lines.join(''), 'Request failed')
+  t.same(leaksIn(lines), [])
 })
 
 t.test('nothing of a key, a token or a foreign kid is in logs, events, status and errors', async (t) => {

@@ -11,7 +11,7 @@ t.test('a check that has to be waited for decides about the token, and gets a pa
   const { tokenAuth: { settings } } = await build(t)
   const context = { settings, results: withoutRequest(''), request: undefined }
   const payload: Record<string, unknown> = claims({ tenant: 'a' })
-  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), issuer: undefined }
+  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), issuer: undefined, life: undefined }
   const refusal = new Refusal(() => new InvalidClaim())
   const verdictOf = (answer: unknown) => {
     const check: Check = { refusal, ask: async (copy) => { copy.tenant = 'b'; return answer } }

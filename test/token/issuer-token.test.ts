@@ -1,12 +1,13 @@
 /** Which tokens of trusted issuers are accepted, and what they grant. */
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import type { FastifyInstance } from 'fastify'
 import tokenAuth, { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
 import { TrustedIssuers } from '../../lib/keys/trusted-issuer.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { verifyFrom } from '../../lib/token/issuer-token.ts'
-import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from '../keys/issuers.ts'
-import { authenticate, bearer, build, claims, edPair, forge, host, keysFor, login, mistyped, now, otherSecret, pairFor, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
+import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, until, withIssuers, withoutJitter } from '../keys/issuers.ts'
+import { authenticate, bearer, build, claims, edPair, forge, holdTimers, host, keysFor, login, mistyped, now, otherSecret, pairFor, payloadOf, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
 
 const other = 'https://other.example/'
 const noon = 1_800_000_000
@@ -50,6 +51,11 @@ t.test('a token that names a trusted issuer is never verified with own keys', as
     t.equal(await status(app, forge(granted({ user_id: 1, iss: other }), { header: { kid: 'a' } })), 200, 'control: an own token may name an issuer that is not trusted')
     await app.close()
   }
+})
+
+t.test('with debug, an instance without keys says that an issuer is not trusted', async (t) => {
+  const app = await withIssuers(t, trusted(), { debug: true })
+  t.match((await answer(app, issue('a', granted({ iss: issuer.slice(0, -1) })))).json(), { detail: /its "iss" is not one of the trusted issuers/ })
 })
 
 t.test('the key of one issuer is never used for another, whatever the kid', async (t) => {
@@ -266,6 +272,31 @@ t.test('an access token of an issuer never serves a refresh, remembered or not',
   t.equal(stored.size, 1)
 })
 
+t.test('a refresh with sessions sees no token of an issuer that comes with it: it gets the scopes of its own user, and ends no session', async (t) => {
+  const seen: unknown[] = []
+  const app = await withIssuers(t, trusted(), {
+    secret: `${secret} of issuers and refreshes`,
+    authMode: true,
+    scopesEnabled: true,
+    sessions: {},
+    retrieveUser: async ({ tokenAuth }, payload) => {
+      const { issuer, userId, payload: own, token, scopes } = tokenAuth
+      seen.push({ issuer, userId, own, token, scopes, user: await tokenAuth.user() })
+      if (issuer !== null) return userId === 1 ? { user_id: 1, scopes: ['admin'] } : null
+      return { user_id: Number(payload.user_id), scopes: ['user'] }
+    },
+    addScopesToPayload: ({ scopes }) => Array.isArray(scopes) ? scopes : []
+  })
+  app.addHook('onRequest', async (request) => { await request.tokenAuth.ready() })
+  const { refresh_token: refreshToken } = (await login(app)).json()
+  for (const sub of [1, 'nobody']) {
+    const response = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(issue('a', granted({ sub }))), payload: { refresh_token: refreshToken } })
+    t.equal(response.statusCode, 200)
+    t.same(payloadOf(response.json().access_token).scopes, ['user'])
+    t.same(seen.splice(0), [{ issuer: null, userId: null, own: null, token: null, scopes: null, user: null }])
+  }
+})
+
 t.test('a token of an issuer belongs to no session here: its sid is not looked up, and the endpoints of sessions refuse it', async (t) => {
   const store = memorySessions()
   const app = await withIssuers(t, trusted({ userId: 'user_id' }), { secret: `${secret} of issuers and sessions`, authMode: true, retrieveUser, sessions: { store } })
@@ -318,6 +349,76 @@ t.test('a signal aborts when the token of an issuer expires, also with verifyExp
   t.equal(await isAborted(issue('a', granted({ exp: noon + 5 }))), true)
   t.equal(await isAborted(issue('a', granted({ exp: noon + 15 }))), false)
   t.equal(await isAborted(forge(claims({ exp: noon + 5 }))), false, 'an own token is accepted after it')
+})
+
+t.test('a signal that is read while the key of its token is being fetched does not keep later ones from aborting', async (t) => {
+  const setTime = setClock(t, noon)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }), { leeway: 0 })
+  const early: AbortSignal[] = []
+  app.get('/open', async ({ tokenAuth }) => {
+    early.push(tokenAuth.signal)
+    await tokenAuth.ready()
+    setTime(noon + 10)
+    return [early[0]?.aborted, tokenAuth.signal.aborted, new Set([tokenAuth.signal, tokenAuth.signal]).size]
+  })
+  state.keys = [jwk('b', { which: 1 })]
+  t.same((await app.inject({ url: '/open', headers: bearer(issue('b', granted({ exp: noon + 5 }), { which: 1 })) })).json(), [false, true, 1])
+})
+
+t.test('a signal aborts when the key of its token is withdrawn, and not when the issuer cannot be reached', async (t) => {
+  withoutJitter(t)
+  const retry = holdTimers(t, 10_000)
+  const reload = holdTimers(t, 600_000)
+  const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  await app.inject({ url: '/signal', headers: bearer(issue('a')) })
+  state.instead = () => { throw new Error('down') }
+  reload()
+  await settle()
+  t.equal(app.tokenAuth.keyStatus().issuers[0]?.failedAt === null, false)
+  t.equal(signals[0]?.aborted, false)
+  state.instead = undefined
+  state.keys = [jwk('b', { which: 1 })]
+  retry()
+  await settle()
+  t.match(signals[0], { aborted: true, reason: { name: 'InvalidToken' } })
+})
+
+t.test('a key to which its issuer adds members goes on, with its tokens and signals, unless they would be refused now', async (t) => {
+  withoutJitter(t)
+  const reload = holdTimers(t, 600_000)
+  const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  const signals: AbortSignal[] = []
+  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  const token = issue('a')
+  await app.inject({ url: '/signal', headers: bearer(token) })
+  state.keys = [{ ...jwk('a'), alg: 'ES256' }]
+  reload()
+  await settle()
+  t.equal(await status(app, token), 200)
+  t.equal(signals[0]?.aborted, false)
+  state.keys = [{ ...jwk('a'), alg: 'ES512' }]
+  reload()
+  await settle()
+  t.equal(await status(app, token), 401)
+  t.equal(signals[0]?.aborted, true)
+})
+
+t.test('a verification that fails while verifyToken does not wait for it is nobody\'s unhandled rejection', async (t) => {
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }), { getLeeway: () => 10 })
+  state.keys = [jwk('b', { which: 1 })]
+  const token = issue('b', granted(), { which: 1 })
+  t.throws(() => app.tokenAuth.verifyToken(token), { name: 'InvalidToken' })
+  await until(() => state.calls === 2)
+  for (let count = 0; count < 5; count++) await turn()
+  t.throws(() => app.tokenAuth.verifyToken(token), { name: 'RequiredKeysNotFound' })
 })
 
 t.test('verifyToken and readers that cannot wait take a token whose key has to be fetched for invalid, and the key is fetched', async (t) => {

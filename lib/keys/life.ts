@@ -1,0 +1,40 @@
+/** How long the tokens of a key count. */
+import { InvalidToken } from '../errors.ts'
+import { WatchedControllers } from './watched-controllers.ts'
+
+/**
+ * Until when the tokens of a key count, in milliseconds since 1970. Remembered tokens share this object with their key, so
+ * that they die with it, also where a reload changes the date or removes the key.
+ */
+export interface Life { until: number }
+
+/** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
+const removed = -Infinity
+
+/** Whether a token of a key counts. A refresh asks for configured keys only, whose access token may be weeks old. No clock is asked where a key has no end. */
+export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
+  return until === Infinity || (forRefresh ? until !== removed : Date.now() < until)
+}
+
+const controllers = new WatchedControllers<Life>()
+const createReason = () => new InvalidToken()
+
+/** Aborts what depends on the tokens of a key. */
+export function abortTokens (life: Life): void {
+  controllers.abort(life, createReason)
+}
+
+/** Ends the life of a key that was removed. */
+export function remove (life: Life): void {
+  life.until = removed
+  abortTokens(life)
+}
+
+/**
+ * Aborts a controller when {@link abortTokens} is called, or at once where the key was removed. Not when a trusted issuer
+ * cannot be reached for too long, which says nothing of the token.
+ */
+export function watchKey (life: Life, controller: AbortController): void {
+  if (life.until === removed) controller.abort(createReason())
+  else controllers.add(life, controller)
+}
