@@ -182,7 +182,7 @@ t.test('the table of layers in CONTRIBUTING is this one', async (t) => {
 })
 
 t.test('the public face of a registration and the state of a request fit on a screen or two', async (t) => {
-  for (const [file, limit] of [['lib/token-auth.ts', 120], ['lib/request/state.ts', 230]] as const) {
+  for (const [file, limit] of [['lib/token-auth.ts', 130], ['lib/request/state.ts', 230]] as const) {
     t.ok(readFileSync(join(root, file), 'utf8').split('\n').length - 1 <= limit, file)
   }
 })

@@ -2,11 +2,11 @@
 import { FastifyOtelInstrumentation, type FastifyOtelInstrumentationOpts } from '@fastify/otel'
 import fastifySwagger from '@fastify/swagger'
 import websocket from '@fastify/websocket'
-import Fastify, { type FastifyInstance, type onRequestHookHandler } from 'fastify'
+import Fastify, { type FastifyInstance, type onRequestHookHandler, type RouteShorthandOptions } from 'fastify'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import tokenAuth, { protect } from '../../lib/index.ts'
+import tokenAuth, { injectUser, protect } from '../../lib/index.ts'
 import { allHooksOf } from '../../lib/routes/hooks.ts'
 import { authenticate, bearer, build, claims, forge, host, mistyped, otherSecret, refreshStore, secret } from '../helper.ts'
 
@@ -124,12 +124,23 @@ t.test('what a hook of the application adds to a route counts, also if it was ad
   const app = host(t)
   app.addHook('onRoute', (route) => {
     if (route.url.startsWith('/guarded')) route.preHandler = protect()
+    if (route.url.startsWith('/injected')) route.handler = injectUser(handler)
     if (route.url.startsWith('/open')) route.config = { ...route.config, tokenAuth: false }
   })
   await app.register(tokenAuth, { secret, authMode: false })
   app.get('/guarded', handler)
+  app.get('/injected', handler)
   app.get('/open', { config: { tokenAuth: 'a key' } }, handler)
-  t.same(await accessIn(app), { 'GET /guarded': 'protected', 'GET /open': 'public' })
+  t.same(await accessIn(app), { 'GET /guarded': 'protected', 'GET /injected': 'optional', 'GET /open': 'public' })
+})
+
+t.test('an endpoint whose declaration another plugin has removed is undecided, and not public', async (t) => {
+  const app = await build(t, {})
+  const other = host(t)
+  other.addHook('onRoute', (route) => { route.config = {} })
+  await other.register(tokenAuth, { secret: otherSecret, authenticate })
+  t.same(await accessIn(app), { 'POST /auth': 'public', 'GET /auth/verify': 'other', 'GET /auth/me': 'protected' })
+  t.same(await accessIn(other), { 'POST /auth': 'undecided', 'GET /auth/verify': 'undecided', 'GET /auth/me': 'protected' })
 })
 
 t.test('if Fastify renames the symbol of its hooks, guards of contexts are undecided, and no route passes for guarded', async (t) => {
@@ -184,52 +195,49 @@ t.test('the book of a nested instance has the routes of its context and those be
   t.same(tables.map((print) => print().split('\n').map((line) => line.split(/ +/)[1])), [['/a', '/a/inner', undefined], ['/b', '/b/inner', undefined]])
 })
 
-t.test('a book keeps at most 2 KB for each route once the application is ready, and nothing of its options', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage: unknown = runInNewContext('gc')
-  const used = () => {
-    if (typeof collectGarbage === 'function') collectGarbage()
-    return process.memoryUsage().heapUsed
-  }
-  const count = 2000
-  // Not `host` of the other tests, which keeps a log.
-  const serve = async (isWatched: boolean) => {
-    const app = Fastify({ exposeHeadRoutes: false })
-    t.teardown(() => app.close())
-    const plain = Fastify()
-    await plain.register(tokenAuth, { secret, authMode: false })
-    if (isWatched) await app.register(tokenAuth, { secret, authMode: false })
-    const guard = plain.tokenAuth.scoped(['reports:read', 'reports:write', 'admin'])
-    for (let index = 0; index < count; index++) app.get(`/path/of/route/${index}`, { onRequest: isWatched ? app.tokenAuth.scoped(['reports:read', 'reports:write', 'admin']) : guard }, handler)
-    await app.ready()
-    return app
-  }
-  const sizeOf = async (isWatched: boolean) => {
-    const before = used()
-    const app = await serve(isWatched)
-    const size = used() - before
-    t.ok(app.hasRoute({ method: 'GET', url: '/path/of/route/0' }))
-    return size
-  }
-  await sizeOf(true)
-  const guards = await (async () => {
-    const app = Fastify()
-    t.teardown(() => app.close())
-    await app.register(tokenAuth, { secret, authMode: false })
-    const before = used()
-    const kept = Array.from({ length: count }, () => app.tokenAuth.scoped(['reports:read', 'reports:write', 'admin']))
-    return used() - before + 0 * kept.length
-  })()
-  const perRoute = (await sizeOf(true) - await sizeOf(false) - guards) / count
-  t.ok(perRoute <= 2048, `${Math.round(perRoute)} bytes`)
+setFlagsFromString('--expose-gc')
+const collectGarbage: unknown = runInNewContext('gc')
 
+/** Bytes of the heap after a collection of garbage. */
+function used (): number {
+  if (typeof collectGarbage === 'function') collectGarbage()
+  return process.memoryUsage().heapUsed
+}
+
+t.test('a book keeps at most 2 KB for each route once the application is ready', async (t) => {
+  const count = 2000
+  const scopes = ['reports:read', 'reports:write', 'admin']
+  /** The bytes of an application; with the plugin, or without and with its guards. Not `host` of the other tests, which keeps a log. */
+  const sizeOf = async (isWatched: boolean) => {
+    const [app, other] = [Fastify({ exposeHeadRoutes: false }), Fastify()]
+    t.teardown(() => Promise.all([app.close(), other.close()]))
+    const owner = isWatched ? app : other
+    await owner.register(tokenAuth, { secret, authMode: false })
+    const before = used()
+    for (let index = 0; index < count; index++) app.get(`/path/of/route/${index}`, { onRequest: owner.tokenAuth.scoped(scopes) }, handler)
+    await app.ready()
+    return used() - before
+  }
+  // Of several rounds, because what else the process keeps and forgets in the meantime is measured, too.
+  const differences: number[] = []
+  for (let round = -1; round < 5; round++) {
+    const difference = await sizeOf(true) - await sizeOf(false)
+    if (round >= 0) differences.push(difference / count)
+  }
+  const perRoute = differences.sort((one, other) => one - other)[2]!
+  t.ok(perRoute <= 2048, `${Math.round(perRoute)} bytes`)
+})
+
+t.test('a book keeps nothing of the options of routes once the application is ready', async (t) => {
   const app = await build(t, { authMode: false })
-  let options: object | undefined = { onRequest: app.tokenAuth.protect(), config: { large: {} } }
-  const kept = new WeakRef(options)
-  app.get('/', options, handler)
-  options = undefined
+  let option: object | undefined = {}
+  const kept = new WeakRef(option)
+  app.get('/', mistyped<RouteShorthandOptions>({ onRequest: app.tokenAuth.protect(), option }), handler)
+  option = undefined
   await app.ready()
-  await new Promise((resolve) => setImmediate(resolve))
-  used()
+  for (let turn = 0; turn < 20 && kept.deref() !== undefined; turn++) {
+    await new Promise((resolve) => setImmediate(resolve))
+    used()
+  }
   t.equal(kept.deref(), undefined)
 })

@@ -60,8 +60,8 @@ t.test('a guard that a hook of the host moves to where it guards is no mistake, 
 
   const wrapped = await build(t)
   const guard = wrapped.tokenAuth.protect()
-  wrapped.get('/', options({ onRequest: guard, guards: [guard] }), handler)
   wrapped.addHook('onRoute', (route) => { route.onRequest = mistyped(async () => {}) })
+  wrapped.get('/', options({ onRequest: guard, guards: [guard] }), handler)
   t.equal(await startOf(wrapped), undefined, 'wrapped later by another plugin')
 
   const context = await build(t)
@@ -90,6 +90,14 @@ t.test('every method and every nested instance is watched, and the first mistake
   })
   await inner.register(tokenAuth, { instanceName: 'staff', authMode: false, secret })
   t.match(await startOf(inner), { finding })
+})
+
+t.test('a guard that a hook of the host gives under a wrong option is found, also if the hook was added before the plugin', async (t) => {
+  const app = host(t)
+  app.addHook('onRoute', (route) => { Object.assign(route, { prehandler: protect() }) })
+  await app.register(tokenAuth, { secret, authMode: false })
+  app.get('/', handler)
+  t.match(await startOf(app), { finding, message: /^The route GET \/ has a guard as "prehandler"/ })
 })
 
 t.test('a guard in lists of lists or under a symbol is found', async (t) => {
