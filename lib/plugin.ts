@@ -36,7 +36,7 @@ import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
 import { CodecCache } from './token/codec-cache.ts'
-import { isWithoutKeys, useFixedKeys, useLiveKeys, type KeyUse } from './token/key-use.ts'
+import { isWithoutKeys, fixedKeyUse, liveKeyUse, type KeyUse } from './token/key-use.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
@@ -91,7 +91,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     return made
   }
 
-  const keys = live === undefined ? useFixedKeys(resolved, issuers) : useLiveKeys(live, issuers)
+  const keys = live === undefined ? fixedKeyUse(resolved, issuers) : liveKeyUse(live, issuers)
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, keys.fingerprints, keys.signing)
   // Tokens of others have no claims of this application.
   const checksOf = (asked: Host) => ({ session: sessions?.check, checks: hostChecks(asked), ofIssuers: issuers && hostChecks({ ...asked, customClaims: [] }) })

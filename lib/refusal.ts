@@ -2,7 +2,7 @@
  * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
  * an error is created only where the application sees one.
  */
-import type { TokenAuthError } from './errors.ts'
+import { InvalidToken, type TokenAuthError } from './errors.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal
@@ -47,3 +47,6 @@ export class Refusal {
     return this.#answer
   }
 }
+
+/** Creates the refusal of an access token. @param reason for developers, without a part of the token */
+export const invalidToken = (reason: string) => new Refusal((given) => new InvalidToken(undefined, { reason: given }), reason)

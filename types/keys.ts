@@ -84,7 +84,7 @@ export interface SigningKey {
   kid?: string | undefined
   /**
    * From when the key signs: a `Date`, or ISO 8601 text with a time zone. The key with the latest date that has come signs.
-   * The key verifies before that date, too. Default: since ever.
+   * The key verifies before that date, too. Default: from the beginning.
    */
   signFrom?: Date | string | undefined
   /** Until when tokens of the key are accepted, as `signFrom`. Default: as long as the key is in the list. */

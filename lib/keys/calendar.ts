@@ -7,7 +7,7 @@
 export interface Period {
   /** Whether the key can sign: a secret or a private key. */
   readonly canSign: boolean
-  /** From when it signs; -Infinity: since ever. */
+  /** From when it signs; -Infinity: from the beginning. */
   readonly signFrom: number
 }
 

@@ -27,7 +27,7 @@ function copyOf (jwk: object): PublishedJwk {
     // Some servers write null for a member that they do not have.
     if (value !== undefined && value !== null) copy[name] = copyMember(value)
   }
-  // Of these only that they are there.
+  // Records only whether any of these exists.
   copy.isPrivate = privateMembers.some((name) => Object.hasOwn(jwk, name))
   return copy
 }
@@ -87,7 +87,7 @@ class IssuerKey {
     try {
       return { key: publicKey(algorithm, 'jwks', { ...this.jwk }), life: this.life }
     } catch {
-      // Wrong use, curve or size, or numbers that are none.
+      // Wrong use, curve or size, or invalid numbers.
       return null
     }
   }
@@ -107,7 +107,7 @@ function isFor (issuer: string, { issuer: own }: PublishedJwk): boolean {
   return /^[^/]+$/.test(issuer.slice(start.length, issuer.length - end.length))
 }
 
-/** A key for encryption may have the `kid` of a key for signatures. */
+/** A key for encryption may have the `kid` of a key for signatures. A private key that was published must not leave its `kid` to another one, whatever its use. */
 const isForSignatures = ({ use, isPrivate }: PublishedJwk) => use === undefined || use === 'sig' || isPrivate === true
 
 /** The keys of one issuer that count now. */
@@ -124,7 +124,7 @@ export class IssuerKeys {
   /** Returns the number of keys that count for one of some algorithms. */
   count (algorithms: Iterable<Algorithm>): number {
     const list = [...algorithms]
-    return this.#keys.filter((key) => isAlive(key.life, false) && list.some((algorithm) => key.for(algorithm) !== null)).length
+    return this.#keys.filter((key) => isAlive(key.life) && list.some((algorithm) => key.for(algorithm) !== null)).length
   }
 
   /** Whether a key counts for an algorithm. */
@@ -172,9 +172,9 @@ export class IssuerKeys {
     if (kid !== undefined) {
       const key = this.#byKid.get(kid)
       if (key === undefined || key === null) return key
-      return isAlive(key.life, false) ? key.for(algorithm) : undefined
+      return isAlive(key.life) ? key.for(algorithm) : undefined
     }
-    const fitting = this.#keys.flatMap((key) => isAlive(key.life, false) ? key.for(algorithm) ?? [] : [])
+    const fitting = this.#keys.flatMap((key) => isAlive(key.life) ? key.for(algorithm) ?? [] : [])
     return fitting.length > 1 ? null : fitting[0]
   }
 }

@@ -29,7 +29,7 @@ export interface IssuerEntry {
   readonly algorithms: ReadonlyMap<string, Algorithm>
   readonly typ: 'at+jwt' | undefined
   /** In milliseconds. */
-  readonly staleIfError: number
+  readonly staleIfErrorMs: number
   /** Where the keys are fetched from; undefined where `jwks` is given. */
   readonly jwksUri: string | undefined
   /** The keys, or a function that returns them; undefined where `jwksUri` is given. */
@@ -38,6 +38,7 @@ export interface IssuerEntry {
 
 const members = ['issuer', 'audience', 'jwksUri', 'jwks', 'algorithms', 'userId', 'scopesName', 'exactScopes', 'typ', 'audienceName', 'staleIfError']
 const section = 'trusted-issuers'
+/** In seconds. Keys that age before they are read again, every 10 minutes, would come and go. */
 const minimumStale = 600
 const defaultStale = 86_400
 
@@ -61,8 +62,8 @@ const loopback = ['127.0.0.1', '[::1]', 'localhost']
 
 function readUri (place: string, value: unknown): string {
   const url = typeof value === 'string' && URL.canParse(value) ? new URL(value) : undefined
-  const isSecret = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.includes(url.hostname))
-  if (url !== undefined && isSecret && url.username === '' && url.password === '' && !url.href.includes('#')) return url.href
+  const isProtected = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.includes(url.hostname))
+  if (url !== undefined && isProtected && url.username === '' && url.password === '' && !url.href.includes('#')) return url.href
   // Not quoted: credentials may be a part of it.
   throw new InvalidConfiguration(`"${place}.jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Give the address of the issuer's keys.`, { finding: 'E17', section })
 }
@@ -125,7 +126,7 @@ function readEntry (given: unknown, index: number): IssuerEntry {
     audienceName: entry.audienceName === undefined ? 'aud' : readClaim(place, 'audienceName', entry.audienceName),
     algorithms: readAlgorithms(place, entry.algorithms),
     typ: readTyp(place, entry.typ),
-    staleIfError: readStale(place, entry.staleIfError),
+    staleIfErrorMs: readStale(place, entry.staleIfError),
     jwksUri: jwksUri === undefined ? undefined : readUri(place, jwksUri),
     jwks
   }

@@ -1,4 +1,4 @@
-/** The own keys of an instance over time: which key signs now, and which keys a token may be signed with. */
+/** An instance's own keys over time: which key signs now, and which keys a token may be signed with. */
 import { InvalidConfiguration } from '../errors.ts'
 import { accessorOf, keySettings, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
@@ -27,7 +27,7 @@ const none: readonly RingKey[] = []
 
 /** Whether the tokens that were accepted with a key of the old list are accepted with one of the new. */
 const isSame = (key: RingKey, { kid, verifying, signFrom }: Entry) =>
-  // A key that gets its first date accepts tokens without `kid` no more.
+  // A key that gets its first date no longer accepts tokens without `kid`.
   key.kid === kid && key.verifying.fingerprint === verifying.fingerprint && (key.signFrom !== -Infinity || signFrom === -Infinity)
 
 /**
@@ -137,5 +137,5 @@ export function jwkSet (keys: ReadonlyArray<{ readonly kid: string, readonly alg
 
 /** Returns the JWK set of a ring: the public keys whose tokens count, now or later. Never a secret. */
 export function jwkSetOf ({ keys }: KeyRing): string {
-  return jwkSet(keys.filter(({ algorithm, life }) => !isHmac(algorithm) && isAlive(life, false)))
+  return jwkSet(keys.filter(({ algorithm, life }) => !isHmac(algorithm) && isAlive(life)))
 }

@@ -9,7 +9,7 @@ import type { ReadKeys } from './remote-key-set.ts'
 
 /** In milliseconds. */
 const refreshTime = 600_000
-/** In milliseconds. Processes that start together must not fetch together for ever. */
+/** In milliseconds. Processes that start together must not fetch together forever. */
 const jitter = 60_000
 /** In milliseconds: the time between attempts while they fail, and for which a key that was not found is not looked for again. */
 const pauseTime = 10_000
@@ -50,8 +50,8 @@ export class KeySource {
     return this.#failure?.at ?? null
   }
 
-  /** Whether the next attempt is that of a timer, however many tokens name keys that are not known. */
-  get isWaiting (): boolean {
+  /** Whether tokens with keys that are not known cause no attempt now. */
+  get isThrottled (): boolean {
     return this.#loading === undefined && (this.#failure !== undefined || this.#pause !== undefined)
   }
 

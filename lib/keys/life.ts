@@ -11,10 +11,11 @@ export interface Life { until: number }
 /** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
 const removed = -Infinity
 
-/** Whether a token of a key counts. A refresh asks for configured keys only, whose access token may be weeks old. No clock is asked where a key has no end. */
-export function isAlive ({ until }: Life, forRefresh: boolean): boolean {
-  return until === Infinity || (forRefresh ? until !== removed : Date.now() < until)
-}
+/** Whether tokens of a key are accepted. No clock is asked where a key has no end. */
+export const isAlive = ({ until }: Life) => until === Infinity || Date.now() < until
+
+/** As {@link isAlive}, for the access token that comes with a refresh: it may be weeks old, so any key counts that is configured. */
+export const isConfigured = ({ until }: Life) => until !== removed
 
 const controllers = new WatchedControllers<Life>()
 const createReason = () => new InvalidToken()

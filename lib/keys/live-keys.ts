@@ -108,7 +108,7 @@ export class LiveKeys {
    * Checks the settings of a guard: no token may outlive its key under them, now or after a reload.
    * @throws {InvalidConfiguration}
    */
-  checkGuard (settings: Settings): void {
+  admitGuard (settings: Settings): void {
     const leeway = Math.max(this.#leeway, settings.leeway)
     const { keys } = this.#ring
     const entries = keys.map((key) => ({ ...key, verifyUntil: key.life.until }))
@@ -159,7 +159,7 @@ export class LiveKeys {
 
   /** Aborts what depends on tokens of keys whose end a reload has set to a time that has come. */
   #abortEnded (): void {
-    for (const { life } of this.#ring.keys) if (!isAlive(life, false)) abortTokens(life)
+    for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)
   }
 
   /** Tells of new keys that sign before everybody who keeps the published ones has seen them. */

@@ -94,9 +94,10 @@ function hint (text: string): string {
 type Half = 'public' | 'private'
 
 /** Recognizes PEM that holds the other half of the pair. */
+const privatePem = /-----BEGIN [A-Z ]*PRIVATE KEY-----/
 const otherHalves = {
   // A private key can sign, and public keys are not kept secret.
-  public: { pattern: /-----BEGIN [A-Z ]*PRIVATE KEY-----/, kind: 'private key' },
+  public: { pattern: privatePem, kind: 'private key' },
   private: { pattern: /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/, kind: 'public key or certificate' }
 }
 
@@ -111,7 +112,7 @@ function kindOf (half: Half, source: ReadMaterial): string {
 /** Whether material for an asymmetric algorithm is, or should be, a private key. */
 export function isPrivate (source: ReadMaterial): boolean {
   if ('object' in source) return source.object.type === 'private'
-  return 'jwk' in source ? 'd' in source.jwk : otherHalves.public.pattern.test(source.bytes.toString('latin1'))
+  return 'jwk' in source ? 'd' in source.jwk : privatePem.test(source.bytes.toString('latin1'))
 }
 
 function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {

@@ -1,6 +1,6 @@
 /** Trusted issuers: the keys with which their tokens are verified, and what is known of these keys now. */
-import { InvalidConfiguration, InvalidToken, KeysUnavailable } from '../errors.ts'
-import { Refusal } from '../refusal.ts'
+import { InvalidConfiguration, KeysUnavailable } from '../errors.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { KeyEvent } from '../../types/events.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
@@ -18,9 +18,8 @@ export interface IssuerNews {
   readonly error?: unknown
 }
 
-const invalid = (reason: string) => new Refusal((text) => new InvalidToken(undefined, { reason: text }), reason)
-const wrongAlgorithm = invalid('its issuer does not sign with its "alg"')
-const unknownKey = invalid('no key of its issuer has its "kid" and "alg"')
+const wrongAlgorithm = invalidToken('its issuer does not sign with its "alg"')
+const unknownKey = invalidToken('no key of its issuer has its "kid" and "alg"')
 const unavailable = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer could not be fetched')
 
 const isoOrNull = (time: number | null) => time === null ? null : new Date(time).toISOString()
@@ -69,7 +68,7 @@ export class TrustedIssuer {
   }
 
   accept (keys: readonly PublishedJwk[], at: number): void {
-    this.#until = at + this.entry.staleIfError
+    this.#until = at + this.entry.staleIfErrorMs
     this.#keys.replace(keys, this.#until)
   }
 
@@ -93,7 +92,7 @@ export class TrustedIssuer {
     const source = this.#source
     if (source === undefined) return unknownKey
     // After a jump of the clock, keys may be too old without a failure.
-    if (source.isWaiting) return source.failedAt === null && this.#until > Date.now() ? unknownKey : unavailable
+    if (source.isThrottled) return source.failedAt === null && this.#until > Date.now() ? unknownKey : unavailable
     return source.load().then(() => {
       const found = this.#keys.find(algorithm, kid)
       if (found !== undefined) return found ?? unknownKey

@@ -4,7 +4,7 @@ import { InvalidToken, TokenAuthError } from '../errors.ts'
 import { hostError } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
 import type { Host } from '../host/host.ts'
-import { Refusal } from '../refusal.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 
@@ -30,7 +30,7 @@ function isTrue (check: () => unknown): boolean {
   }
 }
 
-const notTrusted = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'the handler "trusted" did not return true')
+const notTrusted = invalidToken('the handler "trusted" did not return true')
 
 /** Converts what `trusted` threw: a 401 of this library is a refusal, as if it were returned. @throws anything else, converted by {@link hostError} */
 function refusalOf (thrown: unknown): Refusal {

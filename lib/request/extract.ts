@@ -1,6 +1,6 @@
 /** Finds the access token or the refresh token of a request, in the cookie, the query string or the header. */
-import { InvalidAuthorizationHeader, InvalidToken, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg } from '../errors.ts'
-import { Refusal } from '../refusal.ts'
+import { InvalidAuthorizationHeader, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg } from '../errors.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import { readCookie, readParameter } from './pairs.ts'
 
@@ -25,7 +25,7 @@ const missingCookie = new Refusal(() => new MissingAuthorizationCookie())
 const missingParameter = new Refusal(() => new MissingAuthorizationQueryArg())
 const otherScheme = new Refusal(() => new InvalidAuthorizationHeader(undefined, { foreign: true }))
 const invalidHeader = new Refusal(() => new InvalidAuthorizationHeader())
-const repeatedToken = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'it was sent more than once')
+const repeatedToken = invalidToken('it was sent more than once')
 
 const refusalsWithoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie, missingParameter, otherScheme])
 

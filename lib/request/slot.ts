@@ -1,13 +1,12 @@
 /** Where a request keeps its authentication states: a linked list, because most requests have one. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { InvalidToken } from '../errors.ts'
-import { Refusal } from '../refusal.ts'
+import { invalidToken } from '../refusal.ts'
 import { RequestState, type Owner } from './state.ts'
 import type { AccessRules } from './rules.ts'
 
 const slot = Symbol('token-auth')
 
-const notRead = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'the endpoint does not read it')
+const notRead = invalidToken('the endpoint does not read it')
 
 interface SlottedRequest extends FastifyRequest { [slot]?: RequestState | null }
 

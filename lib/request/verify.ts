@@ -1,7 +1,6 @@
 /** Whether a token is valid (specification, States and transitions): its signature, then its claims, then the checks of the application. */
 import type { FastifyRequest } from 'fastify'
-import { InvalidToken } from '../errors.ts'
-import { Refusal, type Verdict } from '../refusal.ts'
+import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../settings/per-request.ts'
 import { checkClaims, checkIssuerClaims, copyPayload, secondsNow } from '../token/claims.ts'
 import type { Purpose, TokenVerifier, VerifiedToken } from '../token/codec.ts'
@@ -17,7 +16,7 @@ export interface Context extends RequestSettings {
 }
 
 /** The refusal of a token for whose key a reader cannot wait. */
-export const keyNotKnown = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its key is not known yet, and is being fetched')
+export const keyNotKnown = invalidToken('its key is not known yet, and is being fetched')
 
 /** Returns the refusal of a token whose session has ended; undefined for any other. */
 export type SessionCheck = (payload: VerifiedToken['payload']) => Refusal | undefined

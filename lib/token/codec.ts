@@ -6,12 +6,11 @@ import { isUtf8 } from 'node:buffer'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
-import { InvalidToken } from '../errors.ts'
 import { algorithmTable, isHmac, type Algorithm } from '../keys/algorithms.ts'
 import type { IssuerRules } from '../keys/issuer-options.ts'
 import type { Life } from '../keys/life.ts'
 import type { Key } from '../keys/material.ts'
-import { Refusal } from '../refusal.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { readRegistered, type RegisteredClaims } from './claims.ts'
 import { findDots, isHeaderAcceptable } from './form.ts'
@@ -49,11 +48,10 @@ export type Decoder = (token: string, first: number, second: number) => Verified
 /** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
-const invalid = (reason: string) => new Refusal((text) => new InvalidToken(undefined, { reason: text }), reason)
-export const badForm = invalid('it is not three segments of base64url, or too long')
-const badSignature = invalid('the signature, algorithm or form is wrong')
-export const badHeader = invalid('the header is not acceptable')
-const badPayload = invalid('the payload is not UTF-8')
+export const badForm = invalidToken('it is not three segments of base64url, or too long')
+const badSignature = invalidToken('the signature, algorithm or form is wrong')
+export const badHeader = invalidToken('the header is not acceptable')
+const badPayload = invalidToken('the payload is not UTF-8')
 
 /**
  * Calls a function while V8 captures no stack traces: fast-jwt would capture two for every bad token. `Reflect.set` does

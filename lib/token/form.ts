@@ -37,7 +37,7 @@ export const isAccessToken = (typ: unknown) => isOneOf(accessTokenTypes, typ)
 
 /**
  * Whether a header says nothing that must be understood (RFC 7515 section 4.1.11) or that makes the token another kind of
- * token (RFC 8725 section 3.11). Hints at keys (kid, jwk, jku, x5u, x5c) are allowed, because they are never used. `alg`
+ * token (RFC 8725 section 3.11). Hints at keys (jwk, jku, x5u, x5c) are allowed, because they are never used; `kid` only chooses among known keys. `alg`
  * was compared with the algorithm of the key before the signature was verified.
  * @param isForeign whether the token is one of a trusted issuer
  */

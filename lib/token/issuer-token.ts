@@ -1,11 +1,10 @@
 /** Tokens of trusted issuers: which issuer a token names, and whether a token is one of its tokens for this service. */
-import { InvalidToken } from '../errors.ts'
 import type { FoundKey } from '../keys/issuer-keys.ts'
 import type { IssuerEntry } from '../keys/issuer-options.ts'
 import type { Life } from '../keys/life.ts'
 import type { Key } from '../keys/material.ts'
 import type { TrustedIssuer, TrustedIssuers } from '../keys/trusted-issuer.ts'
-import { Refusal } from '../refusal.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { invalidClaim } from './claims.ts'
 import { decoderOf, withoutStackTraces, type Decoder, type VerifiedToken } from './codec.ts'
@@ -18,9 +17,9 @@ export interface RingToken extends VerifiedToken {
 }
 
 /** The refusal of a token of a trusted issuer where only own tokens are of use. */
-export const notOwn = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'it is the token of a trusted issuer, and only a token of this instance is of use here')
+export const notOwn = invalidToken('it is the token of a trusted issuer, and only a token of this instance is of use here')
 const wrongIssuer = invalidClaim('iss', 'the claim "iss" is missing or names another issuer')
-const wrongType = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its "typ" is not "at+jwt"')
+const wrongType = invalidToken('its "typ" is not "at+jwt"')
 
 /** Finds the issuer that a token names. Nothing is known of the token yet: this only chooses among the trusted issuers. */
 export function issuerOf (token: string, [first, second]: readonly [number, number], issuers: TrustedIssuers): TrustedIssuer | undefined {

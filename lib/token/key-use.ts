@@ -43,6 +43,7 @@ export interface KeyUse {
   readonly control: KeyControl
 }
 
+/** The keys of a registration as the application controls them. */
 export interface KeyControl {
   /** Undefined without the option `keys`. */
   readonly reload: (() => Promise<void>) | undefined
@@ -74,7 +75,7 @@ export function isWithoutKeys ({ settings, keys }: Resolved): boolean {
 }
 
 /** Keys that are fixed, or computed per request. */
-export function useFixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefined): KeyUse {
+export function fixedKeyUse (resolved: Resolved, issuers: TrustedIssuers | undefined): KeyUse {
   const { algorithm, authMode, pathToJwks } = resolved.settings
   const { verifying, signing } = issuers !== undefined && isWithoutKeys(resolved) ? noKeys : readStaticKeys(resolved, authMode ? 'must' : 'may')
   const isPublic = verifying !== undefined && !isHmac(algorithm)
@@ -100,7 +101,7 @@ export function useFixedKeys (resolved: Resolved, issuers: TrustedIssuers | unde
 }
 
 /** Keys that change over time. */
-export function useLiveKeys (live: LiveKeys, issuers: TrustedIssuers | undefined): KeyUse {
+export function liveKeyUse (live: LiveKeys, issuers: TrustedIssuers | undefined): KeyUse {
   const { keys } = live.ring
   const verifierFor = ringVerifiers(() => live.ring, issuers)
   return {
@@ -113,7 +114,7 @@ export function useLiveKeys (live: LiveKeys, issuers: TrustedIssuers | undefined
     checkOverrides (overrides, { settings }) {
       checkKeyOverrides(overrides, 'keys')
       issuers?.checkClaimIss(settings.claimIss)
-      live.checkGuard(settings)
+      live.admitGuard(settings)
     },
     jwkSet: () => live.jwkSet(),
     control: Object.freeze({ reload: () => live.reload(), status: () => ({ keys: live.status(), issuers: issuers?.status() ?? [] }) })

@@ -1,9 +1,9 @@
 /** Verifiers and signers of instances with several keys: which key is meant is decided for each token. */
-import { MissingRegisteredClaim, InvalidToken, RequiredKeysNotFound } from '../errors.ts'
+import { MissingRegisteredClaim, RequiredKeysNotFound } from '../errors.ts'
 import type { KeyRing, RingKey } from '../keys/key-ring.ts'
-import { isAlive } from '../keys/life.ts'
+import { isAlive, isConfigured } from '../keys/life.ts'
 import type { TrustedIssuers } from '../keys/trusted-issuer.ts'
-import { Refusal } from '../refusal.ts'
+import { invalidToken, Refusal } from '../refusal.ts'
 import { badForm, badHeader, decoderOf, detached, rememberable, signerOf, type Decoder, type Signer, type TokenVerifier, type VerifiedToken, type Verifier } from './codec.ts'
 import { findDots } from './form.ts'
 import { Generations } from './generations.ts'
@@ -11,12 +11,12 @@ import { readHint, type HeaderHint } from './header-hint.ts'
 import { issuerOf, notOwn, verifyFrom, type RingToken } from './issuer-token.ts'
 import { TokenMemory } from './memory.ts'
 
-/** Half as many headers as are kept at most. Only those of verified tokens are, so that nobody can push out good ones. */
+/** Up to twice as many headers are kept. Only those of verified tokens are, so that nobody can push out good ones. */
 const keptHeaders = 50
 
-const unknownKey = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'no key of this instance has its "kid" and "alg", or the key is retired')
+const unknownKey = invalidToken('no key of this instance has its "kid" and "alg", or the key is retired')
 
-const unknownIssuer = new Refusal((reason) => new InvalidToken(undefined, { reason }), 'its "iss" is not one of the trusted issuers')
+const unknownIssuer = invalidToken('its "iss" is not one of the trusted issuers')
 
 /** Verifies a token with the keys of a ring. */
 function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly [number, number], hint: HeaderHint, forRefresh: boolean) => RingToken | Refusal {
@@ -30,9 +30,10 @@ function createOwnVerifier (ring: () => KeyRing): (token: string, dots: readonly
   }
 
   return (token, [first, second], { alg, kid }, forRefresh) => {
+    const isUsable = forRefresh ? isConfigured : isAlive
     let refusal = unknownKey
     for (const key of ring().find(alg, kid)) {
-      if (!isAlive(key.life, forRefresh)) continue
+      if (!isUsable(key.life)) continue
       const outcome = decoderFor(key)(token, first, second)
       if (!(outcome instanceof Refusal)) return { ...outcome, life: key.life }
       refusal = outcome
@@ -66,7 +67,7 @@ export function createRingVerifier (ring: () => KeyRing, cacheSize: number, issu
   return (token, purpose) => {
     const forRefresh = purpose === 'refresh'
     const known = memory?.get(token)
-    if (known !== undefined && isAlive(known.life, forRefresh)) return forRefresh && known.issuer !== undefined ? notOwn : known
+    if (known !== undefined && (forRefresh ? isConfigured(known.life) : isAlive(known.life))) return forRefresh && known.issuer !== undefined ? notOwn : known
     const dots = findDots(token)
     if (dots === undefined) return badForm
     const header = token.slice(0, dots[0])

@@ -77,7 +77,10 @@ export async function keyServer (t: Test, keys: readonly JsonWebKey[] = [jwk('a'
 
 /** Lets everything run until something is so. */
 export async function until (isSo: () => boolean): Promise<void> {
-  while (!isSo()) await turn()
+  for (let turns = 0; !isSo(); turns++) {
+    if (turns === 100_000) throw new Error('It did not happen.')
+    await turn()
+  }
 }
 
 /** Makes random numbers zero until the test ends, so that keys are read again after exactly 600 seconds. */

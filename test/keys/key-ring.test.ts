@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isAlive } from '../../lib/keys/life.ts'
+import { isAlive, isConfigured } from '../../lib/keys/life.ts'
 import { iso, noon, overlap } from './ring.ts'
 import { edPair, otherSecret, refusal, secret, setClock, warnings } from '../helper.ts'
 
@@ -8,10 +8,10 @@ t.test('no clock is asked for a key that has no end: this is asked with every re
   let asked = 0
   Date.now = () => { asked++; return 1000 }
   t.teardown(() => { Date.now = now })
-  t.ok(isAlive({ until: Infinity }, false))
-  t.ok(isAlive({ until: Infinity }, true))
+  t.ok(isAlive({ until: Infinity }))
+  t.ok(isConfigured({ until: Infinity }))
   t.equal(asked, 0)
-  t.same([isAlive({ until: 1001 }, false), isAlive({ until: 1000 }, false), isAlive({ until: 1000 }, true), isAlive({ until: -Infinity }, true)], [true, false, true, false])
+  t.same([isAlive({ until: 1001 }), isAlive({ until: 1000 }), isConfigured({ until: 1000 }), isConfigured({ until: -Infinity })], [true, false, true, false])
 })
 
 t.test('beside keys, no other key and no getter of a key, of the algorithm or of the number of remembered tokens is accepted (E11)', async (t) => {
