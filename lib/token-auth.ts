@@ -15,7 +15,7 @@ import { makeProtectGuard } from './guards/protect.ts'
 import { makeScopedGuard } from './guards/scoped.ts'
 import { userIdOf } from './host/users.ts'
 import type { Responses } from './http/responses.ts'
-import { checkAdditions } from './issuing/additions.ts'
+import { readAdditions } from './issuing/additions.ts'
 import { storeRefreshToken } from './issuing/refresh-token.ts'
 import type { Registration } from './registration.ts'
 import { prepareGivenToken, verifyGivenToken } from './request/given-token.ts'
@@ -55,8 +55,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeInjection(this.#registration, handler, options)
   }
 
-  async generateAccessToken (user: object, additions: TokenAdditions<object> = {}): Promise<string> {
-    checkAdditions(additions)
+  async generateAccessToken (user: object, given: TokenAdditions<object> = {}): Promise<string> {
+    const additions = readAdditions(given)
     const { issuing } = this.#registration
     const { request } = additions
     const context = request === undefined ? issuing.withoutRequest : registeredStateOf(this.#registration, request)

@@ -1,10 +1,11 @@
 /** The handler `trusted`: the last check of a token, which may wait. */
 import type { FastifyRequest, FastifyServerOptions, InjectOptions } from 'fastify'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import {
   Authentication, AuthenticationFailed, InsufficientScope, InvalidToken, KeysUnavailable, memorySessions, protect, RequiredKeysNotFound, Responses, SessionEnded,
-  TokenAuthError, type TokenAuthOptions
+  TokenAuthError, type RefusedEvent, type TokenAuthOptions
 } from '../lib/index.ts'
 import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from './keys/issuers.ts'
 import { logout, refresh as refreshSession, started } from './sessions/helper.ts'
@@ -181,6 +182,26 @@ t.test('with debug and with onRefusal, the reason that trusted gives reaches who
   const extended = await service(t, { responsesClass: class extends Responses { override exceptionResponse (_request: FastifyRequest, error: TokenAuthError) { return { seen: error.name } } } })
   extended.state.trusted = rejecting(error)
   t.same((await extended.ask({ url: '/scoped' })).json(), { seen: 'SessionEnded' })
+})
+
+t.test('what is published of a refusal that trusted threw is a copy without its cause and without what was added to it', async (t) => {
+  const events: RefusedEvent[] = []
+  const listener = (event: unknown) => { events.push(event as RefusedEvent) }
+  subscribe('fastify-token-auth:refused', listener)
+  t.teardown(() => unsubscribe('fastify-token-auth:refused', listener))
+  const { state, ask } = await service(t)
+  const error = Object.assign(new InvalidToken('Blocked.', { cause: new Error('hunter2'), reason: 'the device is blocked' }), { note: 'hunter2' })
+  for (const trusted of [throwing(error), rejecting(error)]) {
+    state.trusted = trusted
+    for (const url of ['/protect', '/awaited', '/injected']) {
+      t.equal((await ask({ url })).statusCode, 401)
+      const [event, ...others] = events.splice(0)
+      t.same(others, [])
+      t.match(event, { error: { name: 'InvalidToken', message: 'Blocked.', statusCode: 401, code: 'TOKEN_AUTH_INVALID_TOKEN' }, reason: 'the device is blocked' })
+      t.not(event?.error, error)
+      t.notOk(event !== undefined && ('note' in event.error || event.error.cause !== undefined), url)
+    }
+  }
 })
 
 t.test('a reader that cannot wait gets a synchronous answer, and an error that says what to do for another', async (t) => {

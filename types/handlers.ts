@@ -62,8 +62,11 @@ export interface Handlers<User extends object, Claims extends object, Id extends
   /** Transforms the scopes that a route requires, before they are compared with those of the token. */
   destructureScopes? (scopes: readonly string[]): MaybePromise<readonly string[]>
   /**
-   * Decides about a token whose signature, claims and other checks are right, on every request. Only `true` accepts it. To
-   * refuse it with a reason, throw an {@link InvalidToken}, or another error of this package with the status 401.
+   * Decides about a token whose signature, claims and other checks are right, on every request. The refresh endpoint asks,
+   * too, but not with sessions; logout does not. It must not read `request.tokenAuth`, which waits for the answer.
+   * @param payload the payload that the request will have
+   * @returns `true`, or a promise of it, to accept the token; anything else refuses it with 401 {@link InvalidToken}. To give
+   * a reason, throw an {@link InvalidToken}, or another error of this package with the status 401
    */
   trusted? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<boolean>
   /** Adds claims to the payload of a new token. Returns the payload, or nothing to leave it unchanged. It must not change the user id. */

@@ -51,8 +51,9 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
     async accessToken (user, from, context, additions = {}, sid = undefined) {
       const { settings } = context
-      const { scopes, authTime } = additions
-      const added = additions.customClaims === undefined ? [] : readCustomClaims(additions.customClaims, resolved.settings, hasSessions, customClaims)
+      // Without a prototype: scopes that `Object.prototype` was polluted with must not get into tokens.
+      const { scopes, authTime, customClaims: more, extendPayload }: TokenAdditions<object> = Object.assign(Object.create(null), additions)
+      const added = more === undefined ? [] : readCustomClaims(more, resolved.settings, hasSessions, customClaims)
       const addScopesToPayload = settings.scopesEnabled ? handlers.addScopesToPayload : undefined
       return await issueAccessToken(user, from, {
         settings,
@@ -60,7 +61,7 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
         session: { sid, authTime },
         longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
         customClaims: [...customClaims, ...added],
-        extendPayload: [handlers.extendPayload, additions.extendPayload].filter((handler) => handler !== undefined),
+        extendPayload: [handlers.extendPayload, extendPayload].filter((handler) => handler !== undefined),
         addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes
       })
     },

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { authenticate, bearer, claims, forge, host, login, mistyped, refreshStore, secret, together } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
 
 const confession = 'password of the database'
 const headers = bearer(forge(claims({ scopes: ['user'] })))
@@ -196,4 +196,23 @@ t.test('a handler that fails for one request fails for no other', async (t) => {
   t.same(statuses, [500, 200, 500, 200, 500, 200])
   const together = await Promise.all(Array.from({ length: 20 }, () => requests.me(app)))
   t.equal(together.filter(({ statusCode }) => statusCode === 200).length, 10)
+})
+
+t.test('what the prototype of all objects was polluted with is no handler, and gets into no token', async (t) => {
+  warnings(t, 'W14')
+  const app = await build(t, { scopesEnabled: true })
+  app.get('/', { onRequest: app.tokenAuth.scoped(() => 'a') }, async () => 'reached')
+  await app.ready()
+  const names = ['scopes', 'authTime', 'customClaims', 'retrieveUser', 'addScopesToPayload', 'destructureScopes', 'overrideScopeValidator', 'extendPayload', 'trusted']
+  for (const name of names) Reflect.defineProperty(Object.prototype, name, { value: 'polluted', configurable: true, enumerable: true, writable: true })
+  try {
+    const { access_token: token } = (await login(app)).json()
+    const { exp, ...payload } = payloadOf(token)
+    t.same(payload, { user_id: 1 })
+    t.same((await app.inject({ url: '/auth/me', headers: bearer(token) })).json(), { me: { user_id: 1 } })
+    t.same(Object.keys(payloadOf(await app.tokenAuth.generateAccessToken({ user_id: 1 }))), ['user_id', 'exp'])
+    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 403)
+  } finally {
+    for (const name of names) Reflect.deleteProperty(Object.prototype, name)
+  }
 })

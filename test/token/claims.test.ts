@@ -242,6 +242,17 @@ t.test('copies', async (t) => {
       return isDeepStrictEqual(copy, payload) && parts(copy).every((part) => !originals.has(part) && (Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype))
     }))
   })
+  await t.test('a copy has nothing that a prototype was polluted with', async (t) => {
+    const polluted = { scopes: ['admin'], list: {} }
+    for (const [name, value] of Object.entries(polluted)) Reflect.defineProperty(Object.prototype, name, { value, configurable: true, enumerable: true, writable: true })
+    try {
+      const copy = copyPayload({ user_id: 1, own: { a: [1] } })
+      t.strictSame(Object.keys(copy), ['user_id', 'own'])
+      t.strictSame(Object.keys(Object(copy.own)), ['a'])
+    } finally {
+      for (const name of Object.keys(polluted)) Reflect.deleteProperty(Object.prototype, name)
+    }
+  })
   await t.test('a payload as deep as a token can be is checked and copied', async (t) => {
     const depth = 3000
     const app = await build(t, { extraVerifications: [() => true] })
