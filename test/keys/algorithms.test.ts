@@ -28,7 +28,8 @@ t.test('a row says what its name says', async (t) => {
 
 t.test('no other file of lib/ lists the algorithms or takes their names apart', async (t) => {
   t.ok(sources.length > 30)
-  for (const name of sources) {
+  // attack() is a witness of its own, which must not read the table of what it attacks.
+  for (const name of sources.filter((source) => !source.startsWith('testing/attack/'))) {
     const code = readFileSync(new URL(name, root), 'utf8').replace(/\/\*[^]*?\*\/|\/\/.*$/gm, '')
     t.notMatch(code, /startsWith\('(?:HS|RS|PS|ES|Ed)|algorithm\.slice|'(?:HS|RS|PS|ES)(?:384|512)'|'EdDSA'/, name)
   }
