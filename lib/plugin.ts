@@ -192,7 +192,7 @@ async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers):
   // Fastify does not add its default of 10 seconds here, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig
   const now = performance.now()
-  const until = waiting.get(fastify.server) ?? now + (pluginTimeout > 0 ? Math.min(issuersTime, pluginTimeout / 2) : issuersTime)
+  const until = waiting.get(fastify.server) ?? now + Math.min(issuersTime, pluginTimeout / 2 || issuersTime)
   waiting.set(fastify.server, until)
   let timer: NodeJS.Timeout | undefined
   await Promise.race([issuers.start(), new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])

@@ -43,6 +43,10 @@ interface Expiry { timer?: NodeJS.Timeout }
 /** Clears the timers of controllers that were collected. */
 const collected = new FinalizationRegistry<Expiry>(({ timer }) => { clearTimeout(timer) })
 
+// Not functions inside of createSignal, which would refer to its variables, and keep the signal alive.
+const createExpired = () => new TokenExpired()
+const createInvalid = () => new InvalidToken()
+
 /** @param end milliseconds since 1970 */
 function abortAt (end: number, controller: AbortController, createReason: () => Error): void {
   const reference = new WeakRef(controller)
@@ -79,7 +83,7 @@ export function createSignal ({ registered, issuer, life }: VerifiedToken, { req
   // A trusted issuer may prolong the life of its keys.
   const keyEnds = life === undefined || issuer !== undefined ? Infinity : life.until
   const end = Math.min(expires, keyEnds)
-  if (end !== Infinity) abortAt(end, controller, () => end === expires ? new TokenExpired() : new InvalidToken())
+  if (end !== Infinity) abortAt(end, controller, end === expires ? createExpired : createInvalid)
   if (controller.signal.aborted) return controller.signal
 
   // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.

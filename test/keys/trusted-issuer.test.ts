@@ -373,7 +373,7 @@ t.test('no timer and no connection of issuers keeps a process alive', async (t) 
     import Fastify from 'fastify'
     import tokenAuth from ${JSON.stringify(new URL('../../dist/lib/index.js', import.meta.url).href)}
     const app = Fastify()
-    const shared = { audience: 'a' }
+    const shared = { audience: 'a', algorithms: ['ES256'] }
     await app.register(tokenAuth, { authMode: false, retrieveUser: () => null, issuers: [
       { ...shared, issuer: 'a', jwksUri: ${JSON.stringify(jwksUri)} }, { ...shared, issuer: 'b', jwksUri: 'http://127.0.0.1:1/' }, { ...shared, issuer: 'c', jwks: () => ({ keys: [] }) }
     ] })
