@@ -1,6 +1,7 @@
 /** The command line: each command as a process, and in this process, where it is measured. */
 import { execFile } from 'node:child_process'
 import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
+import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -206,6 +207,23 @@ t.test('routes --check exits with 1 where nobody has decided who may use a route
   t.match(await run('routes', '--check', path('decided.js')), { code: 0, stdout: /OPTIONS +\* +undecided/, stderr: '' })
   const built = ofModules(t, texts('fastify-token-auth'))
   t.match(await processOf(['routes', '--check', built('plugin.js')]), { code: 1, stdout: table, stderr: /^Nobody has decided/ })
+})
+
+t.test('routes --check exits with 0 for the web example, and with 1 after any guard was removed', async (t) => {
+  const web = fileURLToPath(new URL('../examples/web/server.js', import.meta.url))
+  const source = readFileSync(web, 'utf8')
+  // Inside this package, so that the copies find it.
+  const folder = t.testdir({})
+  cpSync(fileURLToPath(new URL('../examples', import.meta.url)), folder, { recursive: true })
+  t.match(await processOf(['routes', web, '--check']), { code: 0, stdout: /^GET,HEAD {2}\/reports\.html +protected {2}pageAuth in onRequest$/m })
+  const guards = [...source.matchAll(/, onRequest: tokenAuth\.\w+\([^)]*\)|\{ onRequest, schema|tokenAuth\.injectUser/g)]
+  t.equal(guards.length, 5)
+  for (const [index, { 0: text, index: at }] of guards.entries()) {
+    const unguarded = { '{ onRequest, schema': '{ schema', 'tokenAuth.injectUser': '((handler) => (request, reply) => handler(request, reply, null))' }[text] ?? ''
+    const copy = join(folder, 'web', `without-${index}.js`)
+    writeFileSync(copy, source.slice(0, at) + unguarded + source.slice(at + text.length))
+    t.match(await processOf(['routes', copy, '--check']), { code: 1, stdout: '', stderr: /these routes have no guard/ }, text)
+  }
 })
 
 t.test('routes fails for an application that would not start, with its message', async (t) => {

@@ -85,6 +85,25 @@ t.test('a trusted issuer: its users and scopes count, new keys too, and while it
   ])
 })
 
+t.test('OpenTelemetry: the span of a request says why it was refused, and what was issued, without a token', async (t) => {
+  const spans: Array<{ attributes: Record<string, unknown> }> = []
+  const spanExporter = { export: (ended: typeof spans, done: (result: object) => void) => { spans.push(...ended); done({ code: 0 }) }, shutdown: async () => {} }
+  const app = await create(t, 'opentelemetry.js', { spanExporter })
+  const attributesOf = async (options: InjectOptions) => {
+    const { payload } = await app.inject(options)
+    return { payload, attributes: spans.splice(0).pop()?.attributes }
+  }
+  const { payload, attributes } = await attributesOf({ method: 'POST', url: '/auth', payload: ada })
+  t.match(attributes, { 'http.response.status_code': 200, 'token_auth.grant': 'authenticate', 'error.type': undefined })
+  const { access_token: token } = JSON.parse(payload)
+  const answers = [
+    await attributesOf({ url: '/reports' }), await attributesOf({ url: '/reports', headers: bearer(`${token}x`) }), await attributesOf({ url: '/reports', headers: bearer(token) }),
+    await attributesOf({ method: 'DELETE', url: '/reports', headers: bearer(token) })
+  ]
+  t.same(answers.map(({ attributes }) => attributes?.['error.type']), ['TOKEN_AUTH_MISSING_AUTHORIZATION_HEADER', 'TOKEN_AUTH_INVALID_TOKEN', undefined, 'TOKEN_AUTH_INSUFFICIENT_SCOPE'])
+  t.notOk(JSON.stringify(answers.map(({ attributes }) => attributes)).includes(token))
+})
+
 t.test('every other example starts when it is called, and prints what to try', async (t) => {
   // TypeScript is run by Node.js 22.18 and later only; its test is further down.
   const names = programs.filter((name) => name.endsWith('.js') && !['issuer.js', 'verifier.js', 'trusted-issuer.js'].includes(name))

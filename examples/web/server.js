@@ -175,7 +175,10 @@ export async function instructions (app, address) {
   return lines.map(([title, command]) => `# ${title}\n${command}\n`).join('\n')
 }
 
-const startService = () => createService({ cookieSecure: process.env.COOKIE_SECURE !== 'false' })
+/** Also what `npx fastify-token-auth routes examples/web/server.js` starts. */
+export default function startService () {
+  return createService({ cookieSecure: process.env.COOKIE_SECURE !== 'false' })
+}
 
 await start(import.meta.filename, startService, async (address, app) => `Open ${address} in a browser. The API is documented at ${address}/docs. Press Ctrl-C to stop.
 ada (password lovelace) may read and write reports, grace (password hopper) may only read them.
