@@ -35,12 +35,21 @@ answerWith(async (settings) => {
     const request = requestsOf(app, 'GET', inHeader)
     return () => new Promise((resolve) => { guard(request(), reply, resolve) })
   }
+  const readingPayload = (guard, instance) => {
+    const request = requestsOf(app, 'GET', inHeader)
+    return () => {
+      const sent = request()
+      guard(sent, reply, done)
+      instance.extractPayload(sent)
+    }
+  }
   const plain = await guardOf({})
   const optional = await guardOf({}, { optional: true })
   const cookies = await guardOf({ cookieSet: true })
   const operations = {
     protect: through(plain),
     'protect again': through(await guardOf({})),
+    'protect, payload read': readingPayload(plain, app.instance0),
     'protect, an extra verification': through(await guardOf({ extraVerifications: [() => true] })),
     'protect, trusted': through(await guardOf({ trusted: () => true })),
     'protect, optional': through(optional),

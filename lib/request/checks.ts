@@ -43,6 +43,7 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
   try {
     // Without a request, nothing is verified that `trusted` decides about.
     const answer: unknown = trusted(request!, payload)
+    if (answer === true) return true
     // Query builders return objects that can be awaited, but are no promises.
     return typeof Object(answer).then === 'function' ? Promise.resolve(answer).catch(refusalOf) : answer
   } catch (error) {
