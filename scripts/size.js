@@ -22,9 +22,9 @@ function bytesOf (folder) {
 
 const kilobytes = (bytes) => Math.ceil(bytes / 1000)
 const rows = [
-  ['Tarball, kB', kilobytes(size), 280],
-  ['Unpacked, kB', kilobytes(unpackedSize), 995],
-  ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 4015],
+  ['Tarball, kB', kilobytes(size), 325],
+  ['Unpacked, kB', kilobytes(unpackedSize), 1140],
+  ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 4150],
   ['Direct dependencies', direct.length, 4],
   ['All dependencies', all.length, 17]
 ]
