@@ -5,7 +5,7 @@ import type { IssuedEvent, KeyEvent, RefusedEvent } from '../types/events.ts'
 import type { UserId } from '../types/handlers.ts'
 import type { SessionEvent } from '../types/sessions.ts'
 import { TokenAuthError } from './errors.ts'
-import { Refusal } from './refusal.ts'
+import { copyError, Refusal } from './refusal.ts'
 
 const sessions = channel('fastify-token-auth:session')
 const issued = channel('fastify-token-auth:issued')
@@ -39,17 +39,6 @@ export function markRefused (request: FastifyRequest, error: unknown): void {
 }
 
 /**
- * Copies an error that was thrown. The original belongs to its request: loggers and error handlers may change it. Its
- * cause, and what an application added to it, may contain secrets.
- */
-function copyOf (error: TokenAuthError): TokenAuthError {
-  const { name, statusCode, message, code, headers, stack } = error
-  const copy = new TokenAuthError({ name, statusCode, message })
-  Object.setPrototypeOf(copy, Object.getPrototypeOf(error))
-  return Object.assign(copy, { code, headers: { ...headers }, stack })
-}
-
-/**
  * Publishes a refusal, once for each error.
  * @param why the refusal, or what was thrown; errors of the application are not published
  */
@@ -59,5 +48,5 @@ export function publishRefused (instanceName: string, request: FastifyRequest, w
   if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
   if (!isRefusal) markRefused(request, why)
   const reason: unknown = Reflect.get(why, 'reason')
-  refused.publish({ instanceName, request, error: copyOf(isRefusal ? why.toError() : why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
+  refused.publish({ instanceName, request, error: copyError(isRefusal ? why.toError() : why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
 }

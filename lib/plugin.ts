@@ -172,7 +172,8 @@ const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, 
 const tellOfIssuers = (fastify: FastifyInstance, instanceName: string) => ({ type, issuer, error }: IssuerNews) => {
   if (type === 'issuer-failed') fastify.log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
   if (type === 'issuer-recovered') fastify.log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
-  publishKeys({ instanceName, type, issuer })
+  if (type === 'no-key') fastify.log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
+  else publishKeys({ instanceName, type, issuer })
 }
 
 /** Calls the function of keys regularly, and notices switches, until the application closes. */

@@ -2,7 +2,7 @@
  * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
  * an error is created only where the application sees one.
  */
-import { InvalidToken, type TokenAuthError } from './errors.ts'
+import { InvalidToken, TokenAuthError } from './errors.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal
@@ -50,3 +50,14 @@ export class Refusal {
 
 /** Creates the refusal of an access token. @param reason for developers, without a part of the token */
 export const invalidToken = (reason: string) => new Refusal((given) => new InvalidToken(undefined, { reason: given }), reason)
+
+/**
+ * Copies an error that was thrown. The original belongs to whoever threw it: it may be frozen, or thrown for many requests,
+ * and loggers and error handlers may change it. Without its cause and what an application added to it, which may be secrets.
+ */
+export function copyError (error: TokenAuthError): TokenAuthError {
+  const { name, statusCode, message, code, headers, stack } = error
+  const copy = new TokenAuthError({ name, statusCode, message })
+  Object.setPrototypeOf(copy, Object.getPrototypeOf(error))
+  return Object.assign(copy, { code, headers: { ...headers }, stack })
+}

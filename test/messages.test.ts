@@ -759,7 +759,7 @@ t.test('production says that a secret is missing or short, and a name that it is
   const contradictory = await build(t, { requireGuards: true })
   contradictory.get('/reports', { onRequest: protect(), config: { tokenAuth: false } }, async () => 'reached')
   t.equal(await said(async () => await contradictory.ready()),
-    'The route GET /reports has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. See README.md#require-guards')
+    'The route GET /reports has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See README.md#require-guards')
   const early = host(t)
   early.post('/reports', async () => 'reached')
   t.equal(await said(async () => await early.register(tokenAuth, { secret, authMode: false, requireGuards: true })),

@@ -90,6 +90,23 @@ const thenable = (answer: unknown) => () => ({ then: (resolve: (value: unknown) 
 
 const notTrue = [false, undefined, null, 0, 1, 'true', {}, [true], Object(true), () => true]
 
+t.test('an error that trusted throws for several requests stays as it is, and what one response says of it is in no other', async (t) => {
+  const constant = Object.freeze(new InvalidToken('Blocked.', { cause: new Error('why') }))
+  const seen: unknown[] = []
+  const app = await build(t, { debug: true, onRefusal: 'throw', trusted: () => { throw constant } })
+  app.setErrorHandler(async (error: Error, _request, reply) => {
+    seen.push(error)
+    return await reply.code(401).send({ message: error.message })
+  })
+  app.get('/constant', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  for (const user of [1, 2]) {
+    t.match(await app.inject({ url: '/constant', headers: bearer(forge(claims({ user_id: user }))) }), { statusCode: 401, body: /Blocked/ })
+  }
+  t.match(seen, [{ message: 'Blocked.', cause: constant.cause, detail: /Blocked/ }, { message: 'Blocked.' }])
+  t.equal(new Set([...seen, constant]).size, 3)
+  t.ok(seen.every((error) => error instanceof InvalidToken))
+})
+
 t.test('only true, now or later, passes every door; anything else is a token that is not valid', async (t) => {
   const { app, state, ask } = await service(t)
   const asks = async (trusted: Trusted, status: number, what: string) => {

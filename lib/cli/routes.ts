@@ -1,5 +1,5 @@
 /** `fastify-token-auth routes`: who may use the routes of an application. */
-import { joinHead } from '../routes/report.ts'
+import { undecidedIn } from '../routes/report.ts'
 import { checkEarlierRoutes } from '../routes/required-guards.ts'
 import type { Registration } from '../registration.ts'
 import { load, type WatchedApplication } from './load.ts'
@@ -28,7 +28,7 @@ async function report (path: string, isCheck: boolean): Promise<Outcome> {
   await app.close()
   checkOrder(application, ofRoot)
   if (registrations.size + ofRoot.length === 0) return failed('The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.')
-  const undecided = joinHead(rows.filter(({ access, method }) => access === 'undecided' && method !== 'OPTIONS'))
+  const undecided = undecidedIn(rows)
   if (!isCheck || undecided.length === 0) return done(table)
   const list = undecided.map(({ method, url }) => `${method} ${url}`).join(', ')
   return { code: 1, stdout: table, stderr: `Nobody has decided who may use ${list}. Add guards, or say in "config.tokenAuth" why they need none.\n` }

@@ -12,7 +12,7 @@ import { remoteKeySet } from './remote-key-set.ts'
 
 /** What is told of an issuer, besides the name of the instance. */
 export interface IssuerNews {
-  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'>
+  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key'
   readonly issuer: string
   /** Why its keys could not be read. */
   readonly error?: unknown
@@ -31,6 +31,8 @@ export class TrustedIssuer {
   readonly #makeSource: (() => KeySource) | undefined
   /** Undefined where the keys never change, and while they are not read. */
   #source: KeySource | undefined
+  /** Whether the keys that were read last had one for the algorithms of the issuer's tokens. */
+  #hasKey = true
   /** Until when the keys count that were read last, in milliseconds since 1970. */
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
@@ -70,6 +72,9 @@ export class TrustedIssuer {
   accept (keys: readonly PublishedJwk[], at: number): void {
     this.#until = at + this.entry.staleIfErrorMs
     this.#keys.replace(keys, this.#until)
+    const hasKey = [...this.entry.algorithms.values()].some((algorithm) => this.#keys.has(algorithm))
+    if (!hasKey && this.#hasKey) this.#report({ type: 'no-key', issuer: this.entry.rules.issuer })
+    this.#hasKey = hasKey
   }
 
   failed (error: unknown): void {

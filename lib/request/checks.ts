@@ -4,7 +4,7 @@ import { InvalidToken, TokenAuthError } from '../errors.ts'
 import { hostError } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
 import type { Host } from '../host/host.ts'
-import { invalidToken, Refusal } from '../refusal.ts'
+import { copyError, invalidToken, Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 
@@ -34,7 +34,7 @@ const notTrusted = invalidToken('the handler "trusted" did not return true')
 
 /** Converts what `trusted` threw: a 401 of this library is a refusal, as if it were returned. @throws anything else, converted by {@link hostError} */
 function refusalOf (thrown: unknown): Refusal {
-  if (thrown instanceof TokenAuthError && thrown.statusCode === 401) return new Refusal(() => thrown, thrown instanceof InvalidToken ? thrown.reason : undefined)
+  if (thrown instanceof TokenAuthError && thrown.statusCode === 401) return new Refusal(() => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }), thrown instanceof InvalidToken ? thrown.reason : undefined)
   throw hostError('trusted', thrown)
 }
 

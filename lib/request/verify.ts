@@ -38,7 +38,7 @@ export interface Checks {
   readonly ofIssuers: readonly Check[] | undefined
 }
 
-/** Returns the refusal of a token whose signature is right. Own tokens only have claims of this instance, and sessions. */
+/** Returns the refusal of a token whose signature is right. Only own tokens have claims of this instance, and sessions. */
 function checkContent ({ payload, registered, issuer }: VerifiedToken, { session }: Checks, settings: Context['settings'], purpose: Purpose): Refusal | undefined {
   if (issuer !== undefined) return checkIssuerClaims(payload, registered, issuer.userId, settings.leeway, secondsNow())
   return checkClaims(payload, registered, settings, secondsNow(), purpose === 'access') ?? session?.(payload)

@@ -9,7 +9,9 @@ const nameOf = ({ added }: RouteEntry) => `${methodsOf(added).join(',')} ${added
 
 /** Reads `config.tokenAuth`. @throws {InvalidConfiguration} for anything but false, or a text that says something */
 function declarationOf (entry: RouteEntry): false | string | undefined {
-  const { tokenAuth }: { tokenAuth?: unknown } = Object(entry.route.config)
+  const config: object = Object(entry.route.config)
+  // Not what the prototype was polluted with.
+  const tokenAuth: unknown = Object.hasOwn(config, 'tokenAuth') ? Reflect.get(config, 'tokenAuth') : undefined
   if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
   const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
   throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { section: 'require-guards' })

@@ -5,7 +5,7 @@ import type { RouteReport } from '../registration.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { decide, rowsOf } from './access.ts'
 import { guardsOf, noteRoute, type RouteEntry } from './entry.ts'
-import { watchRoutes } from './hooks.ts'
+import { contextsIn, watchRoutes } from './hooks.ts'
 import { checkMisplacedGuards } from './misplaced-guards.ts'
 import { documentGuards } from './openapi.ts'
 import { printRows, withoutSecondSpellings } from './report.ts'
@@ -22,7 +22,8 @@ export class RouteBook implements RouteReport {
   constructor (fastify: FastifyInstance) {
     this.#earlier = earlierRoutes(fastify)
     const entries = this.#entries
-    watchRoutes(fastify, function (route) { entries.push(noteRoute(route, this)) })
+    // Contexts that exist already do not inherit the hook.
+    for (const context of [fastify, ...contextsIn(fastify)]) watchRoutes(context, function (route) { entries.push(noteRoute(route, this)) })
     // Not before: a context may add hooks to routes that it has already, and other plugins change options of routes.
     fastify.addHook('onReady', async () => { this.#close() })
   }

@@ -33,13 +33,17 @@ export const methodsOf = ({ method }: RouteOptions): string[] => [method].flat()
 
 const functionsOf = (value: unknown) => [value].flat().filter((item) => typeof item === 'function')
 
+/** Plugins that replace functions of routes by functions of their own, which call them. */
+const wrappers = { hooks: ['@fastify/otel'], handler: ['@fastify/otel', '@fastify/websocket'] }
+
 /**
- * Returns the hooks of a route under one name: those of its context, its own, and those that another plugin has replaced by
- * as many of its own. What a plugin has removed is not there any more.
+ * Returns the hooks of a route under one name: those of its context, its own, and those that a known plugin has replaced by
+ * as many of its own. What anything else has removed or replaced is not there any more.
  */
-function hooksNamed (name: typeof guardingHooks[number], { route, added }: RouteEntry, ofContext: Record<string, unknown>) {
+function hooksNamed (name: typeof guardingHooks[number], { route, added, context }: RouteEntry, ofContext: Record<string, unknown>) {
   const [before, now] = [functionsOf(added[name]), functionsOf(route[name])]
-  return new Set([...functionsOf(ofContext[name]), ...now.length < before.length ? [] : before, ...now])
+  const areWrapped = now.length >= before.length && wrappers.hooks.some((plugin) => context.hasPlugin(plugin))
+  return new Set([...functionsOf(ofContext[name]), ...areWrapped ? before : [], ...now])
 }
 
 /** Returns the guards of a route when the application is ready: until then, a context may add hooks to routes that it has already. */
@@ -52,7 +56,8 @@ export function guardsOf (entry: RouteEntry): FoundGuard[] {
   })
   const guards = guardingHooks.flatMap((name) => describe(name, hooksNamed(name, entry, ofContext)))
   // A handler that reads the token of an instance adds nothing to a guard of that instance, which runs before it.
-  const handler = describe('handler', new Set([added.handler, route.handler]))
+  const isWrapped = wrappers.handler.some((plugin) => context.hasPlugin(plugin))
+  const handler = describe('handler', new Set([route.handler, ...isWrapped ? [added.handler] : []]))
     .filter(({ description: { registration } }) => !guards.some(({ description }) => description.registration === registration))
   return [...guards, ...handler]
 }

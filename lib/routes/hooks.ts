@@ -19,6 +19,13 @@ export function hooksOf (context: FastifyInstance): unknown[] {
   return guardingHooks.flatMap((name) => hooks[name])
 }
 
+/** Returns the contexts inside of one that exist already. */
+export function contextsIn (context: FastifyInstance): FastifyInstance[] {
+  const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.children')
+  const children: FastifyInstance[] = keys.flatMap((key) => Reflect.get(context, key))
+  return children.flatMap((child) => [child, ...contextsIn(child)])
+}
+
 /**
  * Adds an `onRoute` hook that runs before those that were added earlier: plugins such as @fastify/websocket and
  * @fastify/otel replace handlers and hooks in theirs by functions of their own.

@@ -115,10 +115,11 @@ type AnnotatedRoute = RouteOptions & {
 
 /** Documents the guards of a route. What the application has documented itself is kept. */
 export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
-  if (guards.length === 0 || !context.hasPlugin('@fastify/swagger')) return
+  // With `doProtection: false`, a guard lets every request pass.
+  const descriptions = guards.map(({ description }) => description).filter((description) => description.isReader === true || isProtecting(description))
+  if (descriptions.length === 0 || !context.hasPlugin('@fastify/swagger')) return
   const { schema = {}, config = {} }: AnnotatedRoute = route
   if (schema.security !== undefined || config.swaggerTransform !== undefined || !isJsonSchema(schema)) return
-  const descriptions = guards.map(({ description }) => description)
   const requirements = descriptions.map(requirementsOf).reduce(combine)
   const schemes: Schemes = Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings)))
   const refusals = refusalsOf(descriptions.filter((description) => isProtecting(description)), methodsOf(added))

@@ -10,6 +10,11 @@ export function withoutSecondSpellings (rows: readonly RouteAccess[]): RouteAcce
   return rows.filter((row) => row.url === '/' || !row.url.endsWith('/') || !keys.has(keyOf({ ...row, url: row.url.slice(0, -1) })))
 }
 
+/** Returns the rows of which somebody must decide. Preflight requests carry no token, so OPTIONS needs no decision. */
+export function undecidedIn (rows: readonly RouteAccess[]): RouteAccess[] {
+  return joinHead(withoutSecondSpellings(rows.filter(({ access, method }) => access === 'undecided' && method !== 'OPTIONS')))
+}
+
 const withoutMethod = ({ method, ...row }: RouteAccess) => keyOf(row)
 
 /** Joins the HEAD route of a GET route to it, if the same counts for both. */

@@ -1,8 +1,8 @@
 /** The setting `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, HTTPMethods } from 'fastify'
 import { InvalidConfiguration } from '../errors.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
-import { joinHead, withoutSecondSpellings } from './report.ts'
+import { joinHead, undecidedIn } from './report.ts'
 
 const section = 'require-guards'
 
@@ -15,18 +15,20 @@ const isIn = (context: FastifyInstance, outer: FastifyInstance) => context === o
  */
 export function earlierRoutes (fastify: FastifyInstance): string {
   const isRoot = !('register' in Object(Object.getPrototypeOf(fastify)))
-  const tree = isRoot ? fastify.printRoutes() : ''
-  return tree === '(empty tree)' ? '' : tree
+  const treeOf = (method?: HTTPMethods) => fastify.printRoutes(method && { method }).replace('(empty tree)', '')
+  // @fastify/cors adds OPTIONS routes, which need no decision.
+  const hasOthers = isRoot && treeOf() !== '' && fastify.supportedMethods.some((method) => method !== 'OPTIONS' && treeOf(method as HTTPMethods) !== '')
+  return hasOthers ? treeOf() : ''
 }
 
-/** @param tree the result of {@link earlierRoutes} @throws {InvalidConfiguration} if there are such routes */
+/** @param tree those that were added before, as text; empty where there are none @throws {InvalidConfiguration} if there are such routes */
 export function checkEarlierRoutes (tree: string): void {
   if (tree === '') return
   throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21', section })
 }
 
 /**
- * Checks the routes of the contexts with `requireGuards`. Preflight requests carry no token, so OPTIONS needs no decision.
+ * Checks the routes of the contexts with `requireGuards`.
  * @throws {InvalidConfiguration} for a route that is undecided, and for one that has a guard and says that everybody may use it
  */
 export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring: readonly FastifyInstance[]): void {
@@ -34,10 +36,9 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
   const contradiction = covered.find(({ isContradictory }) => isContradictory)
   if (contradiction !== undefined) {
     const [row] = joinHead(rowsOf(contradiction))
-    throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them.`, { section })
+    throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes.`, { section })
   }
-  const rows = covered.filter(({ access }) => access === 'undecided').flatMap(rowsOf)
-  const undecided = joinHead(withoutSecondSpellings(rows)).filter(({ method }) => method !== 'OPTIONS')
+  const undecided = undecidedIn(covered.flatMap(rowsOf))
   if (undecided.length === 0) return
   const list = undecided.map(({ method, url, plugin }) => `  ${method} ${url} (${plugin})`).join('\n')
   throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', section })

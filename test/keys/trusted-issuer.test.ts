@@ -389,6 +389,22 @@ t.test('a registration that fails reads no keys of issuers', async (t) => {
   t.equal(state.calls, 0)
 })
 
+t.test('an issuer whose keys are for other algorithms is logged once, until it has one for those of its tokens', async (t) => {
+  const { refresh } = timers(t)
+  const { lines, server } = log()
+  const { state, jwks } = keySource([jwk('a')])
+  const app = await withIssuers(t, trusted({ jwks, algorithms: ['RS256'] }), {}, server)
+  await refresh()
+  t.equal(await status(app, issue('a')), 401)
+  const told = () => lines.filter((line) => line.includes('no key of the issuer https://issuer.example/ is for the algorithms of its entry in')).length
+  t.equal(told(), 1)
+  state.keys = [jwk('r', { algorithm: 'RS256' })]
+  await refresh()
+  state.keys = [jwk('a')]
+  await refresh()
+  t.equal(told(), 2)
+})
+
 t.test('the error of a function of keys is logged without its properties, which may be secrets', async (t) => {
   const { lines, server } = log()
   const error = Object.assign(new Error('Request failed'), { config: { headers: { authorization: `Bearer ${secret}` } } })

@@ -67,21 +67,7 @@ t.test('plugins that wrap handlers and hooks hide no guard, before and after thi
   const wrappers: Record<string, (app: FastifyInstance) => unknown> = {
     '@fastify/websocket': (app) => app.register(websocket),
     '@fastify/otel with instrumentHooks and instrumentHandler: false': (app) => otel(app, { instrumentHooks: false, instrumentHandler: false }),
-    '@fastify/otel with instrumentHooks: false': (app) => otel(app, { instrumentHooks: false }),
-    'a hook of the application': (app) => {
-      app.addHook('onRoute', (route) => {
-        const { handler, onRequest = [] } = route
-        route.handler = function (request, reply) { return handler.call(this, request, reply) }
-        route.onRequest = [onRequest].flat().map((hook): onRequestHookHandler => function (request, reply, done) { hook.call(this, request, reply, done) })
-      })
-    },
-    'a hook of the application that changes the lists of hooks': (app) => {
-      app.addHook('onRoute', ({ preHandler }) => {
-        if (!Array.isArray(preHandler)) return
-        const hooks: onRequestHookHandler[] = [...preHandler]
-        preHandler.splice(0, Infinity, ...hooks.map((hook): onRequestHookHandler => function (request, reply, done) { hook.call(this, request, reply, done) }))
-      })
-    }
+    '@fastify/otel with instrumentHooks: false': (app) => otel(app, { instrumentHooks: false })
   }
   for (const [name, wrap] of Object.entries(wrappers)) {
     for (const [when, app] of [['before', await wrapped(t, wrap)], ['after', await wrapped(t, () => {}, wrap)]] as const) {
@@ -118,6 +104,47 @@ t.test('a guard that another plugin has removed from a route is not there any mo
   t.same(await accessIn(app), { 'GET /removed': 'protected', 'GET /emptied': 'protected', 'GET /fewer': 'protected' })
   t.same(await accessIn(other), { 'GET /removed': 'undecided', 'GET /emptied': 'undecided', 'GET /fewer': 'undecided' })
   for (const url of ['/removed', '/emptied', '/fewer']) t.equal((await other.inject(url)).body, 'reached', url)
+})
+
+t.test('what else is put in the place of a guard does not count as one, whether it calls the guard or not', async (t) => {
+  const app = await build(t, { authMode: false })
+  const audit: onRequestHookHandler = (_request, _reply, done) => { done() }
+  app.addHook('onRoute', (route) => {
+    const { handler, onRequest = [] } = route
+    if (route.url === '/replaced') route.onRequest = audit
+    if (route.url === '/spliced' && Array.isArray(route.preHandler)) route.preHandler.splice(0, 1, audit)
+    if (route.url === '/wrapped') route.onRequest = [onRequest].flat().map((hook): onRequestHookHandler => function (request, reply, done) { hook.call(this, request, reply, done) })
+    if (route.url === '/handler') route.handler = async () => await handler.length
+  })
+  app.get('/replaced', { onRequest: app.tokenAuth.protect() }, handler)
+  app.get('/spliced', { preHandler: [app.tokenAuth.scoped('admin')] }, handler)
+  app.get('/wrapped', { onRequest: app.tokenAuth.protect() }, handler)
+  app.get('/handler', app.tokenAuth.injectUser(handler))
+  t.same(await accessIn(app), { 'GET /replaced': 'undecided', 'GET /spliced': 'undecided', 'GET /wrapped': 'undecided', 'GET /handler': 'undecided' })
+  t.equal((await app.inject('/replaced')).statusCode, 200)
+})
+
+t.test('routes that are added later to a context from before the plugin are in the book, and must be decided', async (t) => {
+  const app = host(t)
+  let older: FastifyInstance | undefined
+  let inner: FastifyInstance | undefined
+  await app.register(async (context) => {
+    older = context
+    await context.register(async (context) => { inner = context })
+  })
+  await app.register(tokenAuth, { secret, authMode: false, requireGuards: true })
+  older?.get('/open', handler)
+  inner?.get('/inner', handler)
+  await t.rejects(async () => { await app.ready() }, { message: /GET,HEAD \/inner [^]*GET,HEAD \/open |GET,HEAD \/open [^]*GET,HEAD \/inner / })
+})
+
+t.test('what a polluted prototype says of routes is no decision', async (t) => {
+  Reflect.set(Object.prototype, 'tokenAuth', false)
+  t.teardown(() => { Reflect.deleteProperty(Object.prototype, 'tokenAuth') })
+  const app = await build(t, { authMode: false, instanceName: 'staff' })
+  app.get('/open', handler)
+  await app.ready()
+  t.same(app.staff.routes().filter(({ url }) => url === '/open').map(({ access }) => access), ['undecided', 'undecided'])
 })
 
 t.test('what a hook of the application adds to a route counts, also if it was added before this plugin', async (t) => {

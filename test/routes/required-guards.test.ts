@@ -126,7 +126,7 @@ t.test('config.tokenAuth: false never opens a route with a guard, and with requi
     const app = await strict(t)
     app.route(mistyped<RouteOptions>({ method: 'GET', url, handler, ...guards(app)[url], config: { tokenAuth: false } }))
     const error = await startOf(app)
-    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. See node_modules/fastify-token-auth/README.md#require-guards`)
+    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See node_modules/fastify-token-auth/README.md#require-guards`)
   }
   const app = await build(t, { authMode: false })
   app.get('/', { onRequest: app.tokenAuth.protect(), config: { tokenAuth: false } }, handler)
@@ -149,6 +149,11 @@ t.test('routes that were added before the plugin keep it from being registered (
   t.equal(Object(error).message, `"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:
 ${app.printRoutes().trimEnd()}
 Register the plugin before routes and plugins with routes, and await its registration. See node_modules/fastify-token-auth/README.md#require-guards`)
+
+  const preflight = host(t)
+  preflight.options('*', handler)
+  await preflight.register(tokenAuth, { secret, authMode: false, requireGuards: true })
+  t.equal(await startOf(preflight), undefined, 'OPTIONS needs no decision')
 
   const hurried = host(t)
   hurried.register(tokenAuth, { secret, authMode: false, requireGuards: true })
