@@ -190,10 +190,10 @@ const waiting = new WeakMap<object, number>()
 /** Reads the keys of trusted issuers until the application closes. One that cannot be reached does not keep the application from starting. */
 async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers): Promise<void> {
   fastify.addHook('onClose', async () => { issuers.stop() })
-  // Fastify does not add its default of 10 seconds here, which is enough.
-  const { pluginTimeout = 0 } = fastify.initialConfig
+  // 0 means no limit.
+  const halfTimeout = Number(fastify.initialConfig.pluginTimeout) / 2 || issuersTime
   const now = performance.now()
-  const until = waiting.get(fastify.server) ?? now + Math.min(issuersTime, pluginTimeout / 2 || issuersTime)
+  const until = waiting.get(fastify.server) ?? now + Math.min(issuersTime, halfTimeout)
   waiting.set(fastify.server, until)
   let timer: NodeJS.Timeout | undefined
   await Promise.race([issuers.start(), new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])
