@@ -18,7 +18,7 @@ export interface Check {
   ask (payload: Payload, request: FastifyRequest | undefined): MaybePromise<unknown>
 }
 
-/** Calls a check that must be synchronous (contract, section 5): a promise is not `true`, and an error refuses. */
+/** Calls a check that must be synchronous: a promise is not `true`, and an error refuses. */
 function isTrue (check: () => unknown): boolean {
   try {
     const result = check()

@@ -131,5 +131,5 @@ function show (value: Sent): string {
 /** Describes what a request says of its origin, for the `detail` of an error. */
 export function describeOrigin (request: OriginCarrier): string {
   const { origin, site } = readHeaders(request.raw)
-  return `"Sec-Fetch-Site" is ${show(site)}, "Origin" is ${show(origin)}, and the host is ${show(request.host)}: pages of another origin must be listed in "trustedOrigins"`
+  return `"Sec-Fetch-Site" is ${show(site)}, "Origin" is ${show(origin)}, and the host is ${show(request.host)}: ${origin === 'null' ? 'pages without an origin, such as those in a sandbox, cannot be listed in "trustedOrigins"' : 'pages of another origin must be listed in "trustedOrigins"'}`
 }

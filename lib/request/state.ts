@@ -211,7 +211,7 @@ export class RequestState implements Context, Readable {
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 
-  /** Where the token was found that let the request pass; null where none was verified. Unlike {@link source} it verifies nothing. */
+  /** Where the token was found that let the request pass; null where none was verified. It verifies nothing. */
   get verifiedSource (): TokenSource | null {
     return this.#valid === undefined ? null : this.#found!.source
   }

@@ -185,6 +185,7 @@ t.test('the getter of the trusted origins runs only for requests that another pa
 t.test('the description of a request has both headers, the host and the name of the setting, and no more of a header than is needed', async (t) => {
   t.equal(describeOrigin(request({ headers: from(other, 'cross-site') })),
     '"Sec-Fetch-Site" is "cross-site", "Origin" is "https://evil.example", and the host is "example.org": pages of another origin must be listed in "trustedOrigins"')
+  t.match(describeOrigin(request({ headers: from('null', 'cross-site') })), 'pages without an origin, such as those in a sandbox, cannot be listed in "trustedOrigins"')
   t.match(describeOrigin(request({ headers: from(undefined, undefined) })), '"Sec-Fetch-Site" is missing, "Origin" is missing,')
   t.match(describeOrigin(request({ headers: [...from(own, undefined), ...from(own, 'x')] })), '"Sec-Fetch-Site" is "x", "Origin" is sent more than once,')
   t.ok(describeOrigin(request({ headers: from('x'.repeat(100_000), 'cross-site') })).length < 400)
