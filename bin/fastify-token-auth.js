@@ -1,7 +1,18 @@
 #!/usr/bin/env node
 import { main } from '../dist/lib/cli.js'
 
+let isWritten = false
+// An application may end the process, with the exit code 0, before the command has finished.
+process.on('exit', () => {
+  if (isWritten) return
+  process.stderr.write('The command did not finish, because the process ended.\n')
+  process.exitCode = 1
+})
+
 const { code, stdout, stderr } = await main(process.argv.slice(2), process.stdin)
 process.stderr.write(stderr)
-// An application may keep the process alive.
-process.stdout.write(stdout, () => process.exit(code))
+process.stdout.write(stdout, () => {
+  isWritten = true
+  // An application may keep the process alive.
+  process.exit(code)
+})

@@ -111,6 +111,22 @@ t.test('inspect prints times that are none as such, and nothing that a terminal 
   t.notMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u)
 })
 
+t.test('inspect escapes all control and format characters of Unicode, in names and values', async (t) => {
+  const points = [0x07, 0x1b, 0x7f, 0x9b, 0xad, 0x61c, 0x180e, 0x200b, 0x200f, 0x2028, 0x2029, 0x202e, 0x2060, 0x2064, 0x2066, 0x206a, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0xe0041]
+  const { stdout } = await run('inspect', forge({ [String.fromCodePoint(...points)]: String.fromCodePoint(...points) }))
+  t.notMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/u)
+  t.equal(stdout.match(/\\u00ad\\u061c\\u180e\\u200b/g)?.length, 2)
+  t.equal(stdout.match(/\\ufffb\\udb40\\udc41/g)?.length, 2, 'characters beyond 16 bits, too')
+})
+
+t.test('inspect prints 100 levels, and answers to more of them with one line and exit code 1', async (t) => {
+  const segment = (levels: number) => Buffer.from('{"a":'.repeat(levels) + '1' + '}'.repeat(levels)).toString('base64url')
+  t.match(await run('inspect', `${segment(100)}.${segment(100)}.x`), { code: 0, stderr: '' })
+  t.strictSame(await run('inspect', `${segment(1)}.${segment(101)}.x`), { code: 1, stdout: '', stderr: 'This token cannot be printed: its payload has more than 100 levels.\n' })
+  t.strictSame(await run('inspect', `${segment(101)}.${segment(1)}.x`), { code: 1, stdout: '', stderr: 'This token cannot be printed: its header has more than 100 levels.\n' })
+  t.match(await processOf(['inspect'], `${segment(1)}.${segment(200_000)}.x\n`), { code: 1, stdout: '', stderr: /^[^\n]* more than 100 levels\.\n$/ })
+})
+
 t.test('a secret of keys is as long as the hash, and an application takes it from its environment', async (t) => {
   for (const [algorithm, bytes] of [['HS256', 32], ['HS384', 48], ['HS512', 64]] as const) {
     const { code, stdout, stderr } = await run('keys', algorithm)
@@ -258,8 +274,30 @@ t.test('routes fails for a module that is no application, and for an application
       code: 1, stdout: '', stderr: `The application did not start. The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${found}.\n`
     })
   }
-  t.match(await run('routes', path('other.js')), { code: 1, stdout: '', stderr: /^The application does not use this installation/ })
+  t.match(await run('routes', path('other.js')), { code: 1, stdout: '', stderr: /^The application does not use this installation[^\n]* in the folder of the application\.\n$/ })
   t.match(await processOf(['routes', path('object.js')]), { code: 1, stdout: '', stderr: /^The application did not start\. The default export/ })
+})
+
+t.test('routes says that a function with parameters is taken for a plugin where its application is not seen', async (t) => {
+  const built = `${esm}export default async function build (options) {\n  const app = Fastify()\n${body}\n  return app\n}`
+  const path = ofModules(t, asSource({ 'parameter.js': built, 'default.js': built.replace('(options)', '(options = {})') }))
+  t.strictSame(await run('routes', path('parameter.js')), {
+    code: 1,
+    stdout: '',
+    stderr: 'The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application. The exported function has parameters, so it is taken for a plugin. If it returns an application, give each parameter a default value.\n'
+  })
+  t.strictSame(await run('routes', path('default.js')), { code: 0, stdout: table, stderr: '' })
+})
+
+t.test('a command that an application keeps from finishing exits with 1, whatever exit code the application gives', async (t) => {
+  const path = ofModules(t, texts('fastify-token-auth', '{}', {
+    'exits.js': 'process.exit(0)',
+    'later.js': `${modules['instance.js']}\napp.addHook('onReady', async () => process.exit(0))`,
+    'waits.js': 'await new Promise(() => {})'
+  }))
+  for (const name of ['exits.js', 'later.js', 'waits.js']) {
+    t.match(await processOf(['routes', '--check', path(name)]), { code: 1, stdout: '', stderr: /The command did not finish, because the process ended\.\n/ }, name)
+  }
 })
 
 t.test('what an application prints and the warnings of its registration are on the standard error, and its timers do not keep the process', async (t) => {

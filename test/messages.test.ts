@@ -832,11 +832,14 @@ t.test('attack() says what is wrong with its parameters', async (t) => {
     [{ options: { token: forge({}, { header: { alg: 'HS1' } }) } }, '"token" of attack() is signed with an algorithm that attack() does not know. Give a token of HS256, HS384, HS512, ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA.'],
     [{ request: { ...request, body: {} } }, 'The request of attack() has no "body". It has method, url, headers, payload.'],
     [{ request: { method: 'GET' } }, '"url" of the request of attack() must be a path that begins with "/"; given: undefined.'],
-    [{ request: { ...request, headers: { Authorization: 'Basic x' } } }, 'The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the url.'],
+    [{ request: { ...request, headers: { Authorization: 'Basic x' } } }, 'The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.'],
+    [{ request: { ...request, url: `/files/${token}` } }, 'The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.'],
     [{ options: { token, key: 5 } }, '"key" of attack() must be the secret of the token, as text, Buffer, KeyObject or JWK.'],
     [{ options: { token, key: otherSecret } }, '"key" of attack() is not the key of the token. Give the secret with which the test creates the token.'],
     [{}, 'The route answers 401 to the token before the attack, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.']
   ]
+  const limited: AttackTarget = { inject: async ({ headers }) => ({ statusCode: headers.authorization === `Bearer ${token}` ? 200 : 429, headers: {} }) }
+  cases.push([{ app: limited }, 'The route answers 429 to a hostile request (a key in the header jwk), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.'])
   for (const [given, message] of cases) {
     const parts = { app, request, options: { token }, ...given }
     t.equal(await said(async () => await attack(mistyped<AttackTarget>(parts.app), mistyped<AttackedRequest>(parts.request), mistyped<AttackOptions>(parts.options))), `${message} See README.md#testing-your-routes`)

@@ -12,9 +12,14 @@ function parse (segment: string): Json | undefined {
   }
 }
 
-/** Characters that terminals may take for commands, or that change the direction of text. JSON escapes those below them. */
-const unprintable = /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
-const print = (value: Json) => JSON.stringify(value, null, 2).replace(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
+/** Characters that terminals may take for commands, or that hide text or change its direction. JSON escapes line breaks of values. */
+const unprintable = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu
+const escaped = (character: string) => character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
+const print = (value: Json) => JSON.stringify(value, null, 2).replace(unprintable, escaped)
+
+/** Beyond it, the indentation alone takes megabytes, and JSON.stringify() exhausts the stack. */
+const maxLevels = 100
+const isDeep = (value: unknown, levels = maxLevels): boolean => typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1)))
 
 const units = [['year', 31_557_600], ['day', 86_400], ['hour', 3600], ['minute', 60], ['second', 1]] as const
 const words = new Intl.RelativeTimeFormat('en')
@@ -37,6 +42,7 @@ export function inspect (text: string): Outcome {
   const [header, payload] = segments.map(parse)
   if (segments.length !== 3) return failed(`This is no signed JSON Web Token: it has ${segments.length} instead of 3 parts with dots between them.`)
   if (header === undefined || payload === undefined) return failed(`This is no JSON Web Token: its ${header === undefined ? 'header' : 'payload'} is no JSON object in base64url.`)
+  if (isDeep(header) || isDeep(payload)) return failed(`This token cannot be printed: its ${isDeep(header) ? 'header' : 'payload'} has more than ${maxLevels} levels.`)
   const now = Date.now() / 1000
   const times = timeClaims.filter((claim) => Object.hasOwn(payload, claim)).map((claim) => `${claim.padEnd(9)}  ${timeInWords(payload[claim], now)}\n`)
   return done([`Header\n${print(header)}\n`, `Payload\n${print(payload)}\n`, ...times.length === 0 ? [] : [`Times\n${times.join('')}`], 'The signature was not looked at.\n'].join('\n'))

@@ -17,6 +17,8 @@ export interface WatchedApplication {
   ofRoot (): Registration[]
   /** The routes that were added before the root had a registration. */
   readonly early: string[]
+  /** Whether the module exports a function with parameters, which is taken for a plugin. */
+  readonly isOfPlugin?: boolean
 }
 
 /** Returns the registrations that a context has or inherits. */
@@ -52,7 +54,8 @@ async function start (exported: unknown, watched: readonly WatchedApplication[])
   if (exported.length === 0) return await start(await exported(), watched)
   const app = Fastify()
   app.register(exported)
-  return await start(app, watched)
+  const application = await start(app, watched)
+  return application && { ...application, isOfPlugin: true }
 }
 
 /**

@@ -27,7 +27,10 @@ async function report (path: string, isCheck: boolean): Promise<Outcome> {
   const [rows, table, ofRoot] = [book.routes(), book.printRoutes(), application.ofRoot()]
   await app.close()
   checkOrder(application, ofRoot)
-  if (registrations.size + ofRoot.length === 0) return failed('The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.')
+  if (registrations.size + ofRoot.length === 0) {
+    const hint = application.isOfPlugin === true ? ' The exported function has parameters, so it is taken for a plugin. If it returns an application, give each parameter a default value.' : ''
+    return failed(`The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.${hint}`)
+  }
   const undecided = undecidedIn(rows)
   if (!isCheck || undecided.length === 0) return done(table)
   const list = undecided.map(({ method, url }) => `${method} ${url}`).join(', ')

@@ -1,11 +1,11 @@
-import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
+import { createHmac, createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
 import dns from 'node:dns'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { isIP, Server, Socket } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import { attack, type AttackedRequest, type AttackOptions, type AttackTarget } from '../../lib/testing.ts'
-import { claims, ecPair, forge, host, mistyped, otherSecret, pairFor, payloadOf, secret, valid, type Forgery } from '../helper.ts'
+import { claims, ecPair, forge, holdTimers, host, mistyped, otherSecret, pairFor, payloadOf, secret, valid, type Forgery } from '../helper.ts'
 import { broken, guarded, right, rsa } from './broken-guards.ts'
 
 const reports: AttackedRequest = { method: 'GET', url: '/reports' }
@@ -49,7 +49,7 @@ for (const [name, guard] of Object.entries(broken)) {
     t.match(row, { name: found, outcome })
     if (isOnly) t.equal(report.found.length, 1)
     const lines = String(report).split('\n')
-    t.equal(lines.length, report.found.length + 1)
+    t.equal(lines.filter((line) => line.startsWith('- ')).length, report.found.length)
     t.ok(lines.some((line) => line.startsWith(`- ${found}: ${row?.statusCode}, ${outcome}. The `)))
     t.notMatch(String(report) + JSON.stringify(report), /eyJ/, 'no token is in the report')
     t.same((await attack(guarded(t, guard), reports, { token, ...keys, allowed: report.found.map(({ name }) => name) })).found, [], 'what is allowed is no finding')
@@ -64,6 +64,17 @@ t.test('a guard that asks the issuer that a token names for its keys is found', 
   }
   const { found } = await attack(guarded(t, guard), reports, { token: tokenOf() })
   t.match(found.find(({ outcome }) => outcome === 'fetched'), { name: 'the address of a key in the claim iss', statusCode: 401 })
+})
+
+t.test('a guard that asks the host of the issuer, whatever the path of the issuer is, is found, and a fetch of another address is not taken for it', async (t) => {
+  const guard = async ({ headers }: FastifyRequest) => {
+    const { iss } = payloadOf(String(headers.authorization))
+    if (String(iss).startsWith('http://127')) await fetch(new URL('/.well-known/jwks.json', String(iss)))
+    right(mistyped({ headers }))
+  }
+  const outcomes = async (guard: (request: FastifyRequest) => unknown, token: string) => (await attack(guarded(t, guard), reports, { token })).rows.filter(({ outcome }) => outcome === 'fetched').map(({ name }) => name)
+  t.same(await outcomes(guard, tokenOf()), ['the address of a key in the claim iss'])
+  t.same(await outcomes(broken['fetches jku and refuses']!, tokenOf(ofRsa)), ['the address of a key in the header jku'])
 })
 
 t.test('the root of an application is attacked like any other route', async (t) => {
@@ -184,9 +195,134 @@ t.test('an attack that would prove nothing throws', async (t) => {
   ]
   for (const [given, message] of wrong) t.match(await messageOf(() => attack(lax, reports, { token, ...given })), message)
   t.match(await messageOf(() => attack(refusing, reports, { token })), /^The route answers 404 to the token before the attack, so the attack would prove nothing\. /)
-  let requests = 0
-  const limited: AttackTarget = { inject: async () => ({ statusCode: requests++ < 50 ? 200 : 429, headers: {} }) }
-  t.match(await messageOf(() => attack(limited, reports, { token })), /^The route answers 429 to the token after the attack, /)
+  let uses = 0
+  const once: AttackTarget = { inject: async ({ headers }) => ({ statusCode: headers.authorization === `Bearer ${token}` && uses++ === 0 ? 200 : 401, headers: {} }) }
+  t.match(await messageOf(() => attack(once, reports, { token })), /^The route answers 401 to the token after the attack, /)
+})
+
+t.test('a limit of requests, which hides what the guard answers, is an error that says what to do', async (t) => {
+  const token = tokenOf()
+  let refused = 0
+  const limited: AttackTarget = { inject: async ({ headers }) => ({ statusCode: headers.authorization === `Bearer ${token}` ? 200 : ++refused > 5 ? 429 : 401, headers: {} }) }
+  t.match(await messageOf(() => attack(limited, reports, { token })), /^The route answers 429 to a hostile request \(.+\), so a limit of requests hides what the guard answers\. Switch off limits of requests in the test\.$/)
+})
+
+t.test('a guard that takes the text of the public key for a secret is found, however the text is spelled there', async (t) => {
+  const pem = rsa.publicKey.trimEnd()
+  const given = `A comment\n${pem.replaceAll('\n', '\r\n')}\r\n\r\n`
+  const spelled: [secret: string, given: string | Buffer, name: string][] = [
+    [pem, pem, 'the public key without its last line end as a secret'],
+    [`${pem}\n`.replaceAll('\n', '\r\n'), pem, 'the public key with CRLF as a secret'],
+    [pem.replaceAll('\n', '\r\n'), pem, 'the public key with CRLF without its last line end as a secret'],
+    [`${pem}\n`.replaceAll('\n', '\\n'), pem, 'the public key with escaped line ends as a secret'],
+    [pem.replaceAll('\n', '\\n'), pem, 'the public key with escaped line ends without its last line end as a secret'],
+    [given, given, 'the public key exactly as given as a secret'],
+    [given, Buffer.from(given), 'the public key exactly as given as a secret'],
+    [given.trimEnd().replaceAll('\r\n', '\n'), given, 'the given text of the public key without its last line end as a secret']
+  ]
+  const token = tokenOf(ofRsa)
+  for (const [key, publicKey, name] of spelled) {
+    const isSignedWith = (text: string) => createHmac('sha256', key).update(text.slice(0, text.lastIndexOf('.'))).digest('base64url') === text.slice(text.lastIndexOf('.') + 1)
+    const app: AttackTarget = {
+      inject: async ({ headers: { authorization = '' } }) => {
+        const text = authorization.replace('Bearer ', '')
+        return { statusCode: text === token || isSignedWith(text) ? 200 : 401, headers: {} }
+      }
+    }
+    const { found } = await attack(app, reports, { token, publicKey })
+    t.ok(found.some((row) => row.name === name), name)
+    t.ok(found.every((row) => row.name.includes('public key')), 'nothing else is let in')
+  }
+})
+
+t.test('only a part of an issuer that names the same host is sent: a guard that fetches keys asks nobody else', async (t) => {
+  const cases: [iss: string, isSent: boolean][] = [
+    ['us', true], ['urn:issuer', true], ['https://issuer.example/realm', true], ['issuer.example/realm', true],
+    ['https://issuer.example', false], ['https://issuer.example:8443', false], ['https://a', false], ['accounts.example.com', false]
+  ]
+  for (const [iss, isSent] of cases) {
+    const { rows } = await attack(lax, reports, { token: forge(claims({ iss })), key: secret })
+    t.equal(rows.some(({ name }) => name === 'a part of the issuer'), isSent, iss)
+  }
+})
+
+t.test('a token in the path is an error that says where a token may be', async (t) => {
+  const token = tokenOf()
+  for (const url of [`/files/${token}`, `/files/${token.slice(0, token.lastIndexOf('.'))}?a=1`]) {
+    t.match(await messageOf(() => attack(lax, { method: 'GET', url }, { token })), /^The request of attack\(\) has the token in the path of its "url"\. attack\(\) replaces a token in a header, a cookie or the query string\./)
+  }
+})
+
+t.test('no segment of a token that a challenge repeats is in the report', async (t) => {
+  const token = tokenOf()
+  const sent: string[] = []
+  const app: AttackTarget = {
+    inject: async ({ headers: { authorization = '' } }) => {
+      const text = authorization.replace('Bearer ', '')
+      sent.push(text)
+      return { statusCode: text === token ? 200 : 401, headers: { 'www-authenticate': `Bearer error_description="${text.replaceAll('.', ' . ')} ${token.replaceAll('.', ' . ')}"` } }
+    }
+  }
+  const { rows } = await attack(app, reports, { token, key: secret })
+  const challenges = rows.map(({ challenge }) => challenge).join('\n')
+  const segments = new Set(sent.flatMap((text) => text.startsWith('Basic') ? [] : text.split('.')).filter((segment) => segment.length >= 16))
+  t.same([...segments].filter((segment) => challenges.includes(segment)), [])
+  t.match(challenges, 'Bearer error_description="<token> . <token> . <token>')
+})
+
+t.test('a route that does not answer is a finding after 10 seconds, and the attack goes on and ends', async (t) => {
+  const token = tokenOf()
+  const listeners = listenersOf(t)
+  const expire = holdTimers(t, 10_000)
+  const silent = (isSilent: (authorization?: string) => boolean): AttackTarget => ({
+    inject: async ({ headers: { authorization } }) => {
+      if (!isSilent(authorization)) return { statusCode: authorization === `Bearer ${token}` ? 200 : 401, headers: {} }
+      setImmediate(expire)
+      return await new Promise(() => {})
+    }
+  })
+  const report = await attack(silent((text) => text === 'Bearer null'), reports, { token })
+  t.strictSame(report.found, [{ name: 'the text "null" as the token', statusCode: 0, outcome: 'error', challenge: null }])
+  t.match(String(report), '\n- the text "null" as the token: no response, error. The route does not respond within 10 seconds.')
+  t.match(await messageOf(() => attack(silent(() => true), reports, { token })), /^The route answers nothing within 10 seconds to the token before the attack, /)
+  t.same(listeners.map(({ listening }) => listening), [false, false])
+})
+
+t.test('where a request without a token is let in, the report says so first, and names no cause that it does not know', async (t) => {
+  const token = tokenOf()
+  const unsigned = (text: string) => /^eyJhbGciOiJub25lI/.test(text)
+  const routeOf = (isLetIn: (text: string) => boolean): AttackTarget => ({
+    inject: async ({ headers: { authorization = '' } }) => ({ statusCode: authorization === `Bearer ${token}` || isLetIn(authorization.replace('Bearer ', '')) ? 200 : 401, headers: {} })
+  })
+  const plain = 'The route lets in requests without a token. If it is public or its guard is optional, list these requests in "allowed", or attack a route that requires a token.'
+  const causesOf = (report: object) => new Map(String(report).split('\n').slice(2).map((line) => /^- (.*): 200, let in\. (.*)$/.exec(line)?.slice(1) ?? []).map(([name, cause]) => [name, cause]))
+
+  const optional = await attack(routeOf((text) => text === '' || unsigned(text)), reports, { token, key: secret })
+  t.equal(String(optional).split('\n')[1], plain)
+  const causes = causesOf(optional)
+  t.equal(causes.size, optional.found.length)
+  t.equal(causes.get('no token'), 'The route does not require a token.')
+  t.equal(causes.get('no token, and X-Forwarded-For: 127.0.0.1'), 'The cause is not known.')
+  t.equal(causes.get('an unsigned token in the cookie jwt'), 'The cause is not known.')
+  t.equal(causes.get('the method POST, without a token'), 'The cause is not known.')
+  t.equal(causes.get('alg "none"'), 'The guard accepts tokens that are not signed.', 'the route refuses other wrong tokens')
+  const allowed = optional.found.map(({ name }) => name).filter((name) => causes.get(name) === 'The cause is not known.' || name === 'no token')
+  t.notMatch(String(await attack(routeOf((text) => text === '' || unsigned(text)), reports, { token, allowed })), plain, 'what is allowed needs no explanation')
+
+  const open = await attack(routeOf(() => true), reports, { token, key: secret })
+  t.equal(String(open).split('\n')[1], plain)
+  t.strictSame([...new Set(causesOf(open).values())].sort(), ['The cause is not known.', 'The route does not require a token.'])
+
+  const required = await attack(routeOf((text) => text !== ''), reports, { token, key: secret })
+  t.notMatch(String(required), plain)
+  t.notMatch(String(required), 'The cause is not known.')
+})
+
+t.test('no file takes the type of JSON Web Keys from node:crypto, whose newer declarations have none', async (t) => {
+  const lib = new URL('../../lib/', import.meta.url)
+  const files = readdirSync(lib, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'))
+  t.ok(files.length > 100)
+  t.same(files.filter((name) => /JsonWebKey[^\n]*'node:crypto'/.test(readFileSync(new URL(name, lib), 'utf8'))), [])
 })
 
 t.test('wrong arguments are errors that say what was given and what is allowed', async (t) => {

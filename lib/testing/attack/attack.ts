@@ -6,10 +6,13 @@ import { carrierOf, type AttackedRequest, type Carrier, type SentRequest } from 
 import { forgeries, keysInHeaders } from './forgeries.ts'
 import { foreignKey, readKey, readToken, verifies, type AttackKey, type ReadToken } from './jws.ts'
 import { startListener, type Listener } from './listener.ts'
-import { reportOf, rowOf, type AttackReport, type AttackResponse } from './report.ts'
+import { reportOf, rowOf, unanswered, type AttackReport, type AttackResponse } from './report.ts'
 import { hostileRequests } from './requests.ts'
 import { confusions, signedWrongs } from './signed.ts'
 import type { Variant } from './variants.ts'
+
+/** Milliseconds until a request counts as not answered. */
+const patience = 10_000
 
 /** What is attacked: anything with the `inject` of Fastify, whatever checks its tokens. */
 export interface AttackTarget {
@@ -58,7 +61,7 @@ function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: At
     ...hostileRequests(token, carrier.without),
     ...forgeries(token),
     ...key === undefined ? [] : signedWrongs(token, keyFor(token, 'key', key)),
-    ...publicKey === undefined ? [] : confusions(token, keyFor(token, 'publicKey', publicKey))
+    ...publicKey === undefined ? [] : confusions(token, keyFor(token, 'publicKey', publicKey), publicKey)
   ]
 }
 
@@ -68,21 +71,41 @@ function requestOf (carrier: Carrier, { token, method, url, headers }: Variant):
 }
 
 // The types of Fastify list the methods that are known to them.
-const send = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) => await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
+const inject = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) => await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
+
+/** A guard that does not answer must not keep the test from its report. */
+async function send (app: AttackTarget, request: SentRequest): Promise<AttackResponse> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<AttackResponse>((resolve) => { timer = setTimeout(resolve, patience, { statusCode: unanswered, headers: {} }).unref() })
+  try {
+    return await Promise.race([inject(app, request), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
 
 /** A test that proves nothing must fail: where the token is not accepted, everything is refused. */
 async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
   const { statusCode } = await send(app, carrier.with(text))
-  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { section: 'testing-your-routes' })
+  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { section: 'testing-your-routes' })
+}
+
+/** A limit answers in the place of the guard. */
+function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): void {
+  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.`, { section: 'testing-your-routes' })
 }
 
 async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: AttackOptions, listener: Listener): Promise<AttackReport> {
   const variants = variantsFor(token, carrier, options, listener.address)
   await checkAccepted(app, carrier, token, 'before the attack')
   const responses: (readonly [Variant, AttackResponse])[] = []
-  for (const variant of variants) responses.push([variant, await send(app, requestOf(carrier, variant))])
+  for (const variant of variants) {
+    const response = await send(app, requestOf(carrier, variant))
+    checkUnlimited(response, variant)
+    responses.push([variant, response])
+  }
   await checkAccepted(app, carrier, token, 'after the attack')
-  const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, listener.fetched)] as const)
+  const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, token.text, listener.fetched)] as const)
   return reportOf(target, sent, options.allowed ?? [])
 }
 
@@ -100,7 +123,7 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
  * @param request a request that the route answers with 2xx if it has the token, however often it is sent
  * @param options the token, and keys of the test
  * @throws `InvalidConfiguration` for wrong parameters, for a token that the route does not accept before and after the
- * attack, and for a key that is not the one of the token
+ * attack, for a limit of requests (429), and for a key that is not the one of the token
  */
 export async function attack (app: AttackTarget, request: AttackedRequest, options: AttackOptions): Promise<AttackReport> {
   checkOptions(app, options)

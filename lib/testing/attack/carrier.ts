@@ -57,9 +57,11 @@ export function carrierOf (request: AttackedRequest, token: string): Carrier {
   const { method, url, payload } = request
   const [head, tail] = halvesOf(token)
   const carries = (text: string) => text.includes(head) || text.includes(tail)
+  const [path = '', ...query] = url.split('?')
+  if (carries(path)) throw new InvalidConfiguration('The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.', { section: 'testing-your-routes' })
   const given = Object.fromEntries(Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), String(value)]))
   const isPlaced = carries(url) || Object.values(given).some(carries)
-  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the url.', { section: 'testing-your-routes' })
+  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { section: 'testing-your-routes' })
   const headers = isPlaced ? given : { ...given, authorization: `Bearer ${token}` }
   const shared = payload === undefined ? {} : { payload }
 
@@ -68,7 +70,6 @@ export function carrierOf (request: AttackedRequest, token: string): Carrier {
     const [otherHead, otherTail] = halvesOf(other)
     return text.replaceAll(head, () => otherHead).replaceAll(tail, () => otherTail)
   }
-  const [path = '', ...query] = url.split('?')
   const rest = query.join('?').split('&').filter((pair) => pair !== '' && !carries(pair)).join('&')
   return {
     with: (other) => ({ method, url: replace(url, encodeURIComponent(other)), headers: mapValues(headers, (value) => replace(value, other)), ...shared }),

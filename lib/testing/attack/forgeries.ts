@@ -78,7 +78,7 @@ export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listen
   const ofNothing = `HS${hash.hashLength * 8}` as Algorithm
   return [
     { name: 'a key in the header jwk', wrong, token: made({ jwk }) },
-    ...['jku', 'x5u'].map((name) => ({ name: `the address of a key in the header ${name}`, wrong, token: made({ kid: 'attack', [name]: `${listener}/${name}` }), trap: `/${name}` })),
+    ...(['jku', 'x5u'] as const).map((name) => ({ name: `the address of a key in the header ${name}`, wrong, token: made({ kid: 'attack', [name]: `${listener}/${name}` }), trap: `/${name}` as const })),
     { name: 'the address of a key in the claim iss', wrong, token: made({ kid: 'attack' }, { iss: `${listener}/iss` }), trap: '/iss' },
     { name: 'the path of an empty file in the header kid', wrong, token: signed(inputOf({ ...header, alg: ofNothing, kid: '../../../../../../../../dev/null' }, payload), ofNothing, createSecretKey(Buffer.alloc(0))) }
   ]

@@ -1,5 +1,6 @@
 /** Signed tokens with node:crypto alone: what is tested is not its own witness. */
-import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, KeyObject, randomBytes, sign as signBytes, verify as verifyBytes, type JsonWebKey } from 'node:crypto'
+import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, KeyObject, randomBytes, sign as signBytes, verify as verifyBytes } from 'node:crypto'
+import type { JsonWebKey } from '../../../types/keys.ts'
 import { InvalidConfiguration } from '../../errors.ts'
 import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
 
@@ -87,7 +88,7 @@ export function readKey (given: unknown, kind: 'secret' | 'private' | 'public'):
   }
 }
 
-function readMaterial (given: string | Buffer | JsonWebKey, kind: 'secret' | 'private' | 'public'): KeyObject {
+function readMaterial (given: string | Buffer | Readonly<Record<string, unknown>>, kind: 'secret' | 'private' | 'public'): KeyObject {
   const isText = typeof given === 'string' || Buffer.isBuffer(given)
   if (kind === 'secret') return createSecretKey(isText ? Buffer.from(given) : Buffer.from(String(given.k), 'base64url'))
   const material = isText ? given : { key: given, format: 'jwk' } as const

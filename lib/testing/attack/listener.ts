@@ -2,18 +2,24 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
+/** Where a token names the listener: each is a path of it. */
+export type Trap = '/jku' | '/x5u' | '/iss'
+
+/** Guards read discovery documents and keys of an issuer from various paths, of which some replace the path of the issuer. */
+const trapOf = (path: string): Trap => (['/jku', '/x5u'] as const).find((trap) => path.startsWith(trap)) ?? '/iss'
+
 export interface Listener {
   readonly address: string
-  /** The paths that were requested. */
-  readonly fetched: ReadonlySet<string>
+  /** The traps that were requested. */
+  readonly fetched: ReadonlySet<Trap>
   close (): Promise<void>
 }
 
 /** @param jwk the key that it answers with, wherever it is asked */
 export async function startListener (jwk: Readonly<Record<string, unknown>>): Promise<Listener> {
-  const fetched = new Set<string>()
+  const fetched = new Set<Trap>()
   const server = createServer((request, response) => {
-    fetched.add(String(request.url))
+    fetched.add(trapOf(String(request.url)))
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify({ issuer: `${address}/iss`, jwks_uri: `${address}/iss/jwks`, keys: [{ ...jwk, kid: 'attack' }] }))
   })

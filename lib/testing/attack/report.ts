@@ -1,14 +1,15 @@
 /** What an attack found. */
+import type { Trap } from './listener.ts'
 import type { Variant } from './variants.ts'
 
 /** What became of a hostile request. */
 export interface AttackRow {
   /** What was sent. The names stay the same, so that `allowed` can list them. */
   readonly name: string
-  /** The status of the response. */
+  /** The status of the response; 0 where none came within 10 seconds. */
   readonly statusCode: number
   /**
-   * `let in` for a status of 2xx, `error` for 5xx, `fetched` where the guard fetched an address that the token names, and
+   * `let in` for a status of 2xx, `error` for 5xx and for no response, `fetched` where the guard fetched an address that the token names, and
    * `refused` for everything else.
    */
   readonly outcome: 'refused' | 'let in' | 'error' | 'fetched'
@@ -34,22 +35,30 @@ export interface AttackResponse {
   readonly headers: Readonly<Record<string, unknown>>
 }
 
+/** The status of a request that was not answered in time. */
+export const unanswered = 0
+
 function outcomeOf (statusCode: number, wasFetched: boolean): AttackRow['outcome'] {
   if (statusCode >= 200 && statusCode < 300) return 'let in'
   if (wasFetched) return 'fetched'
-  return statusCode >= 500 ? 'error' : 'refused'
+  return statusCode >= 500 || statusCode === unanswered ? 'error' : 'refused'
 }
 
-/** @param fetched the paths of the listener that were requested */
-export function rowOf ({ name, note, trap }: Variant, { statusCode, headers }: AttackResponse, fetched: ReadonlySet<string>): AttackRow {
+/** A guard may repeat what it refuses, whole or in parts. Every header and payload of a token begins like an object in JSON. */
+function withoutTokens (challenge: string, tokens: readonly string[]): string {
+  const segments = tokens.flatMap((token) => token.split('.')).filter(({ length }) => length >= 16)
+  const text = challenge.replace(/[\w-]{16,}\.[\w-]*\.?[\w-]*|eyJ[\w-]{8,}/g, '<token>')
+  return segments.reduce((rest, segment) => rest.replaceAll(segment, '<token>'), text)
+}
+
+/** @param accepted the token that the route accepts @param fetched what of the listener was requested */
+export function rowOf ({ name, note, trap, token = '' }: Variant, { statusCode, headers }: AttackResponse, accepted: string, fetched: ReadonlySet<Trap>): AttackRow {
   const challenge = headers['www-authenticate']
   return {
     name,
     statusCode,
-    // Discovery documents are fetched below the issuer.
-    outcome: outcomeOf(statusCode, trap !== undefined && [...fetched].some((path) => path.startsWith(trap))),
-    // A guard may repeat what it refuses.
-    challenge: challenge === undefined ? null : String(challenge).replace(/[\w-]{16,}\.[\w-]*\.?[\w-]*/g, '<token>'),
+    outcome: outcomeOf(statusCode, trap !== undefined && fetched.has(trap)),
+    challenge: challenge === undefined ? null : withoutTokens(String(challenge), [accepted, token]),
     ...note !== undefined && { note }
   }
 }
@@ -59,12 +68,33 @@ const faults = {
   fetched: 'The guard fetches an address that a token names, before the token is verified.'
 }
 
+type Sent = readonly [Variant, AttackRow]
+
+/** Tells which requests say nothing of the guard where they are let in: those without a token, and all where the token does not count. */
+function explains (sent: readonly Sent[]): (variant: Variant) => boolean {
+  const isLetIn = (wanted: string) => sent.some(([, { name, outcome }]) => name === wanted && outcome === 'let in')
+  if (!isLetIn('no token')) return () => true
+  const isOpen = isLetIn('a random signature')
+  return ({ name, token }) => name === 'no token' || (token !== undefined && !isOpen)
+}
+
 /** @param target the method and path of the route */
-export function reportOf (target: string, sent: readonly (readonly [Variant, AttackRow])[], allowed: readonly string[]): AttackReport {
+export function reportOf (target: string, sent: readonly Sent[], allowed: readonly string[]): AttackReport {
   const isFound = ({ name, outcome, note }: AttackRow) => outcome !== 'refused' && !allowed.includes(name) && !(outcome === 'let in' && note !== undefined)
   const findings = sent.filter(([, row]) => isFound(row))
-  const line = ([{ wrong }, { name, statusCode, outcome }]: readonly [Variant, AttackRow]) => `- ${name}: ${statusCode}, ${outcome}. ${outcome === 'let in' || outcome === 'refused' ? wrong : faults[outcome]}`
-  const text = [`${target}: ${sent.length} hostile requests, ${findings.length} of them not refused${findings.length === 0 ? '.' : ':'}`, ...findings.map(line)].join('\n')
+  const isExplained = explains(sent)
+  const faultOf = (variant: Variant, { outcome, statusCode }: AttackRow) => {
+    if (statusCode === unanswered) return 'The route does not respond within 10 seconds.'
+    if (outcome === 'error' || outcome === 'fetched') return faults[outcome]
+    return isExplained(variant) ? variant.wrong : 'The cause is not known.'
+  }
+  const line = ([variant, row]: Sent) => `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${faultOf(variant, row)}`
+  const isOpen = findings.some(([variant, { outcome }]) => outcome === 'let in' && !isExplained(variant))
+  const text = [
+    `${target}: ${sent.length} hostile requests, ${findings.length} of them not refused${findings.length === 0 ? '.' : ':'}`,
+    ...isOpen ? ['The route lets in requests without a token. If it is public or its guard is optional, list these requests in "allowed", or attack a route that requires a token.'] : [],
+    ...findings.map(line)
+  ].join('\n')
   const report = { rows: sent.map(([, row]) => row), found: findings.map(([, row]) => row) }
   // Not enumerable: a comparison or a print of the report shows its rows.
   return Object.defineProperty(report, 'toString', { value: () => text })

@@ -1,7 +1,7 @@
 /** Tokens that are signed with the right key and still wrong, and tokens for which the public key is taken as a secret. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { algorithmTable, algorithms, isHmac } from '../../keys/algorithms.ts'
-import { encode, inputOf, signed, type ReadToken } from './jws.ts'
+import { encode, inputOf, signed, type AttackKey, type ReadToken } from './jws.ts'
 import { variantsOf, type Variant } from './variants.ts'
 
 const day = 86_400
@@ -29,9 +29,16 @@ function wrongTimes (make: (claims: object) => string, { payload }: ReadToken): 
   ]
 }
 
+/** The host that a guard may ask for the keys of an issuer; empty where the issuer names none. */
+function hostOf (issuer: string): string {
+  if (URL.canParse(issuer)) return new URL(issuer).host
+  return issuer.includes('.') ? issuer.split('/', 1)[0]! : ''
+}
+
 /** Only for claims that the application issues: one that it does not use may have any value. */
 function wrongParties (make: (claims: object) => string, { payload: { iss, aud } }: ReadToken): Variant[] {
   const text = (value: unknown) => String([value].flat()[0])
+  const part = text(iss).slice(0, -1)
   return [
     ...iss === undefined
       ? []
@@ -40,7 +47,8 @@ function wrongParties (make: (claims: object) => string, { payload: { iss, aud }
         'no issuer': make({ iss: undefined }),
         'the issuer in a list': make({ iss: ['https://attack.invalid', iss] }),
         'an issuer that begins like the right one': make({ iss: `${text(iss)}.attack.invalid` }),
-        'a part of the issuer': make({ iss: text(iss).slice(0, -1) })
+        // A part of a host may be the host of somebody else, whom a guard that fetches keys would ask.
+        ...hostOf(part) === hostOf(text(iss)) && { 'a part of the issuer': make({ iss: part }) }
       }),
     ...aud === undefined
       ? []
@@ -113,9 +121,28 @@ export function signedWrongs (token: ReadToken, key: KeyObject): Variant[] {
   ]
 }
 
-/** Tokens with an HMAC whose secret is the public key in one of its forms (RFC 8725 section 2.1). */
-export function confusions ({ algorithm, header, payload }: ReadToken, publicKey: KeyObject): Variant[] {
+/** A PEM as files, other systems and environment variables have it: an HMAC takes each for another secret. */
+function spellingsOf (name: string, pem: string): [name: string, secret: string][] {
+  const lines = pem.trimEnd().split(/\r?\n/)
+  const inWords = { '\n': '', '\r\n': ' with CRLF', '\\n': ' with escaped line ends' }
+  return Object.entries(inWords).flatMap(([end, words]) => [
+    [`${name}${words} as a secret`, `${lines.join(end)}${end}`],
+    [`${name}${words} without its last line end as a secret`, lines.join(end)]
+  ])
+}
+
+/**
+ * Tokens with an HMAC whose secret is the public key in one of its forms (RFC 8725 section 2.1).
+ * @param given the same key as the test has it; the application may have the same text
+ */
+export function confusions ({ algorithm, header, payload }: ReadToken, publicKey: KeyObject, given: AttackKey): Variant[] {
   const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
+  const isText = typeof given === 'string' || Buffer.isBuffer(given)
+  const spellings = [
+    // The first is the secret of HS256 above.
+    ...spellingsOf('the public key', pem).slice(1),
+    ...isText ? [['the public key exactly as given as a secret', String(given)] as const, ...spellingsOf('the given text of the public key', String(given))] : []
+  ]
   const isRsa = publicKey.asymmetricKeyType === 'rsa'
   const made = (secret: string | Buffer, alg = 'HS256') => signed(inputOf({ ...header, alg }, payload), algorithms.find((name) => name === alg && isHmac(name)) ?? 'HS256', createSecretKey(Buffer.from(secret)))
   return variantsOf('The guard takes the public key for a secret, so everybody can sign.', {
@@ -123,9 +150,9 @@ export function confusions ({ algorithm, header, payload }: ReadToken, publicKey
     'the public key as the secret of HS384': made(pem, 'HS384'),
     'the public key as the secret of HS512': made(pem, 'HS512'),
     'the public key as a secret, under the name of its algorithm': made(pem, algorithm),
-    'the public key without its last line end as a secret': made(pem.trimEnd()),
     'the public key in DER as a secret': made(publicKey.export({ type: 'spki', format: 'der' })),
     'the public key as JWK as a secret': made(JSON.stringify(publicKey.export({ format: 'jwk' }))),
-    ...isRsa && { 'the public key in the older PEM form as a secret': made(publicKey.export({ type: 'pkcs1', format: 'pem' })) }
+    ...isRsa && { 'the public key in the older PEM form as a secret': made(publicKey.export({ type: 'pkcs1', format: 'pem' })) },
+    ...Object.fromEntries(spellings.map(([name, secret]) => [name, made(secret)]))
   })
 }

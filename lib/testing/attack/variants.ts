@@ -1,3 +1,5 @@
+import type { Trap } from './listener.ts'
+
 /** A hostile request, by what distinguishes it from the one that the route accepts. */
 export interface Variant {
   /** What is sent, in words that stay the same. */
@@ -12,8 +14,8 @@ export interface Variant {
   readonly headers?: Readonly<Record<string, string>>
   /** Why it is no mistake to let it in. */
   readonly note?: string
-  /** The path of the listener that is fetched where the guard believes the token. */
-  readonly trap?: string
+  /** What of the listener is fetched where the guard believes the token. */
+  readonly trap?: Trap
 }
 
 /** Names tokens, and says of all of them what is wrong where one is let in. */
