@@ -225,6 +225,13 @@ t.test('routes --check exits with 1 where nobody has decided who may use a route
   t.match(await processOf(['routes', '--check', built('plugin.js')]), { code: 1, stdout: table, stderr: /^Nobody has decided/ })
 })
 
+t.test('OPTIONS routes before the plugin, as those of @fastify/cors, need no decision', async (t) => {
+  const path = ofModules(t, asSource({
+    'preflight.js': modules['instance.js'].replace(/.*before.*\n/, '').replace('const app = Fastify()\n', "const app = Fastify()\napp.options('*', async () => 'ok')\n")
+  }, '{ requireGuards: true }'))
+  t.match(await run('routes', '--check', path('preflight.js')), { code: 0, stdout: /OPTIONS +\* +undecided/, stderr: '' })
+})
+
 t.test('routes --check exits with 0 for the web example, and with 1 after any guard was removed', async (t) => {
   const web = fileURLToPath(new URL('../examples/web/server.js', import.meta.url))
   const source = readFileSync(web, 'utf8')

@@ -33,7 +33,9 @@ function watch (app: FastifyInstance): WatchedApplication {
   const ofRoot = () => registrationsOf(app)
   const watched: WatchedApplication = { app, book: bookOf(app), registrations: new Set(), ofRoot, early: [] }
   app.addHook('onRoute', function ({ method, url }) {
-    if (ofRoot().length === 0) watched.early.push(`${[method].flat().join(',')} ${url}`)
+    const methods = [method].flat()
+    // As in the application itself, OPTIONS needs no decision.
+    if (ofRoot().length === 0 && methods.some((name) => name !== 'OPTIONS')) watched.early.push(`${methods.join(',')} ${url}`)
     for (const registration of registrationsOf(this)) watched.registrations.add(registration)
   })
   return watched
