@@ -152,6 +152,7 @@ t.test('a guarded route is documented with the answers to refused requests, and 
     ['/cookie-scoped', { ...ok, ...unauthorized, 403: `${lacking} ${foreign}` }, 'post'], ['/open', ok]
   ]
   for (const [path, answers, method] of expected) t.same(answersOf(document, path, method), answers, path)
+  t.same([document.paths['/off']?.get?.security, document.paths['/open']?.get?.security], [undefined, undefined], 'a guard that is switched off asks for nothing')
   t.match(document.paths['/protect']?.get?.responses?.[401]?.content, { 'application/json': { schema: { properties: { reasons: { type: 'string' }, exception: { type: 'string' } }, additionalProperties: true } } })
 
   const computed = await documented(t, { getCookieSet: () => true }, (app) => { app.put('/', { onRequest: app.tokenAuth.protect() }, answer) })
