@@ -201,7 +201,10 @@ t.test('without a token no protected handler of the example runs: every route, e
     const { fastify } = message as { fastify: FastifyInstance }
     fastify.addHook('onRoute', (route) => {
       const { handler, url } = route
-      for (const method of [route.method].flat()) routes.push({ method, url })
+      const methods = [route.method].flat()
+      for (const method of methods) routes.push({ method, url })
+      // `requireGuards` would not recognize what injectUser() made.
+      if (methods.every((method) => isPublic(method, url))) return
       route.handler = function (request, reply) {
         ran.push(`${request.method} ${url}`)
         return Reflect.apply(handler, this, [request, reply])

@@ -106,6 +106,9 @@ t.test('an application waits for the keys of all of its issuers together, and ne
   expire()
   await ready
   t.equal(registered.length, 2)
+  const patient = host(t, { pluginTimeout: 0 })
+  await patient.register(tokenAuth, { authMode: false, issuers: [trusted({ jwks: keySource().jwks })] })
+  t.equal(patient.tokenAuth.keyStatus().issuers[0]?.keys, 1, 'where Fastify sets no limit, there is one nevertheless')
 })
 
 t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and survives a logger and a handler of the application', async (t) => {
