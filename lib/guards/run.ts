@@ -30,15 +30,16 @@ function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
   return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
-function decide ({ check, isOptional }: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+/** Decides about a request whose token was verified. @param refusal null for a valid token */
+function conclude ({ check, isOptional }: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+  if (refusal === null) return check === undefined ? null : check(state, request)
+  return isOptional && isWithoutToken(refusal) ? null : refusal
+}
+
+function decide (guard: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
-  if (check === undefined && !isOptional) return refusal
-  const checked = (settled: Refusal | null) => {
-    if (settled === null) return check === undefined ? null : check(state, request)
-    return isOptional && isWithoutToken(settled) ? null : settled
-  }
-  return refusal instanceof Promise ? refusal.then(checked) : checked(refusal)
+  return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
 }
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */

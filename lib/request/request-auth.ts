@@ -3,13 +3,14 @@ import type { TokenAuthError } from '../errors.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth, VerifiedRequest } from '../../types/instance.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { FoundToken } from './extract.ts'
+import type { TokenSource } from './extract.ts'
 import { createSignal, type Circumstances } from './signal.ts'
 import type { ValidToken } from './verify.ts'
 
 /** What is read of the state of a request. Without a valid token, all properties but `settings` are null. */
 export interface Readable extends Circumstances {
-  readonly valid: (FoundToken & ValidToken) | null
+  readonly valid: ValidToken | null
+  readonly source: TokenSource | null
   readonly payload: Payload | null
   readonly userId: UserId | null
   readonly scopes: string[] | null
@@ -34,8 +35,8 @@ export class RequestAuth implements RequestTokenAuth<object> {
   get scopes (): string[] | null { return this.#state.scopes }
   get sessionId (): string | null { return this.#state.sessionId }
   get issuer (): string | null { return this.#state.valid?.verified.issuer?.issuer ?? null }
-  get token (): string | null { return this.#state.valid?.token ?? null }
-  get source (): FoundToken['source'] | null { return this.#state.valid?.source ?? null }
+  get token (): string | null { return this.#state.valid?.verified.token ?? null }
+  get source (): TokenSource | null { return this.#state.source }
   get settings (): Readonly<Settings> { return this.#state.settings }
   user (): Promise<object | null> { return this.#state.user() }
   ready (): Promise<void> { return this.#state.ready() }

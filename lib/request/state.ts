@@ -171,10 +171,9 @@ export class RequestState implements Context, Readable {
     return this.toError(outcome instanceof Refusal ? outcome : keyNotKnown)
   }
 
-  /** The valid token, and where it was found. */
-  get valid (): (FoundToken & ValidToken) | null {
-    return this.#isValid() ? { ...this.#found!, ...this.#valid! } : null
-  }
+  get valid (): ValidToken | null { return this.#isValid() ? this.#valid! : null }
+
+  get source (): TokenSource | null { return this.#isValid() ? this.#found!.source : null }
 
   /** The verified payload, shared by all requests with the same token: never change it, and never pass it to the application. */
   get claims (): VerifiedToken['payload'] | null {
@@ -211,7 +210,7 @@ export class RequestState implements Context, Readable {
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 
-  /** Where the token was found that let the request pass; null where none was verified. It verifies nothing. */
+  /** Where the token was found that let the request pass; null where none was verified. Unlike {@link source} it verifies nothing. */
   get verifiedSource (): TokenSource | null {
     return this.#valid === undefined ? null : this.#found!.source
   }
