@@ -290,6 +290,19 @@ export function holdTimers (t: Ending, delay: number): () => void {
   }
 }
 
+/** Collects rejections that nobody handles, until the test ends. tap would end the run at the first. */
+export function unhandled (t: Test): unknown[] {
+  const reasons: unknown[] = []
+  const others = process.listeners('unhandledRejection')
+  process.removeAllListeners('unhandledRejection')
+  process.on('unhandledRejection', (reason) => { reasons.push(reason) })
+  t.teardown(() => {
+    process.removeAllListeners('unhandledRejection')
+    for (const listener of others) process.on('unhandledRejection', listener)
+  })
+  return reasons
+}
+
 /** Sets the clock of this process until the test ends. @param at seconds since 1970 */
 export function setClock (t: Test, at: number): (seconds: number) => void {
   const real = Date.now

@@ -9,7 +9,7 @@ import {
 } from '../lib/index.ts'
 import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from './keys/issuers.ts'
 import { logout, refresh as refreshSession, started } from './sessions/helper.ts'
-import { bearer, build, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, warnings } from './helper.ts'
+import { bearer, build, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, unhandled, warnings } from './helper.ts'
 
 warnings(t, 'W04', 'W05')
 
@@ -17,19 +17,6 @@ warnings(t, 'W04', 'W05')
 type Trusted = (request: FastifyRequest, payload: Record<string, unknown>) => unknown
 
 const token = () => forge(claims({ scopes: ['a'] }))
-
-/** Collects rejections that nobody handles. */
-function unhandled (t: Test): unknown[] {
-  const reasons: unknown[] = []
-  const others = process.listeners('unhandledRejection')
-  process.removeAllListeners('unhandledRejection')
-  process.on('unhandledRejection', (reason) => { reasons.push(reason) })
-  t.teardown(() => {
-    process.removeAllListeners('unhandledRejection')
-    for (const listener of others) process.on('unhandledRejection', listener)
-  })
-  return reasons
-}
 
 /** Where a token is verified, and how a request comes there. */
 const doors: Record<string, InjectOptions> = {

@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, together, warnings } from '../helper.ts'
+import { authenticate, bearer, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
 
 warnings(t, 'W15')
 
@@ -16,19 +16,6 @@ const nothing: unknown = undefined
 const credentials = { username: 'ada', password: 'lovelace' }
 
 interface Outcome { status: number, body: string, headers: Record<string, unknown> }
-
-/** Collects rejections that nobody handled. tap would end the test run at the first; here each is counted. */
-function unhandled (t: Test): unknown[] {
-  const reasons: unknown[] = []
-  const others = process.listeners('unhandledRejection')
-  process.removeAllListeners('unhandledRejection')
-  process.on('unhandledRejection', (reason) => { reasons.push(reason) })
-  t.teardown(() => {
-    process.removeAllListeners('unhandledRejection')
-    for (const listener of others) process.on('unhandledRejection', listener)
-  })
-  return reasons
-}
 
 async function ask (app: FastifyInstance, what: 'login' | 'refresh' | 'me' | 'verify' | 'guarded' | 'scoped' | 'injected', access = token): Promise<Outcome> {
   const urls = { login: '/auth', refresh: '/auth/refresh', me: '/auth/me', verify: '/auth/verify', guarded: '/guarded', scoped: '/scoped', injected: '/injected' }

@@ -1,6 +1,6 @@
 /** Which tokens of trusted issuers are accepted, and what they grant. */
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import tokenAuth, { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
 import { TrustedIssuers } from '../../lib/keys/trusted-issuer.ts'
@@ -370,15 +370,21 @@ t.test('a signal that is read while the key of its token is being fetched does n
   t.same((await app.inject({ url: '/open', headers: bearer(issue('b', granted({ exp: noon + 5 }), { which: 1 })) })).json(), [false, true, 1])
 })
 
-t.test('a signal aborts when the key of its token is withdrawn, and not when the issuer cannot be reached', async (t) => {
+/** An application whose keys are read again when the test says so, and the signals that its route `/signal` has read. */
+async function withSignals (t: Test) {
   withoutJitter(t)
-  const retry = holdTimers(t, 10_000)
   const reload = holdTimers(t, 600_000)
   const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
   const { state, jwks } = keySource()
   const app = await withIssuers(t, trusted({ jwks }))
   const signals: AbortSignal[] = []
   app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  return { app, state, signals, reload, settle }
+}
+
+t.test('a signal aborts when the key of its token is withdrawn, and not when the issuer cannot be reached', async (t) => {
+  const retry = holdTimers(t, 10_000)
+  const { app, state, signals, reload, settle } = await withSignals(t)
   await app.inject({ url: '/signal', headers: bearer(issue('a')) })
   state.instead = () => { throw new Error('down') }
   reload()
@@ -393,13 +399,7 @@ t.test('a signal aborts when the key of its token is withdrawn, and not when the
 })
 
 t.test('a key to which its issuer adds members goes on, with its tokens and signals, unless they would be refused now', async (t) => {
-  withoutJitter(t)
-  const reload = holdTimers(t, 600_000)
-  const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
-  const { state, jwks } = keySource()
-  const app = await withIssuers(t, trusted({ jwks }))
-  const signals: AbortSignal[] = []
-  app.get('/signal', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => { signals.push(tokenAuth.signal); return '' })
+  const { app, state, signals, reload, settle } = await withSignals(t)
   const token = issue('a')
   await app.inject({ url: '/signal', headers: bearer(token) })
   state.keys = [{ ...jwk('a'), alg: 'ES256' }]
