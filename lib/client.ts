@@ -37,7 +37,7 @@ export interface ClientOptions {
   /**
    * Where tokens are kept in header mode. Default: in memory, so that each tab has a login of its own, which ends when the page
    * is left. With `sessionStorage`, the login of a tab survives a reload. With `localStorage`, all tabs share one login, which
-   * survives a restart of the browser. Every script of the origin can read both.
+   * survives a restart of the browser. Every script of the origin can read both, also one that an attacker injects.
    */
   storage?: TokenStorage | undefined
   /** Called when the user was logged out, or when a request shows that nobody is logged in. Usually it opens the login page. */
@@ -142,20 +142,19 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
   const withRefreshToken = ({ refresh }: Tokens) => hasCookies ? { method: 'POST' } : json({ refresh_token: refresh })
 
   /** Sends until the service is available, at most three times. */
-  async function insist (path: string, init: RequestInit): Promise<Response> {
-    for (let left = tries - 1; ; left--) {
-      let pause = defaultPause
-      try {
-        const response = await send(url(path), { ...init, signal: AbortSignal.timeout(tryLimit) })
-        // What a proxy answers for a service that is down, too.
-        if (response.status < 502) return response
-        pause = Number(response.headers.get('retry-after')) || pause
-        if (left === 0 || pause > longestPause) return response
-      } catch (error) {
-        if (left === 0) throw error
-      }
-      await wait(pause)
+  async function insist (path: string, init: RequestInit, left = tries - 1): Promise<Response> {
+    let pause = defaultPause
+    try {
+      const response = await send(url(path), { ...init, signal: AbortSignal.timeout(tryLimit) })
+      // What a proxy answers for a service that is down, too.
+      if (response.status < 502) return response
+      pause = Number(response.headers.get('retry-after')) || pause
+      if (left === 0 || pause > longestPause) return response
+    } catch (error) {
+      if (left === 0) throw error
     }
+    await wait(pause)
+    return await insist(path, init, left - 1)
   }
 
   async function requestTokens (): Promise<Response | boolean> {
@@ -167,7 +166,8 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
     // Another tab may have renewed the tokens. Messages of tabs can come later than their locks are released, so ask the service.
     // Its response also tells an ended session from an expired one, which the response to a refresh does not.
     const current = await send(url('/me'), { signal: AbortSignal.timeout(tryLimit) }).catch(() => undefined)
-    if (current?.ok) {
+    // What another tab stores may be seen late, too.
+    if (current?.ok || read().refresh !== before.refresh) {
       changes++
       return true
     }
