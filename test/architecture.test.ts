@@ -47,6 +47,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
     'warnings', 'events', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
+  // Runs in browsers.
+  client: [],
   testing: ['testing/*'],
   'testing/*': ['node:*'],
   // Loads applications and reads their routes, but runs no request.
@@ -189,7 +191,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['cli', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
+  t.strictSame(inRoot, ['cli', 'client', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {
