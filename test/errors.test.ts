@@ -156,7 +156,7 @@ t.test('in production, what an error says of the application is its cause, and i
   }
   for (const ErrorClass of [library.InvalidConfiguration, library.RequiredKeysNotFound, library.RefreshTokenNotImplemented]) {
     t.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
-    const error = new ErrorClass('of a request', { duringRequest: true, section: 'guards' })
+    const error = new ErrorClass('of a request', { duringRequest: true, page: 'guards.md' })
     t.notMatch(error.message, /request/)
     t.match(error.cause, { message: /^of a request See .*#guards$/ })
     t.equal(Object(error.cause).cause, undefined)
