@@ -34,15 +34,15 @@ async function refused (t: Test, options: object, config: object = {}): Promise<
   return message
 }
 
-/** The errors of wrong configurations. The last one is seen by clients, so it names no section of the README. */
+/** The errors of wrong configurations. The last one is seen by clients, so it names no page of the documents. */
 const names = [
   'InvalidConfiguration', 'AuthenticateNotImplemented', 'RefreshTokenNotImplemented', 'RequiredKeysNotFound', 'InvalidClassViews',
   'InvalidCustomClaim', 'InitializationFailure'
 ]
 
-/** What was read: the places in lib/ where the errors were made, as `file:line`, the sections that they name, and who names none. */
+/** What was read: the places in lib/ where the errors were made, as `file:line`, the pages that they name, and who names none. */
 const places = new Set<string>()
-const sections = new Set<string>()
+const pages = new Set<string>()
 const without = new Set<string>()
 
 /** The message of an error, with its name where that is not the usual one. */
@@ -51,8 +51,8 @@ function messageOf (error: unknown): string {
   const [, place = ''] = /^ +at .*[\\/]lib[\\/]([\w\\/-]+\.ts:\d+)/m.exec(error.stack ?? '') ?? []
   places.add(place.replaceAll('\\', '/'))
   const message = error.message.replace('node_modules/fastify-token-auth/', '')
-  const [, section] = /README\.md#(.+)$/.exec(message) ?? []
-  if (section !== undefined) sections.add(section)
+  const [, page] = / See (docs\/.+)$/.exec(message) ?? []
+  if (page !== undefined) pages.add(page)
   else if (names.includes(error.name)) without.add(error.name)
   return error instanceof InvalidConfiguration ? message : `${error.name}: ${message}`
 }
@@ -788,25 +788,25 @@ t.test('the stores in databases say what is wrong with their parameters', async 
   const pool = { query: async () => ({ rows: [] }) }
   const cases: Array<[() => unknown, string]> = [
     [() => redisSessions(mistyped('redis://localhost')),
-      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: a string. See docs/sessions.md#settings'],
+      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: a string. See docs/stores.md'],
     [() => redisSessions(mistyped(pool)),
-      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: an object. See docs/sessions.md#settings'],
+      'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: an object. See docs/stores.md'],
     [() => redisSessions(ioredis, mistyped('shop')),
-      'The second parameter of redisSessions() must be a plain object, such as { prefix }; given: a string. See docs/sessions.md#settings'],
+      'The second parameter of redisSessions() must be a plain object, such as { prefix }; given: a string. See docs/stores.md'],
     [() => redisSessions(ioredis, mistyped({ table: 'shop' })),
-      'redisSessions() has no option "table". Its only option is "prefix". See docs/sessions.md#settings'],
+      'redisSessions() has no option "table". Its only option is "prefix". See docs/stores.md'],
     [() => redisSessions(ioredis, { prefix: '{shop}' }),
-      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: "{shop}". See docs/sessions.md#settings'],
+      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: "{shop}". See docs/stores.md'],
     [() => redisSessions(ioredis, { prefix: mistyped<string>(5) }),
-      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: a number. See docs/sessions.md#settings'],
+      'The option "prefix" of redisSessions() must be a non-empty text without braces; given: a number. See docs/stores.md'],
     [() => postgresSessions(mistyped(ioredis)),
-      'The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: an object. See docs/sessions.md#settings'],
+      'The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: an object. See docs/stores.md'],
     [() => postgresSessions(pool, mistyped(new Map())),
-      'The second parameter of postgresSessions() must be a plain object, such as { table }; given: an instance of a class, or an object that inherits from another. See docs/sessions.md#settings'],
+      'The second parameter of postgresSessions() must be a plain object, such as { table }; given: an instance of a class, or an object that inherits from another. See docs/stores.md'],
     [() => postgresSessions(pool, { table: 'a b' }),
-      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: "a b". See docs/sessions.md#settings'],
+      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: "a b". See docs/stores.md'],
     [() => postgresSessionSchema(mistyped<string>(5)),
-      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: a number. See docs/sessions.md#settings']
+      'The name of the table of sessions must be at most 48 letters, digits and "_", and must not begin with a digit; given: a number. See docs/stores.md']
   ]
   for (const [act, message] of cases) t.equal(await said(act), message)
 })
@@ -870,12 +870,15 @@ function placesIn (file: string): string[] {
 }
 
 // Last: it asks what the tests above have read.
-t.test('every message of a wrong configuration is read here, and the section of the README that it names is there', async (t) => {
+t.test('every message of a wrong configuration is read here, and the page that it names is there', async (t) => {
   const inCode = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).flatMap(placesIn)
   t.ok(inCode.length > 70)
   t.equal(new Set(inCode).size, inCode.length, 'one on a line, or they could not be told apart')
   t.strictSame(inCode.filter((place) => !places.has(place)), [])
-  t.strictSame([...without], ['InitializationFailure'], 'every other one names a section')
-  const headings = [...read('README.md').matchAll(/^##+ (.+)$/gm)].map(([, heading = '']) => heading.toLowerCase().replaceAll(' ', '-'))
-  t.strictSame([...sections].filter((section) => !headings.includes(section)), [])
+  t.strictSame([...without], ['InitializationFailure'], 'every other one names a page')
+  for (const page of pages) {
+    const [path = '', anchor] = page.split('#')
+    const headings = [...read(path).matchAll(/^##+ (.+)$/gm)].map(([, heading = '']) => heading.toLowerCase().replaceAll(' ', '-'))
+    t.ok(anchor === undefined || headings.includes(anchor), page)
+  }
 })

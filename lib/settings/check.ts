@@ -42,7 +42,7 @@ function allowed (schema: TSchema): string {
   return schema.type
 }
 
-/** Describes the allowed values of a setting, for error messages and for the README. */
+/** Describes the allowed values of a setting, for error messages and for docs/settings.md. */
 export function allowedValues (name: SettingName): string {
   return allowed(schemas[name]!)
 }
