@@ -19,7 +19,7 @@ t.test('the first example of the README runs as it stands', async (t) => {
   const [, code = ''] = /```js\n(import Fastify[\s\S]*?)```/.exec(readme) ?? []
   t.ok(code.trim().split('\n').length <= 15, 'it has 15 lines')
   const app = await run<FastifyInstance>(code.replace(/await app\.listen.*$/m, 'return app'), {
-    Fastify, tokenAuth, AuthenticationFailed, process: { env: { JWT_SECRET: secret } }
+    Fastify, tokenAuth, AuthenticationFailed, process: { env: { SERVICE_JWT_SECRET: secret } }
   })
   t.teardown(() => app.close())
   const login = await app.inject({ method: 'POST', url: '/auth', payload: { name: 'ada', password: 'lovelace' } })
