@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
@@ -75,7 +76,7 @@ t.test('every file of the sources is there, compiled, and nothing that has no so
   t.strictSame(paths.filter((path) => /^dist\/.*\.js$/.test(path)).sort(), [...compiled('lib'), ...compiled('types')].sort())
 })
 
-t.test('tarball, installed size and dependencies stay within the limits of scripts/size.js', async (t) => {
+t.test('tarball, installed size, dependencies and client stay within the limits of scripts/size.js', async (t) => {
   const script = join(root, 'scripts/size.js')
   const { stdout } = await run(process.execPath, [script], { cwd: root })
   const amountOf = (what: string) => Number(new RegExp(`^${what} +(\\d+), at most \\d+$`, 'm').exec(stdout)?.[1])
@@ -84,6 +85,7 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
   t.equal(amountOf('Direct dependencies'), Object.keys(manifest.dependencies).length)
   t.ok(amountOf('All dependencies') >= amountOf('Direct dependencies'))
   t.ok(amountOf('Installed with its dependencies, kB') > amountOf('Unpacked, kB'))
+  t.ok(amountOf('Client, compressed, bytes') > 1000)
 
   const many = Object.fromEntries(Array.from({ length: 18 }, (_, index) => [`package-${index}`, '1.0.0']))
   const folder = t.testdir({
@@ -91,12 +93,13 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
     'package-lock.json': JSON.stringify({
       packages: { '': { dependencies: many }, ...Object.fromEntries(Object.keys(many).map((dependency) => [`node_modules/${dependency}`, {}])) }
     }),
+    dist: { lib: { 'client.js': `/** A comment of ${'many words '.repeat(1000)} */\nexport const key = '${randomBytes(2000).toString('hex')}'\n` } },
     node_modules: Object.fromEntries(Object.keys(many).map((dependency) => [dependency, { 'index.js': '0'.repeat(400_000) }]))
   })
   const refused = await run(process.execPath, [script], { cwd: folder }).catch((error) => error)
   t.equal(refused.code, 1)
   t.strictSame(refused.stderr.trim().split('\n').map((line: string) => line.replace('Too much: ', '')), [
-    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies'
+    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies', 'Client, compressed, bytes'
   ])
 })
 
@@ -168,6 +171,11 @@ for (const [folder, version] of [['typescript-5.9', '5.9'], ['typescript', '6.0'
       t.strictSame(errors.map((error) => error.split(',', 1)[0]), wrong, { errors })
     })
   }
+
+  t.test(`TypeScript ${version} takes the client in a page, with the types of browsers and without those of Node.js`, async (t) => {
+    const { stdout } = await runNode([join(root, 'node_modules', folder, 'bin/tsc'), '--pretty', 'false', '--project', 'browser']).catch((error) => error)
+    t.equal(stdout, '')
+  })
 }
 
 t.test('publint finds nothing to say', async (t) => {
