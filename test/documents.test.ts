@@ -28,10 +28,13 @@ const documents = Object.fromEntries(
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
+  'docs/client.md': 'test/client.test.ts',
+  'docs/deployment.md': 'test/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
   'docs/sessions.md': 'test/sessions/documentation.test.ts',
-  'docs/stores.md': 'test/sessions/stores/documentation.test.ts'
+  'docs/stores.md': 'test/sessions/stores/documentation.test.ts',
+  'docs/tutorial.md': 'test/tutorial.test.ts'
 }
 
 /** Names that the examples do not declare. */
