@@ -186,8 +186,9 @@ t.test('publint finds nothing to say', async (t) => {
 t.test('the types are not wrong, says @arethetypeswrong/cli', async (t) => {
   const cli = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js')
   const { stdout } = await run(process.execPath, [cli, tarball, '--profile', 'esm-only', '--no-definitely-typed', '--format', 'json'])
-  const { analysis }: { analysis: { packageName: string, problems: object[] } } = JSON.parse(stdout)
+  const { analysis }: { analysis: { packageName: string, entrypoints: object, problems: object[] } } = JSON.parse(stdout)
   t.equal(analysis.packageName, name)
+  t.strictSame(Object.keys(analysis.entrypoints), Object.keys(manifest.exports), 'every entry is checked')
   // Old resolution modes, and CommonJS that cannot require ES modules, are not supported: engines says so.
   const kinds = analysis.problems.map((problem) => Reflect.get(problem, 'kind'))
   t.strictSame(kinds.filter((kind) => kind !== 'CJSResolvesToESM' && kind !== 'NoResolution'), [])
