@@ -1,4 +1,5 @@
 /** The code blocks of documents, and how tests run them. */
+import { readFileSync } from 'node:fs'
 
 /** All JavaScript examples of a document, including those in lists. */
 export const programsIn = (document: string): string[] => Array.from(document.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
@@ -17,4 +18,21 @@ export function programWith (programs: readonly string[], text: string): string 
 export function run<Result> (program: string, names: Record<string, unknown>, result = 'undefined'): Promise<Result> {
   const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
   return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\nreturn ${result}\n}`)(...Object.values(names))
+}
+
+/**
+ * The JavaScript examples of a page of docs/, to be run one by one.
+ * @returns `run` runs the only example that contains a text; `left` has those that were not run yet
+ */
+export function examplesOf (page: string) {
+  const programs = programsIn(readFileSync(new URL(`../docs/${page}`, import.meta.url), 'utf8'))
+  const left = new Set(programs)
+  return {
+    left,
+    run<Result> (text: string, names: Record<string, unknown>, result?: string): Promise<Result> {
+      const program = programWith(programs, text)
+      left.delete(program)
+      return run<Result>(program, names, result)
+    }
+  }
 }
