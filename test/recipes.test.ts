@@ -4,10 +4,10 @@ import { readdirSync, readFileSync } from 'node:fs'
 import cookie from '@fastify/cookie'
 import cors from '@fastify/cors'
 import rateLimit from '@fastify/rate-limit'
-import type { FastifyInstance, FastifyRequest, InjectOptions, LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed } from '../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, requestSerializer } from '../lib/index.ts'
 import { bearer, forge, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf } from './programs.ts'
@@ -42,9 +42,12 @@ function people () {
 
 /** Runs an example of a recipe, and returns its application. */
 async function cook (t: Test, name: string, text: string, more: object = {}): Promise<FastifyInstance> {
-  const app = host(t)
-  await recipes.get(name)?.run(text, { app, tokenAuth, secret, AuthenticationFailed, handler: async () => 'reached', ...people(), ...more })
-  return app
+  const recipe = recipes.get(name)
+  if (recipe === undefined) throw new Error(`There is no recipe ${name}.`)
+  // An example that makes its application needs none.
+  const Fastify = (options: FastifyServerOptions) => host(t, options)
+  const names = { Fastify, tokenAuth, AuthenticationFailed, requestSerializer, secret, handler: async () => 'reached', ...people(), ...more }
+  return await recipe.run(text, { app: host(t), ...names }, 'app')
 }
 
 const send = async (app: FastifyInstance, method: 'GET' | 'POST' | 'PUT', url: string, request: InjectOptions = {}) => await app.inject({ method, url, ...request })
