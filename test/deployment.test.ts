@@ -38,7 +38,7 @@ async function deploy (t: Test, variables: Record<string, string> = {}) {
       return 'the whole report'
     },
     process: {
-      env: { TOKEN_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
+      env: { SERVICE_JWT_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
       once: (signal: string, listener: () => void) => { signals.set(signal, listener) }
     }
   }
