@@ -248,6 +248,11 @@ t.test('a social login is refused without the cookie of this browser, with anoth
   const [own, other] = [await begin(), await begin()]
   t.equal(await finish({ query: own.query }), 401, 'another site gives its own code and state')
   t.equal(await finish({ query: own.query, cookies: { '__Host-login': '' } }), 401)
+  const challenge = createHash('sha256').update('undefined').digest('base64url')
+  const { code } = provider.logIn(`https://id.example.com/authorize?code_challenge=${challenge}`)
+  provider.forged = { nonce: undefined }
+  t.equal(await finish({ query: { code } }), 401, 'without a cookie and a state, nothing is compared with nothing')
+  provider.forged = {}
   t.equal(await finish({ query: {}, cookies: { '__Host-login': '..' } }), 401)
   t.equal(await finish({ query: { ...own.query, state: other.query.state }, cookies: own.cookies }), 401)
   t.equal(await finish({ query: { ...own.query, code: other.query.code }, cookies: own.cookies }), 401, 'the code belongs to another verifier')
