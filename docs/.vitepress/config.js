@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs'
+import { defineConfig } from 'vitepress'
+
+const read = (path) => readFileSync(new URL(path, import.meta.url), 'utf8')
+
+/** The pages in their order: groups, and in them the texts of links with names of pages. */
+const menu = JSON.parse(read('menu.json'))
+
+/** The address of a heading, by the rule of GitHub, where the documents are read as well. */
+const slugify = (heading) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\p{M}\s_-]/gu, '').replace(/\s/g, '-')
+
+/** Pages of the site that are files outside docs/. */
+const outside = { 'CHANGELOG.md': 'changelog.md', 'README.md': 'index.md', 'SECURITY.md': 'reporting.md' }
+
+/** The address on the site of a link between files of the repository. */
+const addressOf = (link) => link.replace(/^(?:\.\.\/|docs\/)([\w-]+\.md)/, (_, file) => outside[file] ?? file)
+
+/** HTML that the documents use inside of paragraphs and tables. */
+const isHtml = (text) => /^<(?:br>|!--)/.test(text)
+
+/** Renders Markdown as GitHub does, and not as Vue templates. */
+function likeGitHub (md) {
+  md.disable('emoji')
+  const { escapeHtml } = md.utils
+  const { fence, link_open: linkOpen, text } = md.renderer.rules
+  md.renderer.rules.text = (...args) => text(...args).replaceAll('{{', '&#123;&#123;')
+  md.renderer.rules.html_inline = (tokens, index) => isHtml(tokens[index].content) ? tokens[index].content : escapeHtml(tokens[index].content)
+  md.renderer.rules.link_open = (tokens, index, ...rest) => {
+    tokens[index].attrSet('href', addressOf(tokens[index].attrGet('href')))
+    return linkOpen(tokens, index, ...rest)
+  }
+  md.renderer.rules.fence = (tokens, index, ...rest) => {
+    const { info, content } = tokens[index]
+    return info.trim() === 'mermaid' ? `<Diagram text="${escapeHtml(content)}" />` : fence(tokens, index, ...rest)
+  }
+}
+
+/** Writes a section of the README where a page has `<!-- README: Heading -->`. */
+const sectionsOfReadme = {
+  name: 'sections-of-readme',
+  enforce: 'pre',
+  transform (source, id) {
+    if (!id.endsWith('.md')) return
+    return source.replace(/^<!-- README: (.+) -->$/gm, (_, heading) => {
+      const section = read('../../README.md').split(/^(?=## )/m).find((part) => part.startsWith(`## ${heading}\n`))
+      if (section === undefined) throw new Error(`README.md has no section "${heading}", which ${id} includes.`)
+      return section
+    })
+  }
+}
+
+export default defineConfig({
+  lang: 'en-US',
+  title: 'fastify-token-auth',
+  description: 'JWT token authentication for Fastify 5',
+  srcExclude: ['README.md', 'plan.md'],
+  rewrites: { 'site/:page': ':page' },
+  // Links to tests and examples, which are not part of the site.
+  ignoreDeadLinks: [/^\.\/(?:\.\.\/)?(?:test|examples)\//],
+  markdown: {
+    anchor: { slugify },
+    attrs: { disable: true },
+    config: likeGitHub
+  },
+  vite: { plugins: [sectionsOfReadme] },
+  themeConfig: {
+    nav: [
+      { text: 'Tutorial', link: '/tutorial' },
+      { text: 'Settings', link: '/settings' },
+      // TypeDoc builds these pages, so the router must not open them.
+      { text: 'API', link: '/api/index.html', target: '_self' }
+    ],
+    sidebar: Object.entries(menu).map(([text, pages]) => ({
+      text, items: Object.entries(pages).map(([text, page]) => ({ text, link: `/${page}` }))
+    })),
+    outline: [2, 3],
+    search: { provider: 'local' }
+  }
+})
