@@ -22,8 +22,11 @@ const isHtml = (text) => /^<(?:br>|!--)/.test(text)
 function likeGitHub (md) {
   md.disable('emoji')
   const { escapeHtml } = md.utils
-  const { fence, link_open: linkOpen, text } = md.renderer.rules
-  md.renderer.rules.text = (...args) => text(...args).replaceAll('{{', '&#123;&#123;')
+  const { fence, link_open: linkOpen } = md.renderer.rules
+  for (const name of ['text', 'code_inline']) {
+    const render = md.renderer.rules[name]
+    md.renderer.rules[name] = (...args) => render(...args).replaceAll('{{', '&#123;&#123;')
+  }
   md.renderer.rules.html_inline = (tokens, index) => isHtml(tokens[index].content) ? tokens[index].content : escapeHtml(tokens[index].content)
   md.renderer.rules.link_open = (tokens, index, ...rest) => {
     tokens[index].attrSet('href', addressOf(tokens[index].attrGet('href')))
@@ -55,6 +58,7 @@ export default defineConfig({
   description: 'JWT token authentication for Fastify 5',
   srcExclude: ['README.md', 'plan.md'],
   rewrites: { 'site/:page': ':page' },
+  head: [['link', { rel: 'icon', href: '/favicon.svg' }]],
   // Links to tests and examples, which are not part of the site.
   ignoreDeadLinks: [/^\.\/(?:\.\.\/)?(?:test|examples)\//],
   markdown: {

@@ -1,9 +1,20 @@
+import mermaidUrl from '@mermaid-js/tiny/dist/mermaid.tiny.js?url'
 import { useData } from 'vitepress'
 import DefaultTheme from 'vitepress/theme'
 import { h, onMounted, ref, watch } from 'vue'
 import './style.css'
 
 let diagrams = 0
+let mermaidLoaded
+
+/** Loads Mermaid once, on pages with diagrams only. It is not a module: it sets a global variable. */
+function loadMermaid () {
+  mermaidLoaded ??= new Promise((resolve, reject) => {
+    const script = Object.assign(document.createElement('script'), { src: mermaidUrl, onload: () => resolve(globalThis.mermaid), onerror: reject })
+    document.head.append(script)
+  })
+  return mermaidLoaded
+}
 
 /** A diagram of Mermaid, in the colors of the page. Without JavaScript, its text is shown. */
 const Diagram = {
@@ -13,9 +24,7 @@ const Diagram = {
     const svg = ref()
     const id = `diagram-${++diagrams}`
     async function draw () {
-      // Loaded by pages with diagrams only. It sets a global variable.
-      await import('@mermaid-js/tiny')
-      const { mermaid } = globalThis
+      const mermaid = await loadMermaid()
       mermaid.initialize({ startOnLoad: false, theme: isDark.value ? 'dark' : 'neutral' })
       svg.value = (await mermaid.render(id, text)).svg
     }
