@@ -19,12 +19,14 @@ interface Challenge {
   maxAge?: number
 }
 
-/** The sections of the README in which wrong configurations are looked up, as the anchors of their headings. */
-type Section = 'changing-keys' | 'guards' | 'handlers' | 'instances' | 'require-guards' | 'responses' | 'scopes' | 'sessions' | 'settings' | 'testing-your-routes' | 'trusted-issuers'
+/** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
+export type Page =
+  | 'guards.md' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
+  | 'reference.md#handlers' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The section of the README to which the end of the message refers. */
-  section?: Section | undefined
+  /** The page to which the end of the message refers. */
+  page?: Page | undefined
   /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
 }
@@ -43,7 +45,7 @@ interface Definition extends ConfigurationErrorOptions {
 const realm = 'token-auth'
 
 /** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
-const readme = 'node_modules/fastify-token-auth/README.md'
+const documents = 'node_modules/fastify-token-auth/docs/'
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
@@ -69,8 +71,8 @@ function codeOf (name: string): string {
 }
 
 /** Returns the message and the cause of an error. In production, the message discloses nothing about the application, whose error tracking finds the full text in the cause. */
-function disclose ({ message, section, cause, neutral }: Definition): { text: string, cause: unknown } {
-  const text = section === undefined ? `${message}` : `${message} See ${readme}#${section}`
+function disclose ({ message, page, cause, neutral }: Definition): { text: string, cause: unknown } {
+  const text = page === undefined ? `${message}` : `${message} See ${documents}${page}`
   if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
   return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
 }
@@ -302,9 +304,9 @@ export class InvalidConfiguration extends TokenAuthError {
   /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
   declare readonly finding?: string
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
-    const { finding, section, cause, duringRequest } = options
+    const { finding, page, cause, duringRequest } = options
     const neutral = 'The configuration is invalid.'
-    super({ name: 'InvalidConfiguration', statusCode: 500, message: message ?? neutral, section, cause, neutral: duringRequest === true ? neutral : undefined })
+    super({ name: 'InvalidConfiguration', statusCode: 500, message: message ?? neutral, page, cause, neutral: duringRequest === true ? neutral : undefined })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }

@@ -55,11 +55,11 @@ type Options = Readonly<Record<string, unknown>>
 function readOptions (options: unknown): Options {
   if (!isPlainObject(options)) {
     const advice = options instanceof Promise ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
-    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, { section: 'settings' })
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, { page: 'settings.md' })
   }
   for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { section: 'settings' })
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { page: 'settings.md' })
     }
   }
   // Without a prototype: properties of a polluted `Object.prototype` are not options.
@@ -67,7 +67,7 @@ function readOptions (options: unknown): Options {
 }
 
 function readResponses ({ responsesClass = Responses }: Options): Responses {
-  return new (checkSubclass('responsesClass', responsesClass, Responses, 'responses'))()
+  return new (checkSubclass('responsesClass', responsesClass, Responses, 'reference.md#responses'))()
 }
 
 /** Returns why guards answer 503; undefined where they never do. */
@@ -129,10 +129,10 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   const existing: unknown = Reflect.get(fastify, name)
   const isOurs = registrationOf(existing) !== undefined
   if (Object.hasOwn(fastify, name) && isOurs) {
-    throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { section: 'instances' })
+    throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { page: 'instances.md' })
   }
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.`, { section: 'instances' })
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.`, { page: 'instances.md' })
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)

@@ -68,7 +68,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
     const { issuing, host, sessions } = this.#registration
-    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { section: 'sessions', duringRequest: true })
+    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { page: 'sessions.md#settings', duringRequest: true })
     const state = registeredStateOf(this.#registration, request)
     const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken requires')
     const refreshToken = await issuing.refreshToken(request, user, state)
@@ -84,7 +84,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async reloadKeys (): Promise<void> {
     const { reload } = this.#registration.keys
-    if (reload === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { section: 'changing-keys', duringRequest: true })
+    if (reload === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { page: 'keys.md', duringRequest: true })
     await reload()
   }
 

@@ -1,5 +1,5 @@
 /**
- * Generates the tables of the README and of docs/sessions.md: settings from the schemas and their comments, errors from
+ * Generates tables of the documents: settings from the schemas and their comments, errors from
  * their classes, speed from the last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are
  * out of date. Requires a build.
  */
@@ -35,8 +35,6 @@ function table (head, rows) {
   return [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n')
 }
 
-const snake = (name) => name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toLowerCase()
-
 function defaultOf (name) {
   if (name === 'secret') return 'random, per process'
   if (name === 'generateRefreshToken') return 'built in'
@@ -46,14 +44,8 @@ function defaultOf (name) {
 
 function settingsTable () {
   const comments = commentsOf('lib/settings/schema.ts', (node) => ts.isPropertyAssignment(node) && settingNames.includes(node.name.getText()))
-  return table(['Setting', 'Allowed', 'Default', 'Meaning'], settingNames.map((name) => [
-    `\`${name}\`${routeSettings.includes(name) ? ' ¹' : ''}`, allowedValues(name), defaultOf(name), comments.get(name)
-  ]))
-}
-
-function environmentTable () {
-  return table(['Setting', 'Name in the specification', 'Key of the application\'s configuration'], settingNames.map((name) => [
-    `\`${name}\``, `\`${snake(name)}\``, `\`${environmentKey(name)}\``
+  return table(['Setting', 'Allowed', 'Default', 'Meaning', 'Configuration key'], settingNames.map((name) => [
+    `\`${name}\`${routeSettings.includes(name) ? ' ¹' : ''}`, allowedValues(name), defaultOf(name), comments.get(name), `\`${environmentKey(name)}\``
   ]))
 }
 
@@ -100,7 +92,9 @@ function sessionSettingsTable () {
 }
 
 const documents = {
-  'README.md': { settings: settingsTable, environment: environmentTable, errors: errorsTable, speed: speedTable },
+  'docs/comparison.md': { speed: speedTable },
+  'docs/errors.md': { errors: errorsTable },
+  'docs/settings.md': { settings: settingsTable },
   'docs/sessions.md': { 'session settings': sessionSettingsTable }
 }
 

@@ -84,7 +84,7 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
     const cause = new Error('original')
     const another = new ErrorClass('another message', { cause })
     t.equal(another.cause, cause)
-    // A message of another ends with the same section of the README.
+    // A message of another ends with the same page.
     const [link = ''] = / See .*$/.exec(message) ?? []
     t.equal(another.message, name === 'HandlerFailed' ? 'The another message handler failed.' : `another message${link}`)
     t.notMatch(JSON.stringify(another), 'original')
@@ -156,9 +156,9 @@ t.test('in production, what an error says of the application is its cause, and i
   }
   for (const ErrorClass of [library.InvalidConfiguration, library.RequiredKeysNotFound, library.RefreshTokenNotImplemented]) {
     t.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
-    const error = new ErrorClass('of a request', { duringRequest: true, section: 'guards' })
+    const error = new ErrorClass('of a request', { duringRequest: true, page: 'guards.md' })
     t.notMatch(error.message, /request/)
-    t.match(error.cause, { message: /^of a request See .*#guards$/ })
+    t.match(error.cause, { message: /^of a request See .*\/docs\/guards\.md$/ })
     t.equal(Object(error.cause).cause, undefined)
   }
   t.end()

@@ -1,4 +1,6 @@
 /** The code blocks of documents, and how tests run them. */
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
 
 /** All JavaScript examples of a document, including those in lists. */
 export const programsIn = (document: string): string[] => Array.from(document.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
@@ -17,4 +19,17 @@ export function programWith (programs: readonly string[], text: string): string 
 export function run<Result> (program: string, names: Record<string, unknown>, result = 'undefined'): Promise<Result> {
   const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
   return new AsyncFunction(...Object.keys(names), `{\n${program.replace(/^ *import .*$/gm, '')}\nreturn ${result}\n}`)(...Object.values(names))
+}
+
+/** Compiles a TypeScript example with the options of this repository, and returns the errors. */
+export function errorsIn (program: string): string[] {
+  const folder = fileURLToPath(new URL('.', import.meta.url))
+  const name = `${folder}example.ts`
+  const { options } = ts.parseJsonConfigFileContent(ts.readConfigFile(`${folder}../tsconfig.json`, ts.sys.readFile).config, ts.sys, `${folder}..`)
+  const compilerHost = ts.createCompilerHost(options)
+  const { getSourceFile, fileExists } = compilerHost
+  compilerHost.getSourceFile = (file, ...rest) => file === name ? ts.createSourceFile(file, program, ts.ScriptTarget.Latest) : getSourceFile(file, ...rest)
+  compilerHost.fileExists = (file) => file === name || fileExists(file)
+  const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([name], { ...options, noUnusedLocals: false }, compilerHost))
+  return diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
 }

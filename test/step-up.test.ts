@@ -105,7 +105,7 @@ t.test('maxAge is a whole number of seconds from 1', async (t) => {
   const app = await stepUp(t)
   for (const [maxAge, given] of [[0, '0'], [-1, '-1'], [1.5, '1.5'], [NaN, 'NaN'], [Infinity, 'Infinity'], [3_153_600_001, '3153600001'], ['300', 'a string'], [null, 'null'], [true, 'a boolean']] as const) {
     for (const make of [...Object.values(makers), () => app.tokenAuth.injectUser(async () => 'x', mistyped({ maxAge })), () => injectUser(async () => 'x', mistyped<GuardOptions>({ maxAge }))]) {
-      t.throws(() => make(app, mistyped<GuardOptions>({ maxAge })), { name: 'InvalidConfiguration', message: `"maxAge" must be a whole number of seconds from 1 to 3153600000; given: ${given}. See node_modules/fastify-token-auth/README.md#guards` })
+      t.throws(() => make(app, mistyped<GuardOptions>({ maxAge })), { name: 'InvalidConfiguration', message: `"maxAge" must be a whole number of seconds from 1 to 3153600000; given: ${given}. See node_modules/fastify-token-auth/docs/guards.md` })
     }
   }
   for (const maxAge of [1, 3_153_600_000, undefined]) t.doesNotThrow(() => app.tokenAuth.protect({ maxAge }))

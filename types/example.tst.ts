@@ -14,7 +14,7 @@ const app = Fastify()
 describe('the example of the README needs no cast', () => {
   test('registration', async () => {
     await app.register(tokenAuth, {
-      secret: process.env.JWT_SECRET,
+      secret: process.env.SERVICE_JWT_SECRET,
       authenticate: async (request) => {
         const user = await findUser(request.body)
         if (user === undefined) throw new AuthenticationFailed('User not found.')

@@ -187,7 +187,7 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
   const urls = spellings(path, strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
     if (host.hasRoute({ method: endpoint.method, url: context.prefix + url })) {
-      throw new InvalidConfiguration(`The instance "${settings.instanceName}" cannot add the route ${endpoint.method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { section: 'instances' })
+      throw new InvalidConfiguration(`The instance "${settings.instanceName}" cannot add the route ${endpoint.method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { page: 'instances.md' })
     }
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
       try {

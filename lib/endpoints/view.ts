@@ -103,12 +103,12 @@ const perMethod = {
 function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
   const { allowed, example, isValid } = perMethod[field]
   const value: unknown = view[field]
-  const invalid = (description: string) => new InvalidClassViews(`"${field}" of the view ${name} must be an object that maps methods to ${allowed}, as in ${example}; given: ${description}.`, { section: 'responses' })
+  const invalid = (description: string) => new InvalidClassViews(`"${field}" of the view ${name} must be an object that maps methods to ${allowed}, as in ${example}; given: ${description}.`, { page: 'reference.md#responses' })
   if (typeof value !== 'object' || value === null) throw invalid(typeName(value))
   for (const [method, entry] of Object.entries(value)) {
     if (!isValid(entry)) throw invalid(`${typeName(entry)} for "${method}"`)
     if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
-      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", but no such method. Add the method, or remove its ${field}.`, { section: 'responses' })
+      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", but no such method. Add the method, or remove its ${field}.`, { page: 'reference.md#responses' })
     }
   }
 }
@@ -122,7 +122,7 @@ function checkFields (ViewClass: ClassView[1]): void {
   for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
     for (const [field, { example }] of Object.entries(perMethod)) {
       if (Object.hasOwn(level, field) || Object.hasOwn(Reflect.get(level, 'prototype'), field)) {
-        throw new InvalidClassViews(`"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`, { section: 'responses' })
+        throw new InvalidClassViews(`"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`, { page: 'reference.md#responses' })
       }
     }
   }
@@ -140,7 +140,7 @@ function checkMembers (view: View, label: string): void {
   for (const [name, value] of Object.entries(view)) {
     const isMethod = isInjected(value) && viewMethods.some((method) => method === name)
     if (name === 'guards' || isMethod || ![value].flat(Infinity).some(isGuard)) continue
-    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Give it in the field "guards": ${perMethod.guards.example}.`, { section: 'responses' })
+    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Give it in the field "guards": ${perMethod.guards.example}.`, { page: 'reference.md#responses' })
   }
 }
 
@@ -149,14 +149,14 @@ function checkNames (view: View, label: string): void {
   for (const name of namesOf(view)) {
     for (const field of Object.keys(perMethod)) {
       const isMisspelt = name !== field && name[0]?.toLowerCase() === field[0] && suggest(name, [field]) !== ''
-      if (isMisspelt) throw new InvalidClassViews(`The view ${label} has a member "${name}", which has no meaning. Did you mean "${field}"? If not, choose another name.`, { section: 'responses' })
+      if (isMisspelt) throw new InvalidClassViews(`The view ${label} has a member "${name}", which has no meaning. Did you mean "${field}"? If not, choose another name.`, { page: 'reference.md#responses' })
     }
   }
 }
 
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
-  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`, { section: 'responses' })
+  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`, { page: 'reference.md#responses' })
   const [path, ViewClass] = entry as ClassView
   checkFields(ViewClass)
   const view = new ViewClass(context)
@@ -176,12 +176,12 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
       handler: view[method]!.bind(view)
     }
   })
-  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, { section: 'responses' })
+  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, { page: 'reference.md#responses' })
   return routes
 }
 
 /** Reads and constructs class views. @throws {InvalidClassViews} */
 export function readClassViews (sources: unknown, context: ViewContext): ViewRoute[] {
-  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`, { section: 'responses' })
+  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`, { page: 'reference.md#responses' })
   return sources.flatMap((entry: unknown, index) => readView(entry, index, context))
 }

@@ -13,7 +13,7 @@ export function checkViewPaths (routes: readonly ViewRoute[], endpoints: readonl
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of routes) {
     if (taken.some((other) => bare(other) === bare(path))) {
-      throw new InvalidClassViews(`The class view "${path}" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false.`, { section: 'responses' })
+      throw new InvalidClassViews(`The class view "${path}" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false.`, { page: 'reference.md#responses' })
     }
   }
 }

@@ -24,7 +24,7 @@ function findRegistration (context: FastifyInstance, { on = context, instanceNam
 
 function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {
   const { on, instanceName, ...options } = readOptions(overrides)
-  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`, { section: 'guards' })
+  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`, { page: 'guards.md' })
   const choice: InstanceChoice = { on, instanceName }
   return { choice, options: readOptions(options) }
 }

@@ -13,7 +13,7 @@ import { preventCaching } from './run.ts'
 
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
-  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() requires a route handler (request, reply, user); given: ${typeName(handler)}.`, { section: 'guards' })
+  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() requires a route handler (request, reply, user); given: ${typeName(handler)}.`, { page: 'guards.md' })
 }
 
 /**

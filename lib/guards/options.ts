@@ -37,10 +37,10 @@ export function readOptions<Options extends object> (options: Options): Options 
   if (isPlainObject(value)) return Object.assign(Object.create(null), value)
   const isObject = typeof value === 'object' && value !== null
   if (isObject && 'raw' in value) {
-    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { section: 'guards', duringRequest: true })
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { page: 'guards.md', duringRequest: true })
   }
   const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
-  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${describeOther(value)}.${hint}`, { section: 'guards' })
+  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${describeOther(value)}.${hint}`, { page: 'guards.md' })
 }
 
 interface RedirectOptions {
@@ -52,9 +52,9 @@ const redirectPattern = new RegExp(redirectTarget.pattern!)
 
 /** Prepares where a guard redirects to. @throws {InvalidConfiguration} */
 function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
-  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { section: 'guards' })
+  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { page: 'guards.md' })
   if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { section: 'guards' })
+    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { page: 'guards.md' })
   }
   if (!redirectOnFail) return undefined
   return (settings) => redirectUrl ?? settings.loginRedirectUrl
@@ -64,7 +64,7 @@ function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptio
 function checkMaxAge (maxAge: unknown): void {
   if (maxAge === undefined || (Number.isInteger(maxAge) && Number(maxAge) >= 1 && Number(maxAge) <= maximumSeconds)) return
   const found = typeof maxAge === 'number' ? String(maxAge) : typeName(maxAge)
-  throw new InvalidConfiguration(`"maxAge" must be a whole number of seconds from 1 to ${maximumSeconds}; given: ${found}.`, { section: 'guards' })
+  throw new InvalidConfiguration(`"maxAge" must be a whole number of seconds from 1 to ${maximumSeconds}; given: ${found}.`, { page: 'guards.md' })
 }
 
 /**
@@ -76,10 +76,10 @@ function prepareLogin ({ settings, rules: registered }: Registration, rules: Acc
   if (maxAge === undefined) return undefined
   // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
-    throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { section: 'guards' })
+    throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { page: 'guards.md' })
   }
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`, { section: 'guards' })
+    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`, { page: 'guards.md' })
   }
   const check = prepareLoginAge(maxAge)
   // Called for a valid token only, so there are claims.

@@ -8,7 +8,7 @@ import { makeHook } from './run.ts'
 
 /** Splits the options of `protect()`. @throws {InvalidConfiguration} for a wrong `optional`: it must never open a route by mistake */
 export function readProtect ({ optional = false, ...guardOptions }: ProtectOptions): { isOptional: boolean, guardOptions: GuardOptions } {
-  if (typeof optional !== 'boolean') throw new InvalidConfiguration(`"optional" of protect() must be true or false; given: ${typeName(optional)}.`, { section: 'guards' })
+  if (typeof optional !== 'boolean') throw new InvalidConfiguration(`"optional" of protect() must be true or false; given: ${typeName(optional)}.`, { page: 'guards.md' })
   return { isOptional: optional, guardOptions: readOptions(guardOptions) }
 }
 

@@ -117,7 +117,7 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
       allowed.catch(() => {})
       return allowed
     }
-    if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { section: 'guards', duringRequest: true })
+    if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { page: 'guards.md', duringRequest: true })
     run(guard, request, reply, done)
   }
   const { registration, rules, redirect, isOptional } = guard

@@ -15,7 +15,7 @@ import { makeHook } from './run.ts'
 function readFlag (name: 'requireAll' | 'requireAllActions', value: unknown): boolean {
   if (value === undefined) return true
   if (typeof value === 'boolean') return value
-  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`, { section: 'scopes' })
+  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`, { page: 'guards.md#scopes' })
 }
 
 /**
@@ -26,7 +26,7 @@ function readRequirements (scopes: unknown): Requirement[] {
   const requirements = parseRequirements(scopes)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { section: 'scopes' })
+  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { page: 'guards.md#scopes' })
 }
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)

@@ -7,11 +7,11 @@ import { typeName } from './call.ts'
 export function readExtraVerifications (sources: unknown): readonly ExtraVerification[] {
   const expected = 'must be a list of functions (payload) => boolean'
   if (!Array.isArray(sources)) {
-    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(sources)}.`, { section: 'handlers' })
+    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(sources)}.`, { page: 'reference.md#handlers' })
   }
   for (const [index, verification] of sources.entries()) {
     if (typeof verification !== 'function') {
-      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, { section: 'handlers' })
+      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, { page: 'reference.md#handlers' })
     }
   }
   return sources

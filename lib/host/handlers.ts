@@ -29,7 +29,7 @@ export const handlerNames = [
 
 function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<HostHandlers> {
   const { authenticationClass = Authentication } = options
-  const AuthenticationClass = checkSubclass('authenticationClass', authenticationClass, Authentication, 'handlers')
+  const AuthenticationClass = checkSubclass('authenticationClass', authenticationClass, Authentication, 'reference.md#handlers')
   const authentication = new AuthenticationClass()
   // Without a prototype: properties of a polluted `Object.prototype` are not handlers.
   const handlers: Record<string, unknown> = Object.create(null)
@@ -38,7 +38,7 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
     const handler: unknown = isOption ? options[name] : Reflect.get(authentication, name)
     if (handler === undefined) continue
     const source = `${isOption ? 'Option' : 'Authentication class:'} "${name}"`
-    if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { section: 'handlers' })
+    if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { page: 'reference.md#handlers' })
     handlers[name] = isOption ? handler : handler.bind(authentication)
   }
   return handlers
@@ -46,17 +46,17 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
 
 function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings, hasSessions: boolean): void {
   if (settings.authMode && handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { section: 'handlers' })
+    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { page: 'reference.md#handlers' })
   }
   const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
   const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
   if (superfluous !== undefined) {
-    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { section: 'sessions' })
+    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { page: 'sessions.md#settings' })
   }
   const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {
     const names = missing.map((name) => `"${name}"`).join(' and ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`, { section: 'handlers' })
+    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`, { page: 'reference.md#handlers' })
   }
 }
 

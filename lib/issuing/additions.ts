@@ -10,10 +10,10 @@ const names: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'au
 /** Checks and copies additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
 export function readAdditions (additions: TokenAdditions<object>): TokenAdditions<object> {
   const given: unknown = additions
-  if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { section: 'instances', duringRequest: true })
+  if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { page: 'instances.md', duringRequest: true })
   const unknown = Object.keys(additions).find((name) => !names.includes(name))
   if (unknown !== undefined) {
-    throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, names)} Its options are ${names.join(', ')}.`, { section: 'instances', duringRequest: true })
+    throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, names)} Its options are ${names.join(', ')}.`, { page: 'instances.md', duringRequest: true })
   }
   // Without a prototype: properties of a polluted `Object.prototype` are not additions.
   const own: TokenAdditions<object> = Object.assign(Object.create(null), given)

@@ -25,7 +25,7 @@ export async function generateRefreshToken (generate: GenerateRefreshToken, requ
 
 /** Stores a refresh token through the handler of the application. @throws {RefreshTokenNotImplemented} {HandlerFailed} */
 export async function storeRefreshToken ({ storeRefreshToken: store }: Partial<HostHandlers>, request: FastifyRequest, userId: UserId, refreshToken: string): Promise<void> {
-  if (store === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class.', { section: 'handlers', duringRequest: true })
+  if (store === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class.', { page: 'reference.md#handlers', duringRequest: true })
   await callHost('storeRefreshToken', () => store(userId, refreshToken, request))
 }
 

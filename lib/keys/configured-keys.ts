@@ -31,7 +31,7 @@ export function pick (names: readonly KeySetting[], keys: ConfiguredKeys): [KeyS
 export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(verifyingNames(algorithm), keys)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }.`, { section: 'settings' })
+    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }.`, { page: 'settings.md' })
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found, 'verify') : publicKey(algorithm, ...found)
 }
@@ -44,7 +44,7 @@ export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
 export function signingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(signingNames(algorithm), keys)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`, { section: 'settings' })
+    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`, { page: 'settings.md' })
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found, 'sign') : privateKey(algorithm, ...found)
 }

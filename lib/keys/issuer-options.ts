@@ -37,7 +37,7 @@ export interface IssuerEntry {
 }
 
 const members = ['issuer', 'audience', 'jwksUri', 'jwks', 'algorithms', 'userId', 'scopesName', 'exactScopes', 'typ', 'audienceName', 'staleIfError']
-const section = 'trusted-issuers'
+const page = 'keys.md#trust-other-issuers'
 /** In seconds. Keys that age before they are read again, every 10 minutes, would come and go. */
 const minimumStale = 600
 const defaultStale = 86_400
@@ -47,14 +47,14 @@ const isTexts = (value: unknown): value is string[] => Array.isArray(value) && v
 
 function readIssuer (place: string, value: unknown): string {
   if (isText(value)) return value
-  throw new InvalidConfiguration(`"${place}.issuer" must be the "iss" of the issuer's tokens, a non-empty string; given: ${value === '' ? 'an empty string' : typeName(value)}.`, { section })
+  throw new InvalidConfiguration(`"${place}.issuer" must be the "iss" of the issuer's tokens, a non-empty string; given: ${value === '' ? 'an empty string' : typeName(value)}.`, { page })
 }
 
 function readAudiences (place: string, value: unknown): ReadonlySet<string> | undefined {
   if (value === null) return undefined
   if (isText(value)) return new Set([value])
   if (isTexts(value)) return new Set(value)
-  throw new InvalidConfiguration(`"${place}.audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: ${typeName(value)}. Without it, tokens that the issuer made for others would be accepted: give it.`, { finding: 'E17', section })
+  throw new InvalidConfiguration(`"${place}.audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: ${typeName(value)}. Without it, tokens that the issuer made for others would be accepted: give it.`, { finding: 'E17', page })
 }
 
 /** A process may fetch the keys of another process of its machine without encryption. */
@@ -65,7 +65,7 @@ function readUri (place: string, value: unknown): string {
   const isProtected = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.includes(url.hostname))
   if (url !== undefined && isProtected && url.username === '' && url.password === '' && !url.href.includes('#')) return url.href
   // Not quoted: credentials may be a part of it.
-  throw new InvalidConfiguration(`"${place}.jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Give the address of the issuer's keys.`, { finding: 'E17', section })
+  throw new InvalidConfiguration(`"${place}.jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: ${typeof value === 'string' ? 'a string of another form' : typeName(value)}. Give the address of the issuer's keys.`, { finding: 'E17', page })
 }
 
 const pairAlgorithms = algorithms.filter((name) => !isHmac(name))
@@ -74,45 +74,45 @@ function readAlgorithms (place: string, list: unknown = ['RS256']): ReadonlyMap<
   const names: unknown[] = Array.isArray(list) ? list : []
   const known = names.flatMap((name) => pairAlgorithms.find((one) => one === name) ?? [])
   if (known.length > 0 && known.length === names.length) return new Map(known.map((name) => [name, name]))
-  throw new InvalidConfiguration(`"${place}.algorithms" must be a non-empty list of ${pairAlgorithms.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: ${Array.isArray(list) ? 'another list' : typeName(list)}. Give the algorithms with which the issuer signs.`, { finding: 'E17', section })
+  throw new InvalidConfiguration(`"${place}.algorithms" must be a non-empty list of ${pairAlgorithms.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: ${Array.isArray(list) ? 'another list' : typeName(list)}. Give the algorithms with which the issuer signs.`, { finding: 'E17', page })
 }
 
 function readClaim (place: string, name: string, claim: unknown): string {
   if (isText(claim) && claim !== '__proto__' && (!registeredClaimNames.includes(claim) || (name === 'audienceName' && claim === 'aud'))) return claim
-  throw new InvalidConfiguration(`"${place}.${name}" must be the name of a claim, other than that of a date or the issuer; given: ${typeof claim === 'string' ? JSON.stringify(claim.slice(0, 60)) : typeName(claim)}. Check the name.`, { section })
+  throw new InvalidConfiguration(`"${place}.${name}" must be the name of a claim, other than that of a date or the issuer; given: ${typeof claim === 'string' ? JSON.stringify(claim.slice(0, 60)) : typeName(claim)}. Check the name.`, { page })
 }
 
 function readScopesNames (place: string, given: unknown = 'scope'): readonly string[] {
   const names: unknown[] = Array.isArray(given) ? given : [given]
   if (names.length > 0) return names.map((name) => readClaim(place, 'scopesName', name))
-  throw new InvalidConfiguration(`"${place}.scopesName" must be the name of a claim, or a non-empty list of names; given: an empty list. Leave it out for "scope".`, { section })
+  throw new InvalidConfiguration(`"${place}.scopesName" must be the name of a claim, or a non-empty list of names; given: an empty list. Leave it out for "scope".`, { page })
 }
 
 function readFlag (place: string, value: unknown = true): boolean {
   if (typeof value === 'boolean') return value
-  throw new InvalidConfiguration(`"${place}.exactScopes" must be true or false; given: ${typeName(value)}.`, { section })
+  throw new InvalidConfiguration(`"${place}.exactScopes" must be true or false; given: ${typeName(value)}.`, { page })
 }
 
 function readTyp (place: string, value: unknown): 'at+jwt' | undefined {
   if (value === undefined || value === 'at+jwt') return value
-  throw new InvalidConfiguration(`"${place}.typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: ${typeof value === 'string' ? 'another string' : typeName(value)}.`, { section })
+  throw new InvalidConfiguration(`"${place}.typ" must be "at+jwt", or absent where the type of tokens is not to be required; given: ${typeof value === 'string' ? 'another string' : typeName(value)}.`, { page })
 }
 
 function readStale (place: string, seconds: unknown = defaultStale): number {
   if (typeof seconds === 'number' && Number.isInteger(seconds) && seconds >= minimumStale && seconds <= maximumSeconds) return seconds * 1000
-  throw new InvalidConfiguration(`"${place}.staleIfError" must be a whole number of seconds from ${minimumStale} to ${maximumSeconds}; given: ${typeof seconds === 'number' ? seconds : typeName(seconds)}.`, { section })
+  throw new InvalidConfiguration(`"${place}.staleIfError" must be a whole number of seconds from ${minimumStale} to ${maximumSeconds}; given: ${typeof seconds === 'number' ? seconds : typeName(seconds)}.`, { page })
 }
 
 function readEntry (given: unknown, index: number): IssuerEntry {
   const place = `issuers[${index}]`
-  if (!isPlainObject(given)) throw new InvalidConfiguration(`"${place}" must be a plain object, such as { issuer, audience, jwksUri }; given: ${describeOther(given)}.`, { section })
+  if (!isPlainObject(given)) throw new InvalidConfiguration(`"${place}" must be a plain object, such as { issuer, audience, jwksUri }; given: ${describeOther(given)}.`, { page })
   const unknown = Object.keys(given).find((name) => !members.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`"${place}" has the unknown member "${unknown}".${suggest(unknown, members)} An issuer has ${members.join(', ')}.`, { section })
+  if (unknown !== undefined) throw new InvalidConfiguration(`"${place}" has the unknown member "${unknown}".${suggest(unknown, members)} An issuer has ${members.join(', ')}.`, { page })
   // Without a prototype, so that members of a polluted `Object.prototype` do not count. Each is read once.
   const entry: Record<string, unknown> = Object.assign(Object.create(null), given)
   const { jwksUri, jwks } = entry
   if ((jwksUri === undefined) === (jwks === undefined)) {
-    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17', section })
+    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17', page })
   }
   return {
     place,
@@ -135,7 +135,7 @@ function readEntry (given: unknown, index: number): IssuerEntry {
 /** Checks that no issuer is that of own tokens. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
-  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17', section })
+  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17', page })
 }
 
 /**
@@ -144,16 +144,16 @@ export function checkOwnIssuer (issuers: readonly string[], claimIss: string | n
  */
 export function readIssuerEntries (list: unknown, { settings, getters }: Resolved): readonly IssuerEntry[] {
   if (!Array.isArray(list) || list.length === 0) {
-    throw new InvalidConfiguration(`"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: ${Array.isArray(list) ? 'an empty list' : typeName(list)}.`, { section })
+    throw new InvalidConfiguration(`"issuers" must be a non-empty list of issuers such as [{ issuer, audience, jwksUri }]; given: ${Array.isArray(list) ? 'an empty list' : typeName(list)}.`, { page })
   }
   const entries = Array.from(list, readEntry)
   const names = entries.map(({ rules }) => rules.issuer)
   for (const [index, name] of names.entries()) {
     const first = names.indexOf(name)
-    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17', section })
+    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17', page })
   }
   checkOwnIssuer(names, settings.claimIss)
   const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', section })
+  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', page })
   return entries
 }

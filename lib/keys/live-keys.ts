@@ -15,7 +15,7 @@ const reloadTime = 60_000
 /** In seconds: how long others keep the published keys. */
 export const jwksMaxAge = 300
 
-const section = 'changing-keys'
+const page = 'keys.md'
 
 /** What is told of keys, besides the name of their instance. */
 export interface KeyNews {
@@ -33,7 +33,7 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
     return readEntries(await callPatiently(keys, isPatient), settings)
   } catch (cause) {
     if (cause instanceof InvalidConfiguration) throw cause
-    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', section, cause })
+    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', page, cause })
   }
 }
 
@@ -125,7 +125,7 @@ export class LiveKeys {
    */
   async reload (): Promise<void> {
     const load = this.#load
-    if (load === undefined) throw new InvalidConfiguration('reloadKeys() needs a function that returns the keys. Give one as "keys".', { section, duringRequest: true })
+    if (load === undefined) throw new InvalidConfiguration('reloadKeys() needs a function that returns the keys. Give one as "keys".', { page, duringRequest: true })
     if (this.#reloading === undefined) {
       this.#reloading = this.#reloadOnce(load).finally(() => { this.#reloading = undefined })
       return await this.#reloading

@@ -53,7 +53,7 @@ export function prepareFromKey<Made> (
         const use = (value: unknown) => {
           try {
             // A getter that returns nothing must not lead to an empty key or to another key.
-            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} returned ${typeName(value)}.`, { section: 'settings' })
+            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} returned ${typeName(value)}.`, { page: 'settings.md' })
             return make(settings, { [name]: value })
           } catch (cause) {
             throw new HandlerFailed(accessorOf('get', name), { cause })

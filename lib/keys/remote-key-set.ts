@@ -20,7 +20,7 @@ async function loadJose (load: () => Promise<object>) {
   })
   const { createRemoteJWKSet, customFetch } = jose
   if (createRemoteJWKSet !== undefined && customFetch !== undefined) return { createRemoteJWKSet, customFetch }
-  throw new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', section: 'trusted-issuers', cause })
+  throw new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', page: 'keys.md#trust-other-issuers', cause })
 }
 
 /**

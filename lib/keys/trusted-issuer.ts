@@ -55,7 +55,7 @@ export class TrustedIssuer {
       // What is no JWK set has no key, as the message below says.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
-    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', section: 'trusted-issuers' })
+    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', page: 'keys.md#trust-other-issuers' })
   }
 
   /** Begins to read the keys. Resolves when they were read, or could not be. */

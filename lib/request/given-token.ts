@@ -21,7 +21,7 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
   const isTrustedAsked = handlers.trusted !== undefined
   return (token) => {
     if (typeof token !== 'string') throw new InvalidToken()
-    if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { section: 'handlers', duringRequest: true })
+    if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { page: 'reference.md#handlers', duringRequest: true })
     const verdict = rules.verify(token, context, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
     if (!(verdict instanceof Promise)) return ownPayload(verdict)

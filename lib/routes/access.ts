@@ -14,7 +14,7 @@ function declarationOf (entry: RouteEntry): false | string | undefined {
   const tokenAuth: unknown = Object.hasOwn(config, 'tokenAuth') ? Reflect.get(config, 'tokenAuth') : undefined
   if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
   const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
-  throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { section: 'require-guards' })
+  throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { page: 'guards.md#require-guards' })
 }
 
 function accessOf (guards: readonly RouteGuard[], declaration: false | string | undefined, hasGuards: boolean): RouteAccess['access'] {

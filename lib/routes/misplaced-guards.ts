@@ -27,7 +27,7 @@ const adviceFor = (guard: unknown) => isInjected(guard) ? 'What injectUser() ret
 function checkRoute ({ route, added, context }: RouteEntry): void {
   for (const [name, guard] of [...misplacedIn(added), ...misplacedIn(route)]) {
     if (!isInjected(guard) && [...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].includes(guard)) continue
-    throw new InvalidConfiguration(`The route ${methodsOf(added).join(',')} ${added.url} has a guard as "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', section: 'guards' })
+    throw new InvalidConfiguration(`The route ${methodsOf(added).join(',')} ${added.url} has a guard as "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
   }
 }
 
@@ -36,7 +36,7 @@ function checkContext (context: FastifyInstance): void {
   const guarding = hooksOf(context)
   for (const [name, hooks] of Object.entries(allHooksOf(context))) {
     const guard = [hooks].flat().find((hook) => isMisplaced(name, hook) && (isInjected(hook) || !guarding.includes(hook)))
-    if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', section: 'guards' })
+    if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
   }
 }
 

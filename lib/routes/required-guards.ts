@@ -4,7 +4,7 @@ import { InvalidConfiguration } from '../errors.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
 import { joinHead, undecidedIn } from './report.ts'
 
-const section = 'require-guards'
+const page = 'guards.md#require-guards'
 
 /** Whether a context is another one, or inside it. */
 const isIn = (context: FastifyInstance, outer: FastifyInstance) => context === outer || Object.prototype.isPrototypeOf.call(outer, context)
@@ -24,7 +24,7 @@ export function earlierRoutes (fastify: FastifyInstance): string {
 /** @param tree those that were added before, as text; empty where there are none @throws {InvalidConfiguration} if there are such routes */
 export function checkEarlierRoutes (tree: string): void {
   if (tree === '') return
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21', section })
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21', page })
 }
 
 /**
@@ -36,10 +36,10 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
   const contradiction = covered.find(({ isContradictory }) => isContradictory)
   if (contradiction !== undefined) {
     const [row] = joinHead(rowsOf(contradiction))
-    throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes.`, { section })
+    throw new InvalidConfiguration(`The route ${row!.method} ${row!.url} has a guard of "${row!.guards[0]!.instanceName}", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes.`, { page })
   }
   const undecided = undecidedIn(covered.flatMap(rowsOf))
   if (undecided.length === 0) return
   const list = undecided.map(({ method, url, plugin }) => `  ${method} ${url} (${plugin})`).join('\n')
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', section })
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', page })
 }

@@ -29,7 +29,7 @@ const minimumSecret = 32
 function readSecret (given: unknown): Buffer {
   const { material } = hmacKey('HS256', 'sessions.secret', given, 'sign')
   if (material.length >= minimumSecret) return material
-  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { section: 'sessions' })
+  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions.md#settings' })
 }
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
@@ -40,7 +40,7 @@ function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, sig
     return [readSecret(first), ...others.map(readSecret)]
   }
   // A ring changes, and sessions must not change with it.
-  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24', section: 'sessions' })
+  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24', page: 'sessions.md#settings' })
   return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
 }
 

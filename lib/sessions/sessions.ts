@@ -23,7 +23,7 @@ interface Parts {
 
 const exceptOnly = ['except']
 
-const place = { section: 'sessions', duringRequest: true } as const
+const place = { page: 'sessions.md#settings', duringRequest: true } as const
 
 /** @throws {InvalidConfiguration} where a variable is not set, or a user is given instead of the id */
 function checkUserId (userId: unknown, method: string): void {
@@ -50,7 +50,7 @@ export class InstanceSessions implements Sessions<object> {
 
   #require (method: string): Parts {
     if (this.#parts !== undefined) return this.#parts
-    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, { section: 'sessions', duringRequest: true })
+    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, { page: 'sessions.md#settings', duringRequest: true })
   }
 
   async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {

@@ -65,17 +65,17 @@ export interface SessionSettings {
 const defaultIdle = 1_296_000
 const defaultLifetime = 2_592_000
 
-const section = 'sessions'
+const page = 'sessions.md#settings'
 const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name].allowed) => {
   const found = typeof value === 'number' ? String(value) : typeName(value)
-  return new InvalidConfiguration(`"sessions.${name}" must be ${allowed}; given: ${found}.`, { section })
+  return new InvalidConfiguration(`"sessions.${name}" must be ${allowed}; given: ${found}.`, { page })
 }
 
 function checkStore (store: unknown, authMode: boolean): void {
   const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
   const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
   if (typeof store !== 'object' || store === null) throw wrong('store', store, authMode ? sessionsSchema.store.allowed : 'an object with the method endedSince')
-  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}. For a database client, give redisSessions(client) or postgresSessions(client).`, { section })
+  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}. For a database client, give redisSessions(client) or postgresSessions(client).`, { page })
 }
 
 /** Whether a value is a number of seconds within bounds. */
@@ -101,14 +101,14 @@ const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateK
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
 function checkConflicts ({ settings, getters, given, generateRefreshToken }: Resolved): void {
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
-    throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { section })
+    throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { page })
   }
   if (given.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
-    throw new InvalidConfiguration('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".', { section })
+    throw new InvalidConfiguration('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".', { page })
   }
   const getter = refusedGetters.find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { section })
-  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.', { section })
+  if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { page })
+  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.', { page })
   checkWithSessions(settings)
 }
 
@@ -119,10 +119,10 @@ function checkConflicts ({ settings, getters, given, generateRefreshToken }: Res
  */
 export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
-  if (!isPlainObject(option)) throw new InvalidConfiguration(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`, { section })
+  if (!isPlainObject(option)) throw new InvalidConfiguration(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`, { page })
   const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
-  if (unknown === 'create') throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { section })
-  if (unknown !== undefined) throw new InvalidConfiguration(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`, { section })
+  if (unknown === 'create') throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
+  if (unknown !== undefined) throw new InvalidConfiguration(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`, { page })
   // Without a prototype: properties of a polluted `Object.prototype` are not settings.
   const given: Record<string, unknown> = Object.assign(Object.create(null), option)
   const { settings } = resolved
@@ -131,7 +131,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = defaultIdle, lifetime = defaultLifetime, maxPerUser = 100, poll = 2, refuseAfter = null } = given
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
   for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
-  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.', { section })
+  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.', { page })
   if (store !== undefined) checkStore(store, settings.authMode)
   if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
   if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')
@@ -165,7 +165,7 @@ export function withSessions (resolved: Resolved): Resolved {
  * @throws {InvalidConfiguration}
  */
 export function checkSessionOverrides ({ verifyExp, leeway }: Settings, { expirationDelta, leeway: own }: Settings): void {
-  if (!verifyExp) throw new InvalidConfiguration('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.', { section })
+  if (!verifyExp) throw new InvalidConfiguration('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.', { page })
   const largest = expirationDelta + 2 * own
-  if (leeway > largest) throw new InvalidConfiguration(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`, { section })
+  if (leeway > largest) throw new InvalidConfiguration(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`, { page })
 }

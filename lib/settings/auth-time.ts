@@ -13,5 +13,5 @@ const maximum = 2 ** 40 - 1
 export function checkAuthTime (authTime: unknown, method: string): void {
   if (authTime === undefined || (Number.isInteger(authTime) && Number(authTime) > 0 && Number(authTime) <= maximum)) return
   const given = typeof authTime === 'number' ? String(authTime) : typeName(authTime)
-  throw new InvalidConfiguration(`"authTime" of ${method}() must be a whole number of seconds since 1970, such as Math.floor(Date.now() / 1000); given: ${given}.`, { section: 'sessions', duringRequest: true })
+  throw new InvalidConfiguration(`"authTime" of ${method}() must be a whole number of seconds since 1970, such as Math.floor(Date.now() / 1000); given: ${given}.`, { page: 'sessions.md#settings', duringRequest: true })
 }

@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration, type Page } from '../errors.ts'
 import { typeName } from '../host/call.ts'
 import { faultOfOrigins } from './origins.ts'
 import { registeredClaimNames, settingsSchema, type pathSettings, type SettingName, type Settings } from './schema.ts'
@@ -42,7 +42,7 @@ function allowed (schema: TSchema): string {
   return schema.type
 }
 
-/** Describes the allowed values of a setting, for error messages and for the README. */
+/** Describes the allowed values of a setting, for error messages and for docs/settings.md. */
 export function allowedValues (name: SettingName): string {
   return allowed(schemas[name]!)
 }
@@ -60,10 +60,10 @@ export function describeValue (name: SettingName, value: unknown): string {
  * Checks an option that must be a class.
  * @throws {InvalidConfiguration} for anything but the base class and its subclasses
  */
-export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, section: 'settings' | 'handlers' | 'responses'): Base {
+export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, page: Page): Base {
   if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
   const description = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
-  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.`, { section })
+  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.`, { page })
 }
 
 /**
@@ -75,7 +75,7 @@ export function checkSubclass<Base extends new () => object> (option: string, va
 export function checkSetting (name: SettingName, value: unknown, source: string, isReturned = false): void {
   if (fits(name, value)) return
   const [verb, participle] = isReturned ? ['return', 'returned'] : ['be', 'given']
-  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, { section: 'settings' })
+  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, { page: 'settings.md' })
 }
 
 type Names = { readonly [K in SettingName]?: string }
@@ -85,7 +85,7 @@ function checkDistinct (names: Names, what: string): void {
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10', page: 'settings.md' })
     }
     taken.set(name, setting)
   }
@@ -108,7 +108,7 @@ export function checkWithSessions (settings: Settings): void {
   checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh', 'pathToLogout'])
   checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions', 'pathToJwks'])
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', section: 'settings' })
+    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', page: 'settings.md' })
   }
 }
 
@@ -118,7 +118,7 @@ function checkPrefixes (settings: Settings): void {
     const name = settings[setting].toLowerCase()
     const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
     if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09', page: 'settings.md' })
     }
   }
 }
@@ -141,18 +141,18 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (registeredClaimNames.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', page: 'settings.md' })
     }
   }
   for (const setting of ['userId', 'scopesName'] as const) {
     if (settings.claimAuthTime && settings[setting] === 'auth_time') {
-      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', section: 'settings' })
+      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', page: 'settings.md' })
     }
   }
   checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh'])
   checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToJwks'])
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', section: 'settings' })
+    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', page: 'settings.md' })
   }
 }

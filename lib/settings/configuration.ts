@@ -79,7 +79,7 @@ function coerce (name: SettingName, value: unknown, source: string): unknown {
     const text = typeof value === 'string' ? value.toLowerCase() : value
     if (text === true || text === 'true' || text === '1' || text === 1) return true
     if (text === false || text === 'false' || text === '0' || text === 0) return false
-    throw new InvalidConfiguration(`${source} must be true, false, 1 or 0; given: ${describeValue(name, value)}.`, { section: 'settings' })
+    throw new InvalidConfiguration(`${source} must be true, false, 1 or 0; given: ${describeValue(name, value)}.`, { page: 'settings.md' })
   }
   if (types.has('integer') && typeof value === 'string' && /^\d+$/.test(value)) return Number(value)
   return value
@@ -92,7 +92,7 @@ function readApplication (application: unknown): Values {
     if (!key.startsWith(environmentPrefix) || value === undefined) continue
     const name = byEnvironmentKey.get(key)
     if (name === undefined) {
-      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are reserved for settings of this plugin. Rename or remove the key.`, { section: 'settings' })
+      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are reserved for settings of this plugin. Rename or remove the key.`, { page: 'settings.md' })
     }
     const source = `"${key}" of the application's configuration`
     const coerced = coerce(name, value, source)
@@ -119,7 +119,7 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
   const setValue = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
     const other = setBy.get(setting)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Remove one of them.`, { section: 'settings' })
+      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Remove one of them.`, { page: 'settings.md' })
     }
     setBy.set(setting, name)
     checkSetting(setting, value, `${label} "${name}"`, isReturned)
@@ -138,10 +138,10 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
       setValue(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
-        throw new InvalidConfiguration(`${label} "${name}" is not allowed: "${get}" determines the routes at registration, so it cannot be computed from a request. Use "${get}" or "${accessorOf('set', get)}".`, { section: 'settings' })
+        throw new InvalidConfiguration(`${label} "${name}" is not allowed: "${get}" determines the routes at registration, so it cannot be computed from a request. Use "${get}" or "${accessorOf('set', get)}".`, { page: 'settings.md' })
       }
       if (typeof value !== 'function') {
-        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { section: 'settings' })
+        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { page: 'settings.md' })
       }
       getters.set(get, (request) => Reflect.apply(value, owner, [request]))
     }
@@ -160,14 +160,14 @@ function namesOf (configuration: Configuration): Set<string> {
 
 function readClass (configurationClass: unknown): Accessors {
   if (configurationClass === undefined) return { values: {}, getters: new Map() }
-  const ConfigurationClass = checkSubclass('configurationClass', configurationClass, Configuration, 'settings')
+  const ConfigurationClass = checkSubclass('configurationClass', configurationClass, Configuration, 'settings.md')
   const configuration = new ConfigurationClass()
   const names = namesOf(configuration)
   for (const name of names) {
     // A method with another name is a helper of the class. A field or an accessor with another name is a mistake.
     const isHelper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
     if (!isHelper && !settingOptionNames.includes(name)) {
-      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`, { section: 'settings' })
+      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`, { page: 'settings.md' })
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')
@@ -210,7 +210,7 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   checkTogether(resolved.settings)
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
-    throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { section: 'settings' })
+    throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { page: 'settings.md' })
   }
   return { ...resolved, getters, given: new Set(Object.keys(given)) }
 }
@@ -249,10 +249,10 @@ export function checkOverrides (overrides: Readonly<Record<string, unknown>>): M
     if (!isSetting(name)) {
       // Not every guard has each of the last three, and must not suggest the name that was given.
       const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions".`, { section: 'guards' })
+      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions".`, { page: 'guards.md' })
     }
     if (isRouteSetting(name)) {
-      throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { section: 'guards' })
+      throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { page: 'guards.md' })
     }
     checkSetting(name, value, `Override "${name}"`)
     checked.set(name, value)

@@ -21,7 +21,7 @@ export interface GetterResults {
 export function withoutRequest (advice: string): GetterResults {
   return {
     get (name) {
-      throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { section: 'settings', duringRequest: true })
+      throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { page: 'settings.md', duringRequest: true })
     }
   }
 }
@@ -68,7 +68,7 @@ export class RequestResults implements GetterResults {
     if (fits(name, value)) return value
     // Nothing awaits this promise. Its rejection must not end the process.
     if (value instanceof Promise) value.catch(() => {})
-    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`, { section: 'settings' })
+    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`, { page: 'settings.md' })
     throw new HandlerFailed(handler, { cause })
   }
 }

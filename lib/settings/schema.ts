@@ -1,6 +1,6 @@
 /**
  * Every setting, once: its type, range and default are the TypeBox schema, its meaning is the comment above it (which is
- * also what an editor shows and what the README's table says). The name in the specification and the key in the
+ * also what an editor shows and what docs/settings.md says). The name in the specification and the key in the
  * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'

@@ -40,12 +40,12 @@ function claimsOf (state: TokenState, leeway: number): Payload {
 /** Checks the options: with a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
 function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
   const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}". Its options are state, scopes, claims and request.`, { section: 'testing-your-routes' })
+  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}". Its options are state, scopes, claims and request.`, { page: 'testing.md' })
   const { state = 'valid' } = options
-  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { section: 'testing-your-routes' })
+  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { page: 'testing.md' })
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
     const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
-    throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { section: 'testing-your-routes' })
+    throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { page: 'testing.md' })
   }
 }
 
@@ -60,7 +60,7 @@ function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settin
 export async function createTestToken<User extends object, Claims extends object> (
   instance: TokenAuthInstance<User, Claims, object>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
-  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { section: 'testing-your-routes' })
+  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { page: 'testing.md' })
   checkOptions(options, instance.settings)
   const { state = 'valid', scopes, claims, request } = options
   const token = await instance.generateAccessToken(user, {

@@ -98,7 +98,7 @@ export function createRingSigner (signing: () => RingKey | undefined): (issuedAt
   }
   return (issuedAt) => (payload) => {
     const key = signing()
-    if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { section: 'changing-keys', duringRequest: true })
+    if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { page: 'keys.md', duringRequest: true })
     if (Number(payload.exp) * 1000 > key.life.until) {
       throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "verifyUntil" of its key, after which no token of this key counts. Check extendPayload.')
     }

@@ -50,7 +50,7 @@ t.test('a route of which nobody has decided keeps the application from starting,
   GET,HEAD /forgotten (fastify)
   PUT /shop/orders/:id (orders)
   PATCH /shop/orders/:id (orders)
-Give each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it. See node_modules/fastify-token-auth/README.md#require-guards`)
+Give each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
   t.equal(error?.finding, 'TOKEN_AUTH_E20')
   t.match(app.tokenAuth.printRoutes(), '/forgotten', 'the table says it, too')
 })
@@ -107,7 +107,7 @@ t.test('config.tokenAuth is false or a text; anything else names the route, with
       app.route({ method: ['GET', 'POST'], url: '/a', config: mistyped<FastifyContextConfig>({ tokenAuth }), handler })
       const error = await startOf(app)
       t.equal(error?.finding, undefined)
-      t.equal(error?.message, `The route GET,POST /a has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given ?? 'a function'}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }. See node_modules/fastify-token-auth/README.md#require-guards`)
+      t.equal(error?.message, `The route GET,POST /a has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given ?? 'a function'}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
     }
   }
   const app = await strict(t)
@@ -126,7 +126,7 @@ t.test('config.tokenAuth: false never opens a route with a guard, and with requi
     const app = await strict(t)
     app.route(mistyped<RouteOptions>({ method: 'GET', url, handler, ...guards(app)[url], config: { tokenAuth: false } }))
     const error = await startOf(app)
-    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See node_modules/fastify-token-auth/README.md#require-guards`)
+    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
   }
   const app = await build(t, { authMode: false })
   app.get('/', { onRequest: app.tokenAuth.protect(), config: { tokenAuth: false } }, handler)
@@ -148,7 +148,7 @@ t.test('routes that were added before the plugin keep it from being registered (
   t.match(error, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E21' })
   t.equal(Object(error).message, `"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:
 ${app.printRoutes().trimEnd()}
-Register the plugin before routes and plugins with routes, and await its registration. See node_modules/fastify-token-auth/README.md#require-guards`)
+Register the plugin before routes and plugins with routes, and await its registration. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
 
   const preflight = host(t)
   preflight.options('*', handler)

@@ -17,8 +17,8 @@ import {
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const century = 3_153_600_000
-const more = ' See node_modules/fastify-token-auth/README.md#sessions'
-const moreOfSettings = ' See node_modules/fastify-token-auth/README.md#settings'
+const more = ' See node_modules/fastify-token-auth/docs/sessions.md#settings'
+const moreOfSettings = ' See node_modules/fastify-token-auth/docs/settings.md'
 const names = 'store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data'
 
 /** What a registration says of these options; an empty string where it accepts them. */
@@ -357,7 +357,7 @@ t.test('what has ended is remembered for as long as the guard with the largest l
 
 t.test('no custom claim is called sid beside sessions', async (t) => {
   const claim = { key: 'sid', setup: () => 'x', verify: () => true }
-  const message = 'The "key" of a custom claim must not be "sid", which is the name of a claim of this plugin or of another custom claim. Choose another name. See node_modules/fastify-token-auth/README.md#handlers'
+  const message = 'The "key" of a custom claim must not be "sid", which is the name of a claim of this plugin or of another custom claim. Choose another name. See node_modules/fastify-token-auth/docs/reference.md#handlers'
   for (const options of [{ sessions: {} }, { sessions: { store: memorySessions() }, authMode: false }]) {
     t.match(await refusal(t, { ...options, customClaims: [claim] }), { name: 'InvalidCustomClaim', message })
   }

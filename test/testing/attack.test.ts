@@ -171,7 +171,7 @@ t.test('keys are text, Buffer, KeyObject or JWK', async () => {
   for (const key of [secret, Buffer.from(secret), object, object.export({ format: 'jwk' })]) await attack(lax, reports, { token: tokenOf(), key })
 })
 
-const section = 'See node_modules/fastify-token-auth/README.md#testing-your-routes'
+const section = 'See node_modules/fastify-token-auth/docs/testing.md'
 
 /** With which message a call throws. */
 async function messageOf (call: () => Promise<unknown>): Promise<unknown> {

@@ -2,8 +2,8 @@
 import { InvalidConfiguration } from '../../errors.ts'
 import { describeOther, isPlainObject } from '../../host/call.ts'
 
-/** Errors of options refer to this section of the README. */
-export const place = { section: 'sessions' } as const
+/** Errors of options refer to this page of the documents. */
+export const place = { page: 'stores.md' } as const
 
 /**
  * Returns the only option of a store, or its default.

@@ -36,12 +36,12 @@ export interface AttackOptions {
 }
 
 function checkOptions (app: AttackTarget, options: AttackOptions): void {
-  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { section: 'testing-your-routes' })
+  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { page: 'testing.md' })
   const names = ['token', 'key', 'publicKey', 'allowed']
   const unknown = Object.keys(Object(options)).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`attack() has no option "${unknown}". Its options are ${names.join(', ')}.`, { section: 'testing-your-routes' })
+  if (unknown !== undefined) throw new InvalidConfiguration(`attack() has no option "${unknown}". Its options are ${names.join(', ')}.`, { page: 'testing.md' })
   const { allowed = [] }: AttackOptions = Object(options)
-  if (!Array.isArray(allowed) || !allowed.every((name) => typeof name === 'string')) throw new InvalidConfiguration('"allowed" of attack() must be a list of names, which the rows of a report have.', { section: 'testing-your-routes' })
+  if (!Array.isArray(allowed) || !allowed.every((name) => typeof name === 'string')) throw new InvalidConfiguration('"allowed" of attack() must be a list of names, which the rows of a report have.', { page: 'testing.md' })
 }
 
 /** Reads the key that verifies the token: with another one, the requests would prove nothing. */
@@ -49,8 +49,8 @@ function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey):
   const kind = name === 'publicKey' ? 'public' : isHmac(token.algorithm) ? 'secret' : 'private'
   const what = { public: 'the public key', secret: 'the secret', private: 'the private key' }[kind]
   const key = readKey(given, kind)
-  if (key === undefined) throw new InvalidConfiguration(`"${name}" of attack() must be ${what} of the token, as text, Buffer, KeyObject or JWK.`, { section: 'testing-your-routes' })
-  if (!verifies(key, token)) throw new InvalidConfiguration(`"${name}" of attack() is not the key of the token. Give ${what} with which the test creates the token.`, { section: 'testing-your-routes' })
+  if (key === undefined) throw new InvalidConfiguration(`"${name}" of attack() must be ${what} of the token, as text, Buffer, KeyObject or JWK.`, { page: 'testing.md' })
+  if (!verifies(key, token)) throw new InvalidConfiguration(`"${name}" of attack() is not the key of the token. Give ${what} with which the test creates the token.`, { page: 'testing.md' })
   return key
 }
 
@@ -87,12 +87,12 @@ async function send (app: AttackTarget, request: SentRequest): Promise<AttackRes
 /** A test that proves nothing must fail: where the token is not accepted, everything is refused. */
 async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
   const { statusCode } = await send(app, carrier.with(text))
-  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { section: 'testing-your-routes' })
+  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { page: 'testing.md' })
 }
 
 /** A limit answers in the place of the guard. */
 function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): void {
-  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.`, { section: 'testing-your-routes' })
+  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.`, { page: 'testing.md' })
 }
 
 async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: AttackOptions, listener: Listener): Promise<AttackReport> {

@@ -44,10 +44,10 @@ const mapValues = (headers: Readonly<Record<string, string>>, change: (value: st
 function checkRequest (request: AttackedRequest): void {
   const names = ['method', 'url', 'headers', 'payload']
   const unknown = Object.keys(Object(request)).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`The request of attack() has no "${unknown}". It has ${names.join(', ')}.`, { section: 'testing-your-routes' })
+  if (unknown !== undefined) throw new InvalidConfiguration(`The request of attack() has no "${unknown}". It has ${names.join(', ')}.`, { page: 'testing.md' })
   for (const name of ['method', 'url'] as const) {
     const given: unknown = Object(request)[name]
-    if (typeof given !== 'string' || (name === 'url' && !given.startsWith('/'))) throw new InvalidConfiguration(`"${name}" of the request of attack() must be ${name === 'url' ? 'a path that begins with "/"' : 'text, such as "GET"'}; given: ${typeof given === 'string' ? 'another text' : typeof given}.`, { section: 'testing-your-routes' })
+    if (typeof given !== 'string' || (name === 'url' && !given.startsWith('/'))) throw new InvalidConfiguration(`"${name}" of the request of attack() must be ${name === 'url' ? 'a path that begins with "/"' : 'text, such as "GET"'}; given: ${typeof given === 'string' ? 'another text' : typeof given}.`, { page: 'testing.md' })
   }
 }
 
@@ -58,10 +58,10 @@ export function carrierOf (request: AttackedRequest, token: string): Carrier {
   const [head, tail] = halvesOf(token)
   const carries = (text: string) => text.includes(head) || text.includes(tail)
   const [path = '', ...query] = url.split('?')
-  if (carries(path)) throw new InvalidConfiguration('The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.', { section: 'testing-your-routes' })
+  if (carries(path)) throw new InvalidConfiguration('The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.', { page: 'testing.md' })
   const given = Object.fromEntries(Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), String(value)]))
   const isPlaced = carries(url) || Object.values(given).some(carries)
-  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { section: 'testing-your-routes' })
+  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { page: 'testing.md' })
   const headers = isPlaced ? given : { ...given, authorization: `Bearer ${token}` }
   const shared = payload === undefined ? {} : { payload }
 

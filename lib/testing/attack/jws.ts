@@ -36,10 +36,10 @@ export function readToken (text: unknown): ReadToken {
   const [head = '', body = '', signature = '', ...others] = typeof text === 'string' ? text.split('.') : []
   const [header, payload] = [parse(head), parse(body)]
   if (typeof text !== 'string' || signature === '' || others.length > 0 || !isRecord(header) || !isRecord(payload)) {
-    throw new InvalidConfiguration(`"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: ${typeof text === 'string' ? 'another text' : typeof text}.`, { section: 'testing-your-routes' })
+    throw new InvalidConfiguration(`"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: ${typeof text === 'string' ? 'another text' : typeof text}.`, { page: 'testing.md' })
   }
   const algorithm = algorithms.find((name) => name === header.alg)
-  if (algorithm === undefined) throw new InvalidConfiguration(`"token" of attack() is signed with an algorithm that attack() does not know. Give a token of ${algorithms.join(', ')}.`, { section: 'testing-your-routes' })
+  if (algorithm === undefined) throw new InvalidConfiguration(`"token" of attack() is signed with an algorithm that attack() does not know. Give a token of ${algorithms.join(', ')}.`, { page: 'testing.md' })
   return { text, algorithm, header, payload, signature: Buffer.from(signature, 'base64url') }
 }
 

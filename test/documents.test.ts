@@ -1,0 +1,198 @@
+/** The documents: their examples run, and what they name exists. README.md, docs/sessions.md and others have more tests of their own. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import fastifyStatic from '@fastify/static'
+import swagger from '@fastify/swagger'
+import jwt from '@fastify/jwt'
+import Fastify, { type FastifyInstance } from 'fastify'
+import t from 'tap'
+import tokenAuth, * as library from '../lib/index.ts'
+import { attack, createTestToken } from '../lib/testing.ts'
+import { authenticate, bearer, edPair, host, login, payloadOf, secret, setClock, users } from './helper.ts'
+import { answerFetches } from './keys/issuers.ts'
+import { errorsIn, programsIn, programWith, run } from './programs.ts'
+
+const root = new URL('../', import.meta.url)
+const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
+
+/** The documents for users, by path. */
+const documents = Object.fromEntries(
+  ['README.md', ...readdirSync(new URL('docs', root)).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)].map((path) => [path, read(path)])
+)
+
+/** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
+const testedElsewhere: Record<string, string> = {
+  'docs/events.md': 'test/events.test.ts',
+  'docs/keys.md': 'test/keys/documentation.test.ts',
+  'docs/sessions.md': 'test/sessions/documentation.test.ts',
+  'docs/stores.md': 'test/sessions/stores/documentation.test.ts'
+}
+
+/** Names that the examples do not declare. */
+function given (app: FastifyInstance) {
+  const { AuthenticationFailed, Configuration, TokenAuthError, View, protect, requestSerializer, scoped } = library
+  const handler = async () => 'reached'
+  const site = { fastifyStatic, root: fileURLToPath(new URL('test/fixtures/pages', root)) }
+  const handlers = {
+    authenticate,
+    customers: authenticate,
+    staff: authenticate,
+    retrieveUser: async () => users[0],
+    findUser: async () => users[0],
+    users: new Map(users.map((user) => [user.user_id, user])),
+    changePassword: async () => {},
+    handler,
+    orders: handler
+  }
+  const keys = { secret, customerSecret: secret, staffSecret: `${secret} of the staff`, publicKey: edPair().publicKey }
+  const own = { tokenAuth, AuthenticationFailed, Configuration, TokenAuthError, View, protect, requestSerializer, scoped, attack, createTestToken }
+  return { app, assert, randomUUID, Fastify, swagger, ...own, ...site, ...handlers, ...keys }
+}
+
+for (const [path, text] of Object.entries(documents)) {
+  const programs = programsIn(text).filter((program) => !program.includes('process.env'))
+  const elsewhere = testedElsewhere[path]
+  if (elsewhere !== undefined) {
+    t.test(`the examples of ${path} have a test of their own`, async (t) => { t.match(read(elsewhere), `docs/${path.slice(5)}`) })
+  } else if (programs.length > 0) {
+    t.test(`every JavaScript example of ${path} runs`, async (t) => {
+      answerFetches(t)
+      for (const program of programs) {
+        // The names of parameters that hostile requests use are not those of the application, so a log would show them.
+        const app = host(t, program.includes('attack(') ? { logger: false } : {})
+        if (!program.includes('register(tokenAuth')) await app.register(tokenAuth, { secret, authenticate, sessions: {} })
+        await t.resolves(run(program, given(app)), program)
+        await t.resolves(async () => { await app.ready() }, program)
+      }
+    })
+  }
+}
+
+/** Pages of reference, which begin with what they list. */
+const references = ['docs/comparison.md', 'docs/security.md', 'docs/specification.md']
+
+t.test('every page begins with an example', async (t) => {
+  for (const [path, text] of Object.entries(documents)) {
+    const [beginning = ''] = text.split(/^## /m)
+    if (path !== 'README.md' && !references.includes(path)) t.match(beginning, /^```(js|diff|sh)$/m, path)
+  }
+})
+
+t.test('every TypeScript example of the documents compiles', async (t) => {
+  const blocks = Object.values(documents).flatMap((text) => Array.from(text.matchAll(/^```ts\n([\s\S]*?)^```/gm), ([, block = '']) => block))
+  t.ok(blocks.length > 0)
+  const declared = "import 'fastify-token-auth'\ninterface Customer { user_id: number }\ninterface Employee { user_id: string, department: string }\n"
+  for (const block of blocks) t.same(errorsIn(declared + block), [], block)
+  t.not(errorsIn(declared + 'const wrong: number = "text"').length, 0, 'an error would be noticed')
+})
+
+t.test('reading a guard before the plugin has loaded throws the error in docs/guards.md; both forms that the page recommends guard their routes', async (t) => {
+  const guards = documents['docs/guards.md'] ?? ''
+  const early = host(t)
+  early.register(tokenAuth, { secret, authenticate })
+  t.throws(() => early.get('/', { onRequest: early.tokenAuth.protect() }, async () => 'open'), TypeError)
+  try {
+    early.tokenAuth.protect()
+  } catch (error) {
+    t.match(guards, String(error), 'word for word')
+  }
+
+  for (const text of ['await app.register(tokenAuth, { secret, authenticate })\napp.get', 'onRequest: protect()']) {
+    const app = host(t)
+    await run(programWith(programsIn(guards), text), given(app))
+    const { access_token: token } = (await login(app)).json()
+    t.equal((await app.inject({ url: '/private' })).statusCode, 401, text)
+    t.equal((await app.inject({ url: '/private', headers: bearer(token) })).payload, 'reached', text)
+  }
+})
+
+t.test('the cookie names in docs/cookies.md bind cookies to their host, and its logout clears them', async (t) => {
+  const app = host(t)
+  await run(programWith(programsIn(documents['docs/cookies.md'] ?? ''), "cookieAccessTokenName: '__Host-"), given(app))
+  await run(programWith(programsIn(documents['docs/cookies.md'] ?? ''), "app.post('/logout'"), given(app))
+  const fieldsOf = (value: string | string[] | undefined = []) => [value].flat()
+  const set = fieldsOf((await login(app)).headers['set-cookie'])
+  t.equal(set.length, 1)
+  t.match(set[0], /^__Host-access_token=[^;]+; Path=\/; HttpOnly; Secure; SameSite=Lax$/)
+  const cleared = fieldsOf((await app.inject({ method: 'POST', url: '/logout' })).headers['set-cookie'])
+  t.same(cleared.map((field) => field.split('=', 1)[0]), ['__Host-access_token', '__Host-refresh_token'])
+  for (const field of cleared) t.match(field, /=; Max-Age=0; Path=\/; Expires=Thu, 01 Jan 1970 00:00:00 GMT; Secure/)
+})
+
+t.test('the error handler in docs/errors.md answers refusals, also those of the endpoints, with their challenge', async (t) => {
+  const app = host(t)
+  await run(programWith(programsIn(documents['docs/errors.md'] ?? ''), 'setErrorHandler'), given(app))
+  app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  for (const url of ['/private', '/auth/me']) {
+    const response = await app.inject(url)
+    t.equal(response.statusCode, 401)
+    t.match(response.headers['www-authenticate'], /^Bearer realm=/)
+    t.same(response.json(), { code: 'TOKEN_AUTH_MISSING_AUTHORIZATION_HEADER', message: new library.MissingAuthorizationHeader().message })
+  }
+})
+
+t.test('the errors in docs/troubleshooting.md exist, and with `debug` a refusal says which check failed', async (t) => {
+  const page = documents['docs/troubleshooting.md'] ?? ''
+  for (const [, name = ''] of page.matchAll(/^\| \d{3} `(\w+)`/gm)) t.ok(name in library, name)
+  const app = host(t)
+  t.match(await run(programWith(programsIn(page), 'debug: true'), given(app), 'detail'), 'header')
+})
+
+t.test('the lines of the migration from @fastify/jwt do the same before and after, and take the tokens of each other', async (t) => {
+  const [, diff = ''] = /```diff\n([\s\S]*?)```/.exec(documents['docs/migration.md'] ?? '') ?? []
+  const lines = diff.trimEnd().split('\n')
+  t.ok(lines.length <= 10, 'it has ten lines')
+  const start = 1_800_000_000
+  setClock(t, start)
+  const programOf = (sign: string) => lines.filter((line) => line.startsWith(sign) || line.startsWith(' ')).map((line) => line.slice(1)).join('\n')
+
+  const apps = await Promise.all(['-', '+'].map(async (sign) => {
+    const app = host(t)
+    await run(programOf(sign), { app, jwt, tokenAuth, secret, logIn: async ({ name }: { name: string }) => name })
+    return app
+  }))
+  for (const issuer of apps) {
+    const { token } = (await issuer.inject({ method: 'POST', url: '/login', payload: { name: 'ada' } })).json()
+    const { user_id: userId, exp } = payloadOf(token)
+    t.equal(userId, 'ada')
+    t.equal(exp, start + 1800, 'it expires in half an hour')
+    for (const app of apps) {
+      const response = await app.inject({ url: '/private', headers: bearer(token) })
+      t.equal(response.statusCode, 200)
+      t.match(response.json(), { user_id: 'ada', exp })
+    }
+  }
+  for (const app of apps) t.equal((await app.inject({ url: '/private' })).statusCode, 401)
+})
+
+t.test('the tables of the documents are what the code says', async (t) => {
+  const script = fileURLToPath(new URL('scripts/tables.js', root))
+  await t.resolves(promisify(execFile)(process.execPath, [script, '--check']))
+})
+
+t.test('every script that the documents name exists', async (t) => {
+  const scripts: Record<string, string> = JSON.parse(read('package.json')).scripts
+  for (const path of [...Object.keys(documents), 'CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md']) {
+    for (const [, script = ''] of read(path).matchAll(/npm run ([a-z:]+)/g)) t.ok(scripts[script], `${path} names npm run ${script}`)
+  }
+})
+
+t.test('CONTRIBUTING says what every file of lib/ is for', async (t) => {
+  const text = readFileSync(new URL('CONTRIBUTING.md', root), 'utf8')
+  for (const file of readdirSync(new URL('lib', root), { recursive: true, encoding: 'utf8' })) {
+    t.match(text, new RegExp(`\\b${basename(file, '.ts')}\\b`), file)
+  }
+})
+
+t.test('the documents name everything that the package exports', async (t) => {
+  const text = Object.values(documents).join('\n')
+  for (const name of Object.keys(library)) {
+    if (['default', 'module.exports'].includes(name)) continue
+    t.match(text, new RegExp(`\\b${name}\\b`), name)
+  }
+})
