@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { posix } from 'node:path'
 import { defineConfig } from 'vitepress'
 
 const read = (path) => readFileSync(new URL(path, import.meta.url), 'utf8')
@@ -9,11 +10,17 @@ const menu = JSON.parse(read('menu.json'))
 /** The address of a heading, by the rule of GitHub, where the documents are read as well. */
 const slugify = (heading) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\p{M}\s_-]/gu, '').replace(/\s/g, '-')
 
-/** Pages of the site that are files outside docs/. */
-const outside = { 'CHANGELOG.md': 'changelog.md', 'README.md': 'index.md', 'SECURITY.md': 'reporting.md' }
+/** The pages that show files outside docs/, whose links start from there. */
+const sources = { 'changelog.md': 'CHANGELOG.md', 'index.md': 'README.md', 'reporting.md': 'SECURITY.md' }
 
-/** The address on the site of a link between files of the repository. */
-const addressOf = (link) => link.replace(/^(?:\.\.\/|docs\/)([\w-]+\.md)/, (_, file) => outside[file] ?? file)
+/** Returns the link between two pages of the site for a link between two files of the repository. */
+function linkOnSite (link, page) {
+  const [, path, anchor = ''] = /^([\w./-]+\.md)(#.*)?$/.exec(link) ?? []
+  if (path === undefined) return link
+  const target = posix.join(posix.dirname(sources[page] ?? `docs/${page}`), path)
+  const [targetPage] = Object.entries(sources).find(([, source]) => source === target) ?? [posix.relative('docs', target)]
+  return posix.relative(posix.dirname(page), targetPage) + anchor
+}
 
 /** HTML that the documents use inside of paragraphs and tables. */
 const isHtml = (text) => /^<(?:br>|!--)/.test(text)
@@ -28,9 +35,9 @@ function likeGitHub (md) {
     md.renderer.rules[name] = (...args) => render(...args).replaceAll('{{', '&#123;&#123;')
   }
   md.renderer.rules.html_inline = (tokens, index) => isHtml(tokens[index].content) ? tokens[index].content : escapeHtml(tokens[index].content)
-  md.renderer.rules.link_open = (tokens, index, ...rest) => {
-    tokens[index].attrSet('href', addressOf(tokens[index].attrGet('href')))
-    return linkOpen(tokens, index, ...rest)
+  md.renderer.rules.link_open = (tokens, index, options, env, self) => {
+    tokens[index].attrSet('href', linkOnSite(tokens[index].attrGet('href'), env.relativePath))
+    return linkOpen(tokens, index, options, env, self)
   }
   md.renderer.rules.fence = (tokens, index, ...rest) => {
     const { info, content } = tokens[index]
