@@ -15,6 +15,7 @@ import tokenAuth, * as library from '../lib/index.ts'
 import { attack, createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, edPair, host, login, payloadOf, secret, setClock, users } from './helper.ts'
 import { answerFetches } from './keys/issuers.ts'
+import { brokenLinks } from './links.ts'
 import { errorsIn, programsIn, programWith, run } from './programs.ts'
 
 const root = new URL('../', import.meta.url)
@@ -27,10 +28,13 @@ const documents = Object.fromEntries(
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
+  'docs/client.md': 'test/client.test.ts',
+  'docs/deployment.md': 'test/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
   'docs/sessions.md': 'test/sessions/documentation.test.ts',
-  'docs/stores.md': 'test/sessions/stores/documentation.test.ts'
+  'docs/stores.md': 'test/sessions/stores/documentation.test.ts',
+  'docs/tutorial.md': 'test/tutorial.test.ts'
 }
 
 /** Names that the examples do not declare. */
@@ -173,6 +177,11 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 t.test('the tables of the documents are what the code says', async (t) => {
   const script = fileURLToPath(new URL('scripts/tables.js', root))
   await t.resolves(promisify(execFile)(process.execPath, [script, '--check']))
+})
+
+t.test('every link of the documents leads to a file or a heading that exists', async (t) => {
+  const others = ['CONTRIBUTING.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md', 'benchmarks/README.md']
+  t.same(brokenLinks(fileURLToPath(root), [...Object.keys(documents), ...others]), [])
 })
 
 t.test('every script that the documents name exists', async (t) => {

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
@@ -8,6 +9,7 @@ import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import t from 'tap'
 import * as source from '../lib/index.ts'
+import { brokenLinks } from './links.ts'
 
 /**
  * The package as a user gets it: packed, unpacked into a project that has nothing but what the package asks for. The project
@@ -46,13 +48,25 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|stores|keys|events))\.md$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?!(?:index|plan)\.)[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.png$/, /^LICENSE$/,
     /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'bin/fastify-token-auth.js', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
-    t.ok(paths.includes(needed), needed)
-  }
+  const pages = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md') && !['index.md', 'plan.md'].includes(file)).map((file) => `docs/${file}`)
+  t.ok(pages.length >= 7)
+  const entries = Object.values<string | Record<string, string>>(manifest.exports).flatMap((entry) => typeof entry === 'string' ? entry : Object.values(entry))
+  const needed = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'bin/fastify-token-auth.js', ...pages, ...entries.map((entry) => posix.normalize(entry))]
+  for (const path of needed) t.ok(paths.includes(path), path)
+})
+
+t.test('every link of its documents leads to a file and an anchor that the package has, or to the web', async (t) => {
+  const documents = paths.filter((path) => path.endsWith('.md') && path !== 'README.md')
+  t.ok(documents.length >= 9)
+  t.strictSame(brokenLinks(installed, documents), [])
+})
+
+t.test('so do the links of the README', { todo: 'README-draft.md becomes README.md' }, async (t) => {
+  t.strictSame(brokenLinks(installed, ['README.md']), [])
 })
 
 t.test('every file of the sources is there, compiled, and nothing that has no source any more', async (t) => {
@@ -62,7 +76,7 @@ t.test('every file of the sources is there, compiled, and nothing that has no so
   t.strictSame(paths.filter((path) => /^dist\/.*\.js$/.test(path)).sort(), [...compiled('lib'), ...compiled('types')].sort())
 })
 
-t.test('tarball, installed size and dependencies stay within the limits of scripts/size.js', async (t) => {
+t.test('tarball, installed size, dependencies and client stay within the limits of scripts/size.js', async (t) => {
   const script = join(root, 'scripts/size.js')
   const { stdout } = await run(process.execPath, [script], { cwd: root })
   const amountOf = (what: string) => Number(new RegExp(`^${what} +(\\d+), at most \\d+$`, 'm').exec(stdout)?.[1])
@@ -71,6 +85,7 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
   t.equal(amountOf('Direct dependencies'), Object.keys(manifest.dependencies).length)
   t.ok(amountOf('All dependencies') >= amountOf('Direct dependencies'))
   t.ok(amountOf('Installed with its dependencies, kB') > amountOf('Unpacked, kB'))
+  t.ok(amountOf('Client, compressed, bytes') > 1000)
 
   const many = Object.fromEntries(Array.from({ length: 18 }, (_, index) => [`package-${index}`, '1.0.0']))
   const folder = t.testdir({
@@ -78,12 +93,13 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
     'package-lock.json': JSON.stringify({
       packages: { '': { dependencies: many }, ...Object.fromEntries(Object.keys(many).map((dependency) => [`node_modules/${dependency}`, {}])) }
     }),
+    dist: { lib: { 'client.js': `/** A comment of ${'many words '.repeat(1000)} */\nexport const key = '${randomBytes(2000).toString('hex')}'\n` } },
     node_modules: Object.fromEntries(Object.keys(many).map((dependency) => [dependency, { 'index.js': '0'.repeat(400_000) }]))
   })
   const refused = await run(process.execPath, [script], { cwd: folder }).catch((error) => error)
   t.equal(refused.code, 1)
   t.strictSame(refused.stderr.trim().split('\n').map((line: string) => line.replace('Too much: ', '')), [
-    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies'
+    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies', 'Client, compressed, bytes'
   ])
 })
 
@@ -155,6 +171,11 @@ for (const [folder, version] of [['typescript-5.9', '5.9'], ['typescript', '6.0'
       t.strictSame(errors.map((error) => error.split(',', 1)[0]), wrong, { errors })
     })
   }
+
+  t.test(`TypeScript ${version} takes the client in a page, with the types of browsers and without those of Node.js`, async (t) => {
+    const { stdout } = await runNode([join(root, 'node_modules', folder, 'bin/tsc'), '--pretty', 'false', '--project', 'browser']).catch((error) => error)
+    t.equal(stdout, '')
+  })
 }
 
 t.test('publint finds nothing to say', async (t) => {
@@ -165,8 +186,9 @@ t.test('publint finds nothing to say', async (t) => {
 t.test('the types are not wrong, says @arethetypeswrong/cli', async (t) => {
   const cli = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js')
   const { stdout } = await run(process.execPath, [cli, tarball, '--profile', 'esm-only', '--no-definitely-typed', '--format', 'json'])
-  const { analysis }: { analysis: { packageName: string, problems: object[] } } = JSON.parse(stdout)
+  const { analysis }: { analysis: { packageName: string, entrypoints: object, problems: object[] } } = JSON.parse(stdout)
   t.equal(analysis.packageName, name)
+  t.strictSame(Object.keys(analysis.entrypoints), Object.keys(manifest.exports), 'every entry is checked')
   // Old resolution modes, and CommonJS that cannot require ES modules, are not supported: engines says so.
   const kinds = analysis.problems.map((problem) => Reflect.get(problem, 'kind'))
   t.strictSame(kinds.filter((kind) => kind !== 'CJSResolvesToESM' && kind !== 'NoResolution'), [])

@@ -1,4 +1,5 @@
 /** The code blocks of documents, and how tests run them. */
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
@@ -32,4 +33,21 @@ export function errorsIn (program: string): string[] {
   compilerHost.fileExists = (file) => file === name || fileExists(file)
   const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([name], { ...options, noUnusedLocals: false }, compilerHost))
   return diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
+}
+
+/**
+ * The JavaScript examples of a page of docs/, to be run one by one.
+ * @returns `run` runs the only example that contains a text; `left` has those that were not run yet
+ */
+export function examplesOf (page: string) {
+  const programs = programsIn(readFileSync(new URL(`../docs/${page}`, import.meta.url), 'utf8'))
+  const left = new Set(programs)
+  return {
+    left,
+    run<Result> (text: string, names: Record<string, unknown>, result?: string): Promise<Result> {
+      const program = programWith(programs, text)
+      left.delete(program)
+      return run<Result>(program, names, result)
+    }
+  }
 }

@@ -12,6 +12,15 @@ const programs = programsIn(page)
 /** In 2029, before the dates of the examples. */
 const early = Date.UTC(2029, 11, 31) / 1000
 
+t.test('the first example signs with one key until 2099, and with the other one after that', async (t) => {
+  const setTime = setClock(t, early)
+  const app = host(t)
+  await run(programWith(programs, '2099'), { app, tokenAuth, authenticate, secret, nextSecret: `${secret} that comes next` })
+  const { kid: first } = headerOf(await issued(app))
+  setTime(Date.UTC(2099, 0, 1) / 1000)
+  t.not(headerOf(await issued(app)).kid, first)
+})
+
 t.test('the example of a change goes from a secret to a pair', async (t) => {
   warnings(t, 'W17')
   const setTime = setClock(t, early)

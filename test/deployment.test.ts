@@ -1,0 +1,162 @@
+/** docs/deployment.md: its examples run, and what it says of proxies, processes and production is so. */
+import { once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import t, { type Test } from 'tap'
+import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
+import { authenticate, bearer, environment, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
+import { examplesOf } from './programs.ts'
+import { refresh, started, withSessions } from './sessions/helper.ts'
+
+const page = examplesOf('deployment.md')
+const retrieveUser = (_request: unknown, payload: { user_id: unknown }) => users.find((user) => user.user_id === payload.user_id)
+
+/** Runs the first example as a process of its own would. */
+async function deploy (t: Test, variables: Record<string, string> = {}) {
+  environment(t, 'production')
+  const lines: string[] = []
+  const signals = new Map<string, () => void>()
+  const quits: string[] = []
+  let release = () => {}
+  const released = new Promise<void>((resolve) => { release = resolve })
+  let reach = () => {}
+  const reached = new Promise<void>((resolve) => { reach = resolve })
+  class Redis {
+    on () {}
+    async quit () { quits.push('quit') }
+  }
+  const names = {
+    Fastify: (options: FastifyServerOptions) => host(t, { ...options, logger: { stream: { write: (line: string) => { lines.push(line) } } } }),
+    tokenAuth,
+    Redis,
+    redisSessions: (): SessionStore => memorySessionsOfADatabase(),
+    authenticate,
+    retrieveUser,
+    handler: async () => {
+      reach()
+      await released
+      return 'the whole report'
+    },
+    process: {
+      env: { TOKEN_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
+      once: (signal: string, listener: () => void) => { signals.set(signal, listener) }
+    }
+  }
+  const app = await page.run<FastifyInstance>('new Redis(', names, 'app')
+  return { app, lines, signals, quits, release, reached }
+}
+
+/** A store that is not recognized as one in memory, so that there is no warning of it. */
+function memorySessionsOfADatabase (): SessionStore {
+  const store = memorySessions()
+  return {
+    create: (...given) => store.create(...given),
+    advance: (...given) => store.advance(...given),
+    end: (...given) => store.end(...given),
+    list: (...given) => store.list(...given),
+    endedSince: (...given) => store.endedSince(...given)
+  }
+}
+
+t.test('the first example starts in production without a warning, and after a signal it finishes the requests under way before it closes the client of the store', async (t) => {
+  const { app, signals, quits, release, reached } = await deploy(t)
+  const [address] = app.addresses().map((bound) => `http://127.0.0.1:${Object(bound).port}`)
+  t.same(await (await fetch(`${address}/health`)).json(), { status: 'ok' })
+  const json = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ username: 'ada', password: 'lovelace' }) }
+  const cookie = (await fetch(`${address}/auth`, json)).headers.getSetCookie().map((field) => field.split(';', 1)[0]).join('; ')
+  const report = fetch(`${address}/reports`, { headers: { cookie } })
+  await reached
+  t.same([...signals.keys()], ['SIGINT', 'SIGTERM'])
+  const closed = once(app.server, 'close')
+  signals.get('SIGTERM')?.()
+  await turn()
+  t.same(quits, [])
+  release()
+  const response = await report
+  t.equal(response.headers.get('connection'), 'close', 'the connection does not keep the process')
+  t.equal(await response.text(), 'the whole report')
+  await closed
+  await app.close()
+  t.same(quits, ['quit'])
+  await t.rejects(fetch(`${address}/health`))
+})
+
+t.test('production refuses what the page lists, and development does not', async (t) => {
+  warnings(t, 'W01', 'W02')
+  const short = 'a short secret'
+  for (const [options, finding] of [[{ secret: undefined }, 'E03'], [{ secret: short }, 'E23'], [{ sessions: { secret: short } }, undefined]] as const) {
+    t.equal(await refusal(t, options) !== undefined, finding === undefined, 'development')
+    await t.test('production', async (t) => {
+      environment(t, 'production')
+      t.match(await refusal(t, options), { name: 'InvalidConfiguration', ...(finding !== undefined && { finding }) })
+    })
+  }
+  await t.rejects(deploy(t, { SESSION_SECRET: short }), { name: 'InvalidConfiguration' })
+})
+
+t.test('host and address of a client are those that a trusted proxy sends, and what others send is ignored', async (t) => {
+  const { app, lines } = await deploy(t)
+  const headers = { origin: 'https://app.example.org', 'x-forwarded-host': 'app.example.org', 'x-forwarded-for': '192.0.2.7', 'x-forwarded-proto': 'http' }
+  const logIn = async (remoteAddress: string) => await app.inject({ method: 'POST', url: '/auth', remoteAddress, headers, payload: { username: 'ada', password: 'lovelace' } })
+  const trusted = await logIn('10.0.0.1')
+  t.equal(trusted.statusCode, 200)
+  t.equal(trusted.headers['cache-control'], 'no-store')
+  for (const { name, secure } of trusted.cookies) t.ok(secure, `${name} is Secure, whatever the proxy says`)
+  t.equal((await logIn('192.0.2.1')).json().exception, 'CrossOriginRequest')
+  const addresses = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'incoming request').map(({ req }) => req.remoteAddress)
+  t.same(addresses, ['192.0.2.7', '192.0.2.1'])
+  t.same(Object.keys(JSON.parse(String(lines.find((line) => line.includes('incoming request')))).req).sort(), ['host', 'method', 'remoteAddress', 'url'], 'no headers are in the log')
+})
+
+t.test('guards say nothing about caches', async (t) => {
+  const { app } = await withSessions(t)
+  const { access_token: token } = await started(app)
+  const { statusCode, headers } = await app.inject({ url: '/', headers: bearer(token) })
+  t.same([statusCode, headers['cache-control']], [200, undefined])
+})
+
+t.test('processes with the same secret accept the access tokens of each other; refreshes need the same store', async (t) => {
+  const store = memorySessions()
+  // Two processes have no warning about each other.
+  warnings(t, 'W22')
+  for (const [first, second, status] of [[{}, {}, 401], [{ store }, { store }, 200]] as const) {
+    const apps = [(await withSessions(t, { sessions: { store: memorySessions(), ...first } })).app, (await withSessions(t, { sessions: { store: memorySessions(), ...second } })).app] as const
+    const tokens = await started(apps[0])
+    t.equal((await apps[1].inject({ url: '/', headers: bearer(tokens.access_token) })).statusCode, 200)
+    t.equal((await refresh(apps[1], tokens.refresh_token)).statusCode, status)
+  }
+})
+
+t.test('the route for the load balancer is open, the status of the keys requires a scope and shows no key, and every route has its decision', async (t) => {
+  const app = host(t)
+  const names = { app, tokenAuth, secret, sessionSecret: otherSecret, retrieveUser, handler: async () => 'reached' }
+  await page.run("'/metrics'", { ...names, authenticate: () => ({ user_id: 1, scopes: ['operations:read'] }) })
+  t.equal((await app.inject('/health')).statusCode, 200)
+  t.equal((await app.inject('/keys')).statusCode, 401)
+  const { access_token: token } = (await login(app)).json()
+  const status = await app.inject({ url: '/keys', headers: bearer(token) })
+  t.match(status.json(), { keys: [{ algorithm: 'HS256', state: 'signing' }], issuers: [] })
+  t.notOk(status.payload.includes(secret))
+  t.match(app.tokenAuth.printRoutes(), /^GET,HEAD {2}\/metrics .*other +reached inside the cluster only$/m)
+})
+
+t.test('warnings of the registration come into the log', async (t) => {
+  environment(t, 'production')
+  const expected = warnings(t, 'W07')
+  const lines: string[] = []
+  const app = host(t, { logger: { stream: { write: (line: string) => { lines.push(line) } } } })
+  const listeners = {
+    on: (name: string, listener: (warning: Error) => void) => {
+      process.on(name, listener)
+      t.teardown(() => process.off(name, listener))
+    }
+  }
+  await page.run('process.on(', { app, tokenAuth, secret, authenticate, process: listeners })
+  await turn()
+  t.same(expected, ['TOKEN_AUTH_W07'])
+  t.match(lines.map((line) => JSON.parse(line)), [{ level: 40, err: { code: 'TOKEN_AUTH_W07' } }])
+})
+
+t.test('every example of the page was run', async (t) => {
+  t.same([...page.left], [])
+})
