@@ -49,6 +49,7 @@ const slow = [
   'test/sessions/stores/writes.test.ts',
   'test/settings/configuration.test.ts',
   'test/settings/sources.test.ts',
+  'test/site.test.ts',
   'test/small-examples.test.ts',
   'test/testing/attack.test.ts',
   'test/testing/own-routes.test.ts',

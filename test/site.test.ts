@@ -68,7 +68,8 @@ t.test('the site that was built', { skip }, async (t) => {
       t.equal(seen.width, 390, `${name}: width`)
       t.equal(seen.headings, 1, `${name}: headings`)
       anchors.set(`/${name}.html`, seen.ids)
-      for (const href of seen.hrefs) links.set(href, name)
+      // TypeDoc checks the links of its pages.
+      if (!name.startsWith('api/')) for (const href of seen.hrefs) links.set(href, name)
     }
     for (const [href, name] of links) {
       const { origin: target, pathname, hash } = new URL(href)

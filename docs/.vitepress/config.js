@@ -45,6 +45,19 @@ function likeGitHub (md) {
   }
 }
 
+/** Leaves out the outline beside a page with a table of five or more columns, and breaks the names of environment variables. */
+function makeRoomForTables (md) {
+  const { code_inline: code } = md.renderer.rules
+  md.renderer.rules.code_inline = (...args) => code(...args).replace(/(?<=[A-Z]_)(?=[A-Z])/g, '<wbr>')
+  md.core.ruler.push('make-room-for-tables', ({ tokens, env }) => {
+    let columns = 0
+    for (const { type } of tokens) {
+      if (type === 'thead_open') columns = 0
+      if (type === 'th_open' && ++columns === 5) env.frontmatter.aside = false
+    }
+  })
+}
+
 /** Writes a section of the README where a page has `<!-- README: Heading -->`. */
 const sectionsOfReadme = {
   name: 'sections-of-readme',
@@ -66,12 +79,13 @@ export default defineConfig({
   srcExclude: ['README.md', 'plan.md'],
   rewrites: { 'site/:page': ':page' },
   head: [['link', { rel: 'icon', href: '/favicon.svg' }]],
-  // Links to tests and examples, which are not part of the site.
-  ignoreDeadLinks: [/^\.\/(?:\.\.\/)?(?:test|examples)\//],
   markdown: {
     anchor: { slugify },
     attrs: { disable: true },
-    config: likeGitHub
+    config (md) {
+      likeGitHub(md)
+      makeRoomForTables(md)
+    }
   },
   vite: { plugins: [sectionsOfReadme] },
   themeConfig: {
