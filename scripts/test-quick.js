@@ -49,12 +49,14 @@ const slow = [
   'test/sessions/stores/writes.test.ts',
   'test/settings/configuration.test.ts',
   'test/settings/sources.test.ts',
+  'test/site.test.ts',
   'test/small-examples.test.ts',
   'test/testing/attack.test.ts',
   'test/testing/own-routes.test.ts',
   'test/testing/session-store.test.ts',
   'test/token/codec.test.ts',
   'test/topology.test.ts',
+  'test/tutorial.test.ts',
   'test/two-processes.test.ts',
   'test/web.test.ts'
 ]
