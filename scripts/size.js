@@ -1,10 +1,12 @@
 /**
- * Prints the size of the package and of what it installs, and fails if they exceed the limits below. The dependencies are
- * those in package-lock.json. Fastify, which is a peer dependency, and its own dependencies do not count. Requires a build.
+ * Prints the size of the package, of what it installs and of the client for browsers, and fails if they exceed the limits
+ * below. The dependencies are those in package-lock.json. Fastify, which is a peer dependency, and its own dependencies do not count. Requires a build.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { minify } from 'terser'
 
 const [{ size, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
 const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
@@ -20,11 +22,13 @@ function bytesOf (folder) {
   }, 0)
 }
 
+const client = await minify(readFileSync('dist/lib/client.js', 'utf8'), { module: true })
 const kilobytes = (bytes) => Math.ceil(bytes / 1000)
 const rows = [
-  ['Tarball, kB', kilobytes(size), 325],
-  ['Unpacked, kB', kilobytes(unpackedSize), 1140],
+  ['Tarball, kB', kilobytes(size), 335],
+  ['Unpacked, kB', kilobytes(unpackedSize), 1160],
   ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 4150],
+  ['Client, minified and gzipped, bytes', gzipSync(client.code).length, 2000],
   ['Direct dependencies', direct.length, 4],
   ['All dependencies', all.length, 17]
 ]

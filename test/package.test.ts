@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
@@ -46,11 +47,11 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:security|sessions|stores|keys|events))\.md$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY|docs\/(?:client|security|sessions|stores|keys|events))\.md$/, /^LICENSE$/,
     /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'bin/fastify-token-auth.js', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
+  for (const needed of ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'docs/client.md', 'docs/security.md', 'docs/sessions.md', 'docs/stores.md', 'docs/keys.md', 'docs/events.md', 'bin/fastify-token-auth.js', 'dist/lib/index.js', 'dist/lib/index.d.ts']) {
     t.ok(paths.includes(needed), needed)
   }
 })
@@ -68,6 +69,7 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
   const amountOf = (what: string) => Number(new RegExp(`^${what} +(\\d+), at most \\d+$`, 'm').exec(stdout)?.[1])
   t.equal(amountOf('Tarball, kB'), Math.ceil(size / 1000))
   t.equal(amountOf('Unpacked, kB'), Math.ceil(unpackedSize / 1000))
+  t.ok(amountOf('Client, minified and gzipped, bytes') > 1000)
   t.equal(amountOf('Direct dependencies'), Object.keys(manifest.dependencies).length)
   t.ok(amountOf('All dependencies') >= amountOf('Direct dependencies'))
   t.ok(amountOf('Installed with its dependencies, kB') > amountOf('Unpacked, kB'))
@@ -78,12 +80,13 @@ t.test('tarball, installed size and dependencies stay within the limits of scrip
     'package-lock.json': JSON.stringify({
       packages: { '': { dependencies: many }, ...Object.fromEntries(Object.keys(many).map((dependency) => [`node_modules/${dependency}`, {}])) }
     }),
+    dist: { lib: { 'client.js': `export default '${randomBytes(3000).toString('base64')}'` } },
     node_modules: Object.fromEntries(Object.keys(many).map((dependency) => [dependency, { 'index.js': '0'.repeat(400_000) }]))
   })
   const refused = await run(process.execPath, [script], { cwd: folder }).catch((error) => error)
   t.equal(refused.code, 1)
   t.strictSame(refused.stderr.trim().split('\n').map((line: string) => line.replace('Too much: ', '')), [
-    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies'
+    'Installed with its dependencies, kB', 'Client, minified and gzipped, bytes', 'Direct dependencies', 'All dependencies'
   ])
 })
 
