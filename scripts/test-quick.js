@@ -7,6 +7,7 @@ import { existsSync } from 'node:fs'
 
 const slow = [
   'test/cli.test.ts',
+  'test/client-page.test.ts',
   'test/client.test.ts',
   'test/counted-work.test.ts',
   'test/cross-origin.test.ts',

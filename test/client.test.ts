@@ -749,9 +749,17 @@ t.test('Chromium: a tab that keeps its turn does not stop the others', { skip },
   const [frozen, other] = [await open(), await open()]
   await logIn(other)
   await frozen.evaluate("new Promise((resolve) => { navigator.locks.request('fastify-token-auth ' + location.origin + '/auth', () => { resolve(); return new Promise(() => {}) }) })")
-  await other.evaluate('{ const { timeout } = AbortSignal; AbortSignal.timeout = (time) => timeout.call(AbortSignal, time === 40_000 ? 0 : time) }')
+  await other.evaluate(`{
+    const { timeout } = AbortSignal
+    const patience = new AbortController()
+    globalThis.giveUp = () => patience.abort()
+    AbortSignal.timeout = (time) => time === 40_000 ? patience.signal : timeout.call(AbortSignal, time)
+  }`)
   setClock(t, now())(now() + later)
-  t.strictSame(await other.evaluate('statuses(2)'), [200, 200])
+  const statuses = other.evaluate('statuses(2)')
+  await other.waitForFunction('navigator.locks.query().then(({ pending }) => pending.length > 0)')
+  await other.evaluate('giveUp()')
+  t.strictSame(await statuses, [200, 200])
   t.equal(count(refresh), 1)
   t.equal(await frozen.evaluate('navigator.locks.query().then(({ held }) => held.length)'), 1)
 })

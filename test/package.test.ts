@@ -78,6 +78,7 @@ t.test('tarball, installed size, dependencies and client stay within the limits 
   const amountOf = (what: string) => Number(new RegExp(`^${what} +(\\d+), at most \\d+$`, 'm').exec(stdout)?.[1])
   t.equal(amountOf('Tarball, kB'), Math.ceil(size / 1000))
   t.equal(amountOf('Unpacked, kB'), Math.ceil(unpackedSize / 1000))
+  t.ok(amountOf('Client, minified and gzipped, bytes') > 1000)
   t.equal(amountOf('Direct dependencies'), Object.keys(manifest.dependencies).length)
   t.ok(amountOf('All dependencies') >= amountOf('Direct dependencies'))
   t.ok(amountOf('Installed with its dependencies, kB') > amountOf('Unpacked, kB'))
@@ -89,13 +90,13 @@ t.test('tarball, installed size, dependencies and client stay within the limits 
     'package-lock.json': JSON.stringify({
       packages: { '': { dependencies: many }, ...Object.fromEntries(Object.keys(many).map((dependency) => [`node_modules/${dependency}`, {}])) }
     }),
-    dist: { lib: { 'client.js': `/** A comment of ${'many words '.repeat(1000)} */\nexport const key = '${randomBytes(2000).toString('hex')}'\n` } },
+    dist: { lib: { 'client.js': `export default '${randomBytes(3000).toString('base64')}'` } },
     node_modules: Object.fromEntries(Object.keys(many).map((dependency) => [dependency, { 'index.js': '0'.repeat(400_000) }]))
   })
   const refused = await run(process.execPath, [script], { cwd: folder }).catch((error) => error)
   t.equal(refused.code, 1)
   t.strictSame(refused.stderr.trim().split('\n').map((line: string) => line.replace('Too much: ', '')), [
-    'Installed with its dependencies, kB', 'Direct dependencies', 'All dependencies', 'Client, compressed, bytes'
+    'Installed with its dependencies, kB', 'Client, minified and gzipped, bytes', 'Direct dependencies', 'All dependencies'
   ])
 })
 

@@ -27,11 +27,6 @@ function given (t: Test, app: FastifyInstance) {
     retrieveUser: (_request: unknown, payload: { user_id: number }) => users.find((user) => user.user_id === payload.user_id),
     sessionSecret: `${secret} of sessions`,
     handler: async () => 'reached',
-    // The client has tests of its own, in browsers.
-    createClient: () => ({ login: async () => ({ ok: true }), fetch: none, logout: none }),
-    location: { assign: none },
-    username: 'ada',
-    password: 'lovelace',
     findUser: async () => users[0],
     changePassword: none,
     disableUser: none,

@@ -1,0 +1,123 @@
+/** docs/client.md: its blocks run as they stand, in a service and in pages of Chromium; only the addresses are those of the test. */
+import cors from '@fastify/cors'
+import fastifyStatic from '@fastify/static'
+import { readFileSync } from 'node:fs'
+import type { FastifyInstance } from 'fastify'
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import ts from 'typescript'
+import tokenAuth, { type TokenAuthOptions } from '../lib/index.ts'
+import { openBrowser, skip } from './browser.ts'
+import { authenticate, host, listen, now, secret, setClock, together, users, warnings } from './helper.ts'
+import { programsIn, programWith, run } from './programs.ts'
+
+const page = readFileSync(new URL('../docs/client.md', import.meta.url), 'utf8')
+const programs = programsIn(page)
+const [, tags = ''] = /```html\n([\s\S]*?)```/.exec(page) ?? []
+const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', import.meta.url), 'utf8'), {
+  compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
+}).outputText
+const serving = programWith(programs, 'sendFile')
+const browser = openBrowser(t)
+
+const given = (app: FastifyInstance) => ({
+  app, tokenAuth, secret, authenticate, cors, fastifyStatic, retrieveUser: (_request: unknown, payload: { user_id: number }) => users.find((user) => user.user_id === payload.user_id)
+})
+
+/** Serves the client as the page says, and a page that runs a program and has its variables. */
+async function serve (t: Test, app: FastifyInstance, program: string): Promise<void> {
+  const folder = t.testdir({ 'client.js': script })
+  const meta = { resolve: (name: string) => name === 'fastify-token-auth/client' ? new URL(`file://${folder}/client.js`).href : '' }
+  await run(serving.replace('import.meta', 'meta'), { ...given(app), meta })
+  app.get('/page.js', async (_request, reply) => reply.type('text/javascript').send(`${program}\nObject.assign(globalThis, { client, ok, response })`))
+  app.get('/', async (_request, reply) => reply.type('text/html').send(`<!doctype html><title>page</title><link rel="icon" href="data:,">${tags}`))
+  app.get('/login.html', async (_request, reply) => reply.type('text/html').send('<!doctype html><title>login</title>'))
+}
+
+/** Opens a page in a browser of its own, until its program has written to the console. */
+async function visit (t: Test, address: string): Promise<{ page: Page, written: string }> {
+  const context = await (await browser()).newContext()
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  const message = page.waitForEvent('console')
+  await page.goto(address)
+  return { page, written: (await message).text() }
+}
+
+t.test('every block of the page is run here', (t) => {
+  t.equal(programs.length, 5)
+  t.equal([...page.matchAll(/^```\w/gm)].length, 6)
+  t.end()
+})
+
+t.test('the first example: a login, a request, a renewal, a logout in a page without a bundler', { skip }, async (t) => {
+  const app = host(t, { forceCloseConnections: true })
+  await run(programWith(programs, "app.get('/reports'"), given(app))
+  await serve(t, app, programWith(programs, "client.fetch('/reports')"))
+  const { page, written } = await visit(t, `http://localhost:${await listen(app)}/`)
+  t.equal(written, 'true [First report]')
+  setClock(t, now())(now() + 3600)
+  t.strictSame(await page.evaluate("client.fetch('/reports').then((response) => response.json())"), ['First report'])
+  t.equal(await page.evaluate("client.fetch('/auth/me').then(({ status }) => status)"), 200)
+  await page.evaluate('void client.logout()')
+  await page.waitForURL('**/login.html?reason=logout')
+  t.strictSame(await app.tokenAuth.sessions.list(1), [])
+})
+
+t.test('the page of another origin: login, a request that changes something, renewal and logout with cookies; another origin is refused', { skip }, async (t) => {
+  const [pages, api, others] = [host(t, { forceCloseConnections: true }), host(t, { forceCloseConnections: true }), host(t, { forceCloseConnections: true })]
+  let address = ''
+  for (const app of [pages, others]) {
+    app.addHook('onSend', async ({ url }, _reply, body) => url === '/page.js' ? String(body).replace('https://api.example.org', address) : body)
+    await serve(t, app, programWith(programs, "baseUrl: 'https://api"))
+  }
+  const origin = `http://app.shop.localhost:${await listen(pages)}`
+  await run(programWith(programs, 'exposedHeaders').replaceAll('https://app.example.org', origin), given(api))
+  address = `http://api.shop.localhost:${await listen(api)}`
+  const { page, written } = await visit(t, origin)
+  t.equal(written, 'true {text: First note}')
+  setClock(t, now())(now() + 3600)
+  t.equal(await page.evaluate("client.fetch('/notes', { method: 'POST' }).then(({ status }) => status)"), 200)
+  t.equal(await page.evaluate('client.logout()'), true)
+  t.strictSame(await api.tokenAuth.sessions.list(1), [])
+  t.strictSame(await page.evaluate("client.fetch('/notes', { method: 'POST' }).then(({ status }) => status)"), 401)
+
+  const context = await (await browser()).newContext()
+  t.teardown(() => context.close())
+  const evil = await context.newPage()
+  const failure = evil.waitForEvent('pageerror')
+  await evil.goto(`http://evil.shop.localhost:${await listen(others)}/`)
+  t.match(await failure, { message: /Failed to fetch/ })
+})
+
+/** What a page of another site gets: the status of a login, and of a request after it. */
+async function fromOtherSite (t: Test, mode: string, options: TokenAuthOptions): Promise<unknown> {
+  const pages = host(t, { forceCloseConnections: true })
+  await serve(t, pages, 'const [client, ok, response] = []; console.log(ok)')
+  const origin = `http://app.example.localhost:${await listen(pages)}`
+  const api = host(t, { forceCloseConnections: true })
+  await api.register(cors, { origin, credentials: mode === 'cookie' })
+  await api.register(tokenAuth, together({ secret, authenticate, sessions: {} }, options, options.cookieSet === true ? { trustedOrigins: [origin] } : {}))
+  api.get('/reports', { onRequest: api.tokenAuth.protect() }, async () => 'report')
+  const address = `http://api.shop.localhost:${await listen(api)}`
+  const { page } = await visit(t, origin)
+  return await page.evaluate(`import('/token-auth-client.js').then(async ({ createClient }) => {
+    const client = createClient({ baseUrl: '${address}', mode: '${mode}' })
+    const { status } = await client.login({ username: 'ada', password: 'lovelace' })
+    return [status, (await client.fetch('/reports')).status]
+  })`)
+}
+
+t.test('from another site, Chromium blocks the cookies, with SameSite None, too; header mode works', { skip }, async (t) => {
+  warnings(t, 'W09')
+  t.strictSame(await fromOtherSite(t, 'header', {}), [200, 200])
+  t.strictSame(await fromOtherSite(t, 'cookie', { cookieSet: true, cookieSamesite: 'none' }), [200, 401])
+})
+
+t.test('without Chromium, too: the service of each example starts', async (t) => {
+  for (const program of programs.filter((text) => text.includes('register(tokenAuth'))) {
+    const app = host(t)
+    await t.resolves(run(program, given(app)))
+    await app.ready()
+  }
+})
