@@ -54,7 +54,7 @@ export async function createService (options = {}) {
   const app = Fastify(options.fastify)
   await limitLogins(app)
   await app.register(tokenAuth, {
-    secret: process.env.JWT_SECRET ?? randomBytes(32),
+    secret: process.env.SERVICE_JWT_SECRET ?? randomBytes(32),
     authenticate: (request) => logIn(users, request.body)
   })
   app.get('/private', { onRequest: app.tokenAuth.protect() }, async (request) => ({ userId: request.tokenAuth.userId }))

@@ -1,12 +1,14 @@
 /**
  * A client for browsers, exported as `fastify-token-auth/client`: it logs in and out, sends requests, and renews the
- * tokens. For services with the option `sessions`, and the default names of endpoints and tokens.
+ * tokens. `docs/client.md` describes it.
  * @module fastify-token-auth/client
  */
 
 // Of the globals of browsers, Node.js has only some, so the compiler does not know these.
 declare const location: { readonly origin: string }
-declare const navigator: { readonly locks?: { readonly request: <T>(name: string, run: () => Promise<T>) => Promise<T> } }
+declare const navigator: {
+  readonly locks?: { readonly request: <T>(name: string, options: { readonly signal: AbortSignal }, run: () => Promise<T>) => Promise<T> }
+}
 
 /**
  * Why nobody is logged in. `logout`: the user logged out, in this tab or another. `ended`: the session was ended, for
@@ -15,29 +17,43 @@ declare const navigator: { readonly locks?: { readonly request: <T>(name: string
  */
 export type SignedOutReason = 'absent' | 'ended' | 'expired' | 'logout'
 
-/** Where tokens are kept in header mode. `sessionStorage` and `localStorage` fit. */
+/** Where tokens are kept in header mode. `localStorage` and `sessionStorage` fit. */
 export interface TokenStorage {
   getItem: (key: string) => string | null
   setItem: (key: string, value: string) => void
   removeItem: (key: string) => void
 }
 
-/** Options of {@link createClient}. */
+/** Options of {@link createClient}. Those with the name of a setting have its value in the service. */
 export interface ClientOptions {
   /** Origin of the service, such as `https://api.example.com`. URLs of requests are relative to it. Default: the origin of the page. */
   baseUrl?: string | undefined
   /**
    * `cookie` (default): the browser keeps the tokens in cookies, which scripts cannot read. The service has `cookieSet: true`,
    * and `trustedOrigins` and CORS with credentials if the page has another origin. `header`: the client keeps the tokens, and
-   * sends the access token in the header `Authorization`.
+   * sends the access token as `Authorization: Bearer`.
    */
   mode?: 'cookie' | 'header' | undefined
   /** The setting `urlPrefix` of the service. Default: `/auth`. */
   prefix?: string | undefined
+  /** Path of the login, below `prefix`. Default: `/`. */
+  pathToAuthenticate?: string | undefined
+  /** Path of the current user, below `prefix`. Default: `/me`. */
+  pathToRetrieveUser?: string | undefined
+  /** Path that renews tokens, below `prefix`. Default: `/refresh`. */
+  pathToRefresh?: string | undefined
+  /** Path of the logout, below `prefix`. Default: `/logout`. */
+  pathToLogout?: string | undefined
+  /** In header mode: field of a response that has the access token. Default: `access_token`. */
+  accessTokenName?: string | undefined
+  /** In header mode: field of a request or response that has the refresh token. Default: `refresh_token`. */
+  refreshTokenName?: string | undefined
   /**
    * Where tokens are kept in header mode. Default: in memory, so that each tab has a login of its own, which ends when the page
-   * is left. With `sessionStorage`, the login of a tab survives a reload. With `localStorage`, all tabs share one login, which
-   * survives a restart of the browser. Every script of the origin can read both, also one that an attacker injects.
+   * is left. With `localStorage`, all tabs share one login, which survives a restart of the browser. With `sessionStorage`, the
+   * login of a tab survives a reload; but a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the
+   * service takes the second one for a thief and ends the session. Every script of the origin can read both storages, also one
+   * that an attacker injects.
    */
   storage?: TokenStorage | undefined
   /** Called when the user was logged out, or when a request shows that nobody is logged in. Usually it opens the login page. */
@@ -47,17 +63,18 @@ export interface ClientOptions {
 /** What {@link createClient} returns. */
 export interface Client {
   /**
-   * Logs in with `POST {prefix}`.
+   * Logs in. In header mode, it ends the session of an earlier login; in cookie mode, the service does so.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
    * @throws what `fetch` throws if there is no response
+   * @throws Error in header mode, if the response to a login has no access token
    */
   login: (credentials: object) => Promise<Response>
   /**
    * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In header mode, it
    * discards the tokens also if the service cannot be reached, which it tries three times.
-   * @returns whether the service has ended the session. If not, nobody has the tokens any more, but the session lasts until it expires
-   * @throws in cookie mode, if the service cannot be reached or refuses: the user is still logged in
+   * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires
+   * @throws in cookie mode, if the service cannot be reached or does not clear the cookies: the user is still logged in
    */
   logout: () => Promise<boolean>
   /**
@@ -70,7 +87,7 @@ export interface Client {
    * @param init as for `fetch`
    * @returns the response. A 401 means that the user must log in, or that another token would not help, such as for a login that
    * is too old. If the tokens cannot be renewed at the moment, it is the response to that, such as 503: the user is still logged in
-   * @throws what `fetch` throws if there is no response, also of a renewal
+   * @throws what `fetch` throws if there is no response, also of a renewal, or if `signal` aborts
    */
   fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 }
@@ -83,13 +100,24 @@ interface Tokens {
   readonly since?: number
 }
 
-/** Three tries of this length, with two pauses, end within the default of the setting `grace`: after it, a retry would look like theft. */
+// All times are in milliseconds.
+/**
+ * A try that begins at the last moment ends 28 seconds after the first one began, which is within the default of the setting
+ * `grace`: if the response to the first one was lost, a later refresh would look like theft.
+ */
 const tryLimit = 6000
-const tries = 3
-const defaultPause = 5
-const longestPause = 10
+const lastMoment = 22_000
+const maximumTries = 3
+const defaultPause = 5000
+/** A tab that renews needs no more than 34 seconds, unless the browser has frozen it. */
+const turnLimit = 40_000
 
-const wait = (seconds: number) => new Promise((resolve) => { setTimeout(resolve, seconds * 1000) })
+const wait = (time: number) => new Promise((resolve) => { setTimeout(resolve, time) })
+
+/** Rejects when a signal aborts, and never resolves. */
+const whenAborted = (signal: AbortSignal | null | undefined) => new Promise<never>((_resolve, reject) => {
+  signal?.addEventListener('abort', () => { reject(signal.reason) })
+})
 
 function memory (): TokenStorage {
   const values = new Map<string, string>()
@@ -106,7 +134,10 @@ function memory (): TokenStorage {
  * @returns the client
  * @throws TypeError if `baseUrl` is not an absolute URL
  */
-export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memory(), onSignedOut }: ClientOptions = {}): Client {
+export function createClient ({
+  baseUrl, mode, prefix = '/auth', pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
+  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage = memory(), onSignedOut
+}: ClientOptions = {}): Client {
   const base = new URL(baseUrl ?? location.origin)
   const hasCookies = mode !== 'header'
   const name = `fastify-token-auth ${new URL(prefix, base).href}`
@@ -120,8 +151,9 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
   const mark = () => `${changes} ${read().access}`
 
   /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
-  function keep (body: string, before: Tokens): void {
-    const { access_token: access, refresh_token: refresh = before.refresh } = JSON.parse(body)
+  async function keep (response: Response, before: Tokens): Promise<void> {
+    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = JSON.parse(await response.text())
+    if (!access) throw new Error(`The response has no "${accessTokenName}". In header mode, the service must send tokens in bodies, under the names in the options of the client.`)
     storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
   }
 
@@ -137,24 +169,37 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
     return fetch(input, { ...init, headers })
   }
 
-  const url = (path: string) => new URL(prefix + path, base)
+  /** Sends to an endpoint, and waits for the whole response. A redirect would send the body, which has tokens, to wherever it leads. */
+  async function call (path: string, init: RequestInit, token?: string): Promise<Response> {
+    const response = await send(new URL(path === '/' && prefix ? prefix : prefix + path, base), { ...init, redirect: 'error' }, token)
+    await response.clone().text()
+    return response
+  }
+
+  const limited = (path: string, init: RequestInit = {}) => call(path, { ...init, signal: AbortSignal.timeout(tryLimit) })
   const json = (body: object): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
-  const withRefreshToken = ({ refresh }: Tokens) => hasCookies ? { method: 'POST' } : json({ refresh_token: refresh })
+  const withRefreshToken = ({ refresh }: Tokens): RequestInit => hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh })
 
   /** Sends until the service is available, at most three times. */
-  async function insist (path: string, init: RequestInit, left = tries - 1): Promise<Response> {
-    let pause = defaultPause
-    try {
-      const response = await send(url(path), { ...init, signal: AbortSignal.timeout(tryLimit) })
-      // What a proxy answers for a service that is down, too.
-      if (response.status < 502) return response
-      pause = Number(response.headers.get('retry-after')) || pause
-      if (left === 0 || pause > longestPause) return response
-    } catch (error) {
-      if (left === 0) throw error
+  async function insist (path: string, init: RequestInit): Promise<Response> {
+    const end = Date.now() + lastMoment
+    for (let tries = 1; ; tries++) {
+      let result: () => Response
+      let pause = defaultPause
+      try {
+        const response = await limited(path, init)
+        // What a proxy answers for a service that is down, too.
+        if (response.status < 502) return response
+        pause = Number(response.headers.get('retry-after')) * 1000 || pause
+        result = () => response
+      } catch (error) {
+        result = () => { throw error }
+      }
+      if (tries === maximumTries || Date.now() + pause > end) return result()
+      await wait(pause)
+      // Timers of hidden tabs, and of computers that sleep, expire late. Meanwhile another tab may have renewed the tokens.
+      if (Date.now() > end) return result()
     }
-    await wait(pause)
-    return await insist(path, init, left - 1)
   }
 
   async function requestTokens (): Promise<Response | boolean> {
@@ -165,7 +210,7 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
     }
     // Another tab may have renewed the tokens. Messages of tabs can come later than their locks are released, so ask the service.
     // Its response also tells an ended session from an expired one, which the response to a refresh does not.
-    const current = await send(url('/me'), { signal: AbortSignal.timeout(tryLimit) }).catch(() => undefined)
+    const current = await limited(pathToRetrieveUser).catch(() => undefined)
     // What another tab stores may be seen late, too.
     if (current?.ok || read().refresh !== before.refresh) {
       changes++
@@ -173,36 +218,71 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
     }
     const isEnded = current?.status === 401 && (await current.text()).includes('"SessionEnded"')
 
-    const response = await insist('/refresh', withRefreshToken(before))
-    const isAbsent = hasCookies && response.status === 400
-    if (!response.ok && response.status !== 401 && !isAbsent) return response
-    const body = await response.text()
+    const response = await insist(pathToRefresh, withRefreshToken(before))
+    const { ok, status } = response
+    // The service has no refresh tokens.
+    if (status === 404) return false
+    // With `cookieStrict`, a missing cookie is a 401.
+    const isAbsent = hasCookies && (status === 400 || (status === 401 && (await response.text()).includes('"Missing')))
+    if (!ok && status !== 401 && !isAbsent) return response
     // A login or logout in the meantime counts more than this renewal.
     if (read().refresh === before.refresh) {
-      if (!response.ok) {
+      if (!ok) {
         storage.removeItem(name)
         signOut(isAbsent ? 'absent' : isEnded ? 'ended' : 'expired')
         return false
       }
-      if (!hasCookies) keep(body, before)
+      if (!hasCookies) await keep(response, before)
     }
     changes++
     return true
   }
 
+  /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
+  async function requestInTurn (): Promise<Response | boolean> {
+    let isTurn = false
+    const run = () => {
+      isTurn = true
+      return requestTokens()
+    }
+    try {
+      return await (navigator.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run) ?? run())
+    } catch (error) {
+      if (isTurn) throw error
+      return await run()
+    }
+  }
+
   function renew (): Promise<Response | boolean> {
-    // Only secure contexts have Web Locks.
-    const { locks } = navigator
-    renewal ??= (locks ? locks.request(name, requestTokens) : requestTokens()).finally(() => { renewal = undefined })
+    renewal ??= requestInTurn().finally(() => { renewal = undefined })
     return renewal
   }
 
+  /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
+  const end = async (tokens: Tokens): Promise<boolean> => tokens.refresh !== undefined &&
+    await insist(pathToLogout, { ...withRefreshToken(tokens), keepalive: true }).then(({ ok }) => ok, () => false)
+
   /** Discards the tokens of header mode, before it ends their session: a page that closes meanwhile must not keep them. */
-  async function leave (): Promise<boolean> {
+  function leave (): Promise<boolean> {
     const tokens = read()
     storage.removeItem(name)
     changes++
-    return tokens.refresh !== undefined && await insist('/logout', withRefreshToken(tokens)).then(({ ok }) => ok, () => false)
+    return end(tokens)
+  }
+
+  /** The response to a renewal sets cookies: it must not come after that to a login or logout. */
+  const renewed = () => renewal?.catch(() => {})
+
+  /** Clears the cookies. @returns whether the session has ended */
+  async function clear (): Promise<boolean> {
+    await renewed()
+    const request = () => call(pathToLogout, { method: 'POST', keepalive: true })
+    const { ok } = await request()
+    if (ok) return true
+    // The service clears the cookies with a 401 and a 503, too, but a proxy does not. Without cookies, the service answers 204.
+    const again = await request()
+    if (!again.ok) throw new Error(`The logout failed with the status ${again.status}. The user is still logged in.`)
+    return false
   }
 
   channel.onmessage = ({ data }) => {
@@ -215,23 +295,19 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
 
   return {
     async login (credentials) {
-      const response = await send(url(''), json(credentials), '')
+      if (hasCookies) await renewed()
+      const response = await call(pathToAuthenticate, json(credentials), '')
       if (response.ok) {
+        const before = read()
+        if (!hasCookies) await keep(response.clone(), { since: Date.now() })
         changes++
-        if (!hasCookies) keep(await response.clone().text(), { since: Date.now() })
+        end(before)
       }
       return response
     },
 
     async logout () {
-      let ending
-      if (!hasCookies) ending = leave()
-      else {
-        // Once only: also a response of 503 or 401 clears the cookies.
-        const { ok, status } = await send(url('/logout'), { method: 'POST' })
-        if (!ok && status !== 503 && status !== 401) throw new Error(`The logout failed with the status ${status}. The user is still logged in.`)
-        ending = ok
-      }
+      const ending = hasCookies ? await clear() : leave()
       channel.postMessage(Date.now())
       const isEnded = await ending
       signOut('logout')
@@ -247,7 +323,7 @@ export function createClient ({ baseUrl, mode, prefix = '/auth', storage = memor
       const before = mark()
       const response = await send(isRequest ? input : target, init)
       if (response.status !== 401) return response
-      const isRenewed = mark() !== before || await renew()
+      const isRenewed = mark() !== before || await Promise.race([renew(), whenAborted(init?.signal ?? (isRequest ? input.signal : null))])
       if (isRenewed instanceof Response) return isRenewed.clone()
       return isRenewed && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
     }

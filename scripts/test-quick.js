@@ -56,6 +56,7 @@ const slow = [
   'test/testing/session-store.test.ts',
   'test/token/codec.test.ts',
   'test/topology.test.ts',
+  'test/tutorial.test.ts',
   'test/two-processes.test.ts',
   'test/web.test.ts'
 ]

@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
+import { createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, environment, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
 import { examplesOf } from './programs.ts'
 import { refresh, started, withSessions } from './sessions/helper.ts'
@@ -38,7 +39,7 @@ async function deploy (t: Test, variables: Record<string, string> = {}) {
       return 'the whole report'
     },
     process: {
-      env: { TOKEN_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
+      env: { SERVICE_JWT_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
       once: (signal: string, listener: () => void) => { signals.set(signal, listener) }
     }
   }
@@ -134,6 +135,8 @@ t.test('the route for the load balancer is open, the status of the keys requires
   t.equal((await app.inject('/health')).statusCode, 200)
   t.equal((await app.inject('/keys')).statusCode, 401)
   const { access_token: token } = (await login(app)).json()
+  const reader = await createTestToken(app.tokenAuth, { user_id: 1 }, { scopes: 'reports:read' })
+  t.equal((await app.inject({ url: '/keys', headers: bearer(reader) })).statusCode, 403)
   const status = await app.inject({ url: '/keys', headers: bearer(token) })
   t.match(status.json(), { keys: [{ algorithm: 'HS256', state: 'signing' }], issuers: [] })
   t.notOk(status.payload.includes(secret))

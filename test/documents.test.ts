@@ -21,9 +21,10 @@ import { errorsIn, programsIn, programWith, run } from './programs.ts'
 const root = new URL('../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
-/** The documents for users, by path. */
+/** The documents for users, by path. The build of the site and of the API reference has Markdown files, too. */
+const pages = readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name.replaceAll('\\', '/')}`)
 const documents = Object.fromEntries(
-  ['README.md', ...readdirSync(new URL('docs', root)).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)].map((path) => [path, read(path)])
+  ['README.md', ...pages.filter((path) => /^docs\/(recipes\/)?[\w-]+\.md$/.test(path))].map((path) => [path, read(path)])
 )
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
@@ -60,9 +61,9 @@ function given (app: FastifyInstance) {
 
 for (const [path, text] of Object.entries(documents)) {
   const programs = programsIn(text).filter((program) => !program.includes('process.env'))
-  const elsewhere = testedElsewhere[path]
+  const elsewhere = path.startsWith('docs/recipes/') ? 'test/recipes.test.ts' : testedElsewhere[path]
   if (elsewhere !== undefined) {
-    t.test(`the examples of ${path} have a test of their own`, async (t) => { t.match(read(elsewhere), `docs/${path.slice(5)}`) })
+    t.test(`the examples of ${path} have a test of their own`, async (t) => { t.match(read(elsewhere), /docs\/\w+/.exec(path)?.[0] ?? path) })
   } else if (programs.length > 0) {
     t.test(`every JavaScript example of ${path} runs`, async (t) => {
       answerFetches(t)
@@ -77,13 +78,13 @@ for (const [path, text] of Object.entries(documents)) {
   }
 }
 
-/** Pages of reference, which begin with what they list. */
-const references = ['docs/comparison.md', 'docs/security.md', 'docs/specification.md']
+/** Pages that begin with what they list. */
+const lists = ['docs/comparison.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
 
 t.test('every page begins with an example', async (t) => {
   for (const [path, text] of Object.entries(documents)) {
     const [beginning = ''] = text.split(/^## /m)
-    if (path !== 'README.md' && !references.includes(path)) t.match(beginning, /^```(js|diff|sh)$/m, path)
+    if (path !== 'README.md' && !lists.includes(path)) t.match(beginning, /^```(js|diff|sh)$/m, path)
   }
 })
 

@@ -1,17 +1,25 @@
 /** docs/recipes: each recipe does what it promises. */
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import cookie from '@fastify/cookie'
 import cors from '@fastify/cors'
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
-import { createLocalJWKSet, jwtVerify } from 'jose'
+import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, requestSerializer } from '../lib/index.ts'
 import { bearer, forge, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf } from './programs.ts'
 import { refresh, started } from './sessions/helper.ts'
+
+// It says on the console what a production needs, and which versions of Node.js it was tested with.
+const said = { warn: console.warn, info: console.info }
+Object.assign(console, { warn: () => {}, info: () => {} })
+const { default: Provider } = await import('oidc-provider')
+t.teardown(() => { Object.assign(console, said) })
 
 const folder = new URL('../docs/recipes/', import.meta.url)
 const names = readdirSync(folder)
@@ -233,6 +241,67 @@ t.test('a social login starts a session of the user whom the provider names', as
   t.equal((await login(app)).statusCode, 401, 'there is no other login')
 })
 
+t.test('a social login works with a real OpenID provider', async (t) => {
+  const issuer = 'https://id.example.com'
+  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const provider = new Provider(issuer, {
+    clients: [{
+      client_id: 'service', client_secret: 'a secret of a client, for tests only', redirect_uris: ['https://app.example.org/login/callback'], token_endpoint_auth_method: 'client_secret_post'
+    }],
+    jwks: { keys: [{ ...privateKey.export({ format: 'jwk' }), kty: 'RSA', kid: 'a', use: 'sig', alg: 'RS256' }] },
+    cookies: { keys: [secret] },
+    pkce: { required: () => true },
+    routes: { authorization: '/authorize' }
+  })
+  // Its address is that of a proxy.
+  provider.proxy = true
+  const server = createServer(provider.callback()).listen(0, '127.0.0.1')
+  t.teardown(() => { server.closeAllConnections(); server.close() })
+  await once(server, 'listening')
+  const address = `http://127.0.0.1:${Object(server.address()).port}`
+  const request = async (url: string, init: RequestInit = {}) => await fetch(url.replace(issuer, address), {
+    redirect: 'manual', ...init, headers: { 'x-forwarded-proto': 'https', 'x-forwarded-host': 'id.example.com', ...Object(init.headers) }
+  })
+
+  const asked: unknown[] = []
+  const findOrCreateUser = async (...id: unknown[]) => { asked.push(id); return { user_id: 1 } }
+  const names = {
+    cookie,
+    clientId: 'service',
+    clientSecret: 'a secret of a client, for tests only',
+    createHash,
+    randomBytes,
+    jwtVerify,
+    createRemoteJWKSet: () => createRemoteJWKSet(new URL(`${address}/jwks`)),
+    fetch: request,
+    findOrCreateUser
+  }
+  const app = await cook(t, 'social-login.md', 'code_challenge', names)
+  const begun = await send(app, 'GET', '/login')
+
+  // The user agent: follows redirects, keeps cookies, and sends the forms of the provider.
+  const jar = new Map<string, string>()
+  let url = String(begun.headers.location)
+  let form: URLSearchParams | undefined
+  while (url.startsWith(issuer)) {
+    const response = await request(url, {
+      headers: { cookie: [...jar].map((pair) => pair.join('=')).join('; ') }, ...(form !== undefined && { method: 'POST', body: form })
+    })
+    for (const [, name = '', value = ''] of response.headers.getSetCookie().map((field) => /^([^=]+)=([^;]*)/.exec(field) ?? [])) jar.set(name, value)
+    const location = response.headers.get('location')
+    const [, prompt] = /name="prompt" value="(\w+)"/.exec(await response.text()) ?? []
+    if (location === null && prompt === undefined) throw new Error(`The provider answered ${response.status}.`)
+    form = location === null ? new URLSearchParams({ prompt: String(prompt), login: 'ada', password: 'any' }) : undefined
+    url = location === null ? url : new URL(location, url).href
+  }
+
+  const { pathname, search } = new URL(url)
+  const done = await app.inject({ url: pathname + search, cookies: cookiesOf(begun), headers: { 'sec-fetch-site': 'cross-site' } })
+  t.match([done.statusCode, done.headers.location], [302, '/'])
+  t.same(asked, [[issuer, 'ada']])
+  t.equal((await send(app, 'GET', '/', { cookies: cookiesOf(done) })).payload, 'reached')
+})
+
 t.test('a social login is refused without the cookie of this browser, with another state, code or verifier, and with every other ID token', async (t) => {
   const provider = identityProvider()
   const app = await cook(t, 'social-login.md', 'code_challenge', { ...provider.names(), findOrCreateUser: async () => ({ user_id: 1 }) })
@@ -248,6 +317,11 @@ t.test('a social login is refused without the cookie of this browser, with anoth
   const [own, other] = [await begin(), await begin()]
   t.equal(await finish({ query: own.query }), 401, 'another site gives its own code and state')
   t.equal(await finish({ query: own.query, cookies: { '__Host-login': '' } }), 401)
+  const challenge = createHash('sha256').update('undefined').digest('base64url')
+  const { code } = provider.logIn(`https://id.example.com/authorize?code_challenge=${challenge}`)
+  provider.forged = { nonce: undefined }
+  t.equal(await finish({ query: { code } }), 401, 'without a cookie and a state, nothing is compared with nothing')
+  provider.forged = {}
   t.equal(await finish({ query: {}, cookies: { '__Host-login': '..' } }), 401)
   t.equal(await finish({ query: { ...own.query, state: other.query.state }, cookies: own.cookies }), 401)
   t.equal(await finish({ query: { ...own.query, code: other.query.code }, cookies: own.cookies }), 401, 'the code belongs to another verifier')

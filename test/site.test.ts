@@ -18,8 +18,7 @@ const namesIn = (folder: URL, end: string) => readdirSync(folder, { recursive: t
 t.test('the menu of the site has every page of the documents once', async (t) => {
   const menu: Record<string, Record<string, string>> = JSON.parse(readFileSync(new URL('.vitepress/menu.json', docs), 'utf8'))
   const pages = namesIn(docs, '.md')
-    // The plan of the documents is no page.
-    .filter((name) => !/^(?:node_modules|public)\//.test(name) && name !== 'plan')
+    .filter((name) => !/^(?:node_modules|public)\//.test(name))
     .map((name) => name.replace(/^site\//, ''))
     .filter((name) => name !== 'index')
   t.strictSame(Object.values(menu).flatMap(Object.values).sort(), pages.sort())
