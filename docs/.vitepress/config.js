@@ -76,7 +76,6 @@ export default defineConfig({
   lang: 'en-US',
   title: 'fastify-token-auth',
   description: 'JWT token authentication for Fastify 5',
-  srcExclude: ['README.md'],
   rewrites: { 'site/:page': ':page' },
   head: [['link', { rel: 'icon', href: '/favicon.svg' }]],
   markdown: {
