@@ -28,7 +28,8 @@ function commentsOf (path, isWanted) {
   return comments
 }
 
-const cell = (text) => String(text).replaceAll('|', '\\|').replaceAll('\n', ' ')
+/** Escapes what Markdown would read as the border of a cell, or as bold text. */
+const cell = (text) => String(text).replaceAll('|', '\\|').replaceAll('__', '\\_\\_').replaceAll('\n', ' ')
 const row = (cells) => `| ${cells.map(cell).join(' | ')} |`
 
 function table (head, rows) {

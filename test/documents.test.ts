@@ -29,7 +29,7 @@ const documents = Object.fromEntries(
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
-  'docs/client.md': 'test/client.test.ts',
+  'docs/client.md': 'test/client-page.test.ts',
   'docs/deployment.md': 'test/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
