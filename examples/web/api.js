@@ -8,6 +8,11 @@ import { bodyLimit, reportSchema } from './reports.js'
  */
 export const lifeOf = ({ verified: { payload }, settings: { leeway } }) => ({ expires_in: payload.exp - Math.floor(Date.now() / 1000), leeway })
 
+/** Returns an access token that expired an hour ago, beyond any leeway. */
+export const expiredToken = (tokenAuth, user) => tokenAuth.generateAccessToken(user, {
+  extendPayload: (payload) => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 })
+})
+
 export async function addApi (app, { reports }) {
   const { tokenAuth } = app
   app.get('/hello', { schema: { summary: 'Greet the user by name, or a visitor who is not logged in' } },

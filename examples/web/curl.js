@@ -1,13 +1,13 @@
 /** The `curl` commands of the page /curl. */
+import { expiredToken } from './api.js'
+import { findUser } from './users.js'
 
 /**
  * Returns the commands. They keep the cookies in the file cookies.txt. Like most browsers, curl accepts Secure cookies from
  * http://127.0.0.1.
  */
 async function commands ({ tokenAuth, listeningOrigin: address }) {
-  const expired = await tokenAuth.generateAccessToken({ user_id: 1, scopes: [] }, {
-    extendPayload: (payload) => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 })
-  })
+  const expired = await expiredToken(tokenAuth, findUser(1))
   const json = "-H 'content-type: application/json'"
   const lines = [
     ['Log in. The response sets the tokens as cookies', `curl -si ${address}/auth ${json} -d '{"username":"ada","password":"lovelace"}'`],

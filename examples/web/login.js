@@ -15,6 +15,11 @@ export function returnTarget (next) {
   return origin === site && !pathname.startsWith('//') ? pathname + search : '/'
 }
 
+/** Whether a visitor has no valid access token, but a refresh token, and so is probably still logged in. */
+export function isRenewable ({ server, headers: { cookie = '' }, pageAuth: { userId, settings } }) {
+  return userId === null && server.parseCookie(cookie)[settings.cookieRefreshTokenName] !== undefined
+}
+
 /** Why there is a login page. The address has only the name of a text, because anyone may have written it. */
 const reasons = new Map(Object.entries({
   logout: 'You are logged out.',
@@ -67,18 +72,15 @@ export function redirectForms (app) {
 }
 
 export async function addLogin (app) {
-  const { pageAuth, tokenAuth } = app
+  const { tokenAuth } = app
   const everybody = { config: { tokenAuth: false } }
 
   app.get('/login.html', everybody, async (request, reply) => {
     const { next, reason, change } = request.query
-    const isLoggedIn = request.pageAuth.userId !== null
-    if (change === undefined && next !== undefined && isLoggedIn) return reply.redirect(returnTarget(next))
-    // Only the access token has expired. Without `reason`, because that page leads back here if the session is over.
-    const hasRefreshToken = request.cookies[pageAuth.settings.cookieRefreshTokenName] !== undefined
-    if (change === undefined && reason === undefined && !isLoggedIn && hasRefreshToken) {
-      return reply.redirect(`/renew.html?next=${encodeURIComponent(returnTarget(next))}`)
-    }
+    const target = returnTarget(next)
+    if (change === undefined && next !== undefined && request.pageAuth.userId !== null) return reply.redirect(target)
+    // Not with a reason: the page that renews tokens gives one if the session is over.
+    if (change === undefined && reason === undefined && isRenewable(request)) return reply.redirect(`/renew.html?next=${encodeURIComponent(target)}`)
     return loginPage(request, reply, { next })
   })
 

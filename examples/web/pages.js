@@ -6,9 +6,10 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import formbody from '@fastify/formbody'
 import fastifyStatic from '@fastify/static'
+import { expiredToken } from './api.js'
 import { html } from './html.js'
 import { sendPage, wantsPage } from './layout.js'
-import { addLogin, returnTarget } from './login.js'
+import { addLogin, isRenewable, returnTarget } from './login.js'
 import { bodyLimit, joinLineEnds, limits, reportSchema } from './reports.js'
 
 const publicFolder = fileURLToPath(new URL('public', import.meta.url))
@@ -80,9 +81,8 @@ export async function addPages (app, { reports }) {
   await addLogin(app)
 
   app.get('/', { config: { tokenAuth: false } }, async (request, reply) => {
-    // A visitor with a refresh token is probably still logged in.
-    const isRenewable = request.pageAuth.userId === null && request.cookies[pageAuth.settings.cookieRefreshTokenName] !== undefined
-    return sendPage(request, reply, 'fastify-token-auth', html`${isRenewable && html`<div id="renew" data-next="/"></div>`}${home}`, isRenewable ? { script: '/renew.js' } : {})
+    if (!isRenewable(request)) return sendPage(request, reply, 'fastify-token-auth', home)
+    return sendPage(request, reply, 'fastify-token-auth', html`<div id="renew" data-next="/"></div>${home}`, { script: '/renew.js' })
   })
 
   app.get('/profile.html', { onRequest: pageAuth.protect({ redirectOnFail: true }) }, async (request, reply) => {
@@ -131,12 +131,10 @@ export async function addPages (app, { reports }) {
     return reply.redirect(`/devices.html?ended=${end === 'others' ? 'others' : 'one'}`, 303)
   })
 
-  // Shows what happens when a token expires: the same token, which expired an hour ago. The session remains.
+  // Shows what happens when a token expires: the cookie gets one that expired an hour ago. The session goes on.
   app.post('/token/expire', { onRequest: pageAuth.protect(), bodyLimit }, async (request, reply) => {
     const { settings: { cookieAccessTokenName, cookiePath, cookieSecure, cookieSamesite } } = tokenAuth
-    const { payload } = request.pageAuth.verified
-    const user = await request.pageAuth.user()
-    const expired = await tokenAuth.generateAccessToken(user, { extendPayload: () => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 }) })
+    const expired = await expiredToken(tokenAuth, await request.pageAuth.user())
     reply.header('set-cookie', app.serializeCookie(cookieAccessTokenName, expired, { path: cookiePath, secure: cookieSecure, sameSite: cookieSamesite, httpOnly: true }))
     return wantsPage(request) ? reply.redirect(returnTarget(Object(request.body).next), 303) : reply.code(204).send()
   })

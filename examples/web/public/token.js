@@ -27,29 +27,35 @@ function start (left, accepted) {
   show()
 }
 
-/** Lists the requests of the page, with the statuses of the responses. */
+/** The requests since a button was pressed, as the browser has recorded them. */
+let requests = []
+
 new PerformanceObserver((list) => {
-  const requests = list.getEntriesByType('resource').filter(({ initiatorType }) => initiatorType === 'fetch')
+  // A response is recorded at its end. What counts here is when requests were sent.
+  requests = [...requests, ...list.getEntries().filter(({ initiatorType }) => initiatorType === 'fetch')].sort((a, b) => a.startTime - b.startTime)
+  if (requests.length === 0) return
   const texts = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
-  trace.textContent = [trace.textContent, ...texts].filter(Boolean).join(' → ')
+  const isRenewed = texts.includes('/auth/refresh 200')
+  trace.textContent = `${isRenewed ? 'Renewed with the refresh token: ' : ''}${texts.join(' → ')}`
 }).observe({ type: 'resource' })
 
-document.getElementById('call').addEventListener('submit', (event) => {
-  event.preventDefault()
-  trace.textContent = ''
-  withMessage(async () => {
-    const { expires_in: left, leeway } = await (await send('/token')).json()
-    start(left, leeway)
+/** Makes a button of the panel call a function instead of sending its form. */
+function onSubmit (id, run) {
+  document.getElementById(id).addEventListener('submit', (event) => {
+    event.preventDefault()
+    requests = []
+    withMessage(run)
   })
+}
+
+onSubmit('call', async () => {
+  const { expires_in: left, leeway } = await (await send('/token')).json()
+  start(left, leeway)
 })
 
-document.getElementById('expire').addEventListener('submit', (event) => {
-  event.preventDefault()
-  trace.textContent = ''
-  withMessage(async () => {
-    await send('/token/expire', { method: 'POST' })
-    start(-Infinity, 0)
-  })
+onSubmit('expire', async () => {
+  await send('/token/expire', { method: 'POST' })
+  start(-Infinity, 0)
 })
 
 start(Number(panel.dataset.left), Number(panel.dataset.leeway))
