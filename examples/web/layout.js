@@ -28,7 +28,7 @@ function tokenPanel (request, user) {
     <p><strong>${user.name}</strong> is signed in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
     <form method="get" id="call"><button>Send a request</button></form>
     <form method="post" id="expire" action="/token/expire"><input type="hidden" name="next" value="${request.method === 'GET' ? request.url : '/'}"><button>Expire now</button></form>
-    <p id="trace" role="status">${isRenewed ? 'The access token had expired. It was renewed with the refresh token.' : 'The tokens are in httpOnly cookies, which no script can read.'}</p>
+    <p id="trace" role="status">${isRenewed ? 'The access token had expired, and was renewed.' : 'The tokens are in httpOnly cookies, which no script can read.'}</p>
   </section>`
 }
 

@@ -116,7 +116,7 @@ export async function addPages (app, { reports }) {
     // The current one first.
     sessions.sort((a, b) => Number(b.id === sessionId) - Number(a.id === sessionId))
     return sendPage(request, reply, 'Your devices', html`${notice && html`<p class="notice" role="status" tabindex="-1" autofocus>${notice}</p>`}
-    <p>Each login starts a session. While a device is in use, it renews its session at least every 30 minutes: that is the time of its last use below.</p>
+    <p>Each login starts a session. A device that is in use renews its session every 30 minutes: that is its last use.</p>
     <form method="post" class="wide" data-enhanced>
       <ul class="devices" aria-label="Devices">${sessions.map(deviceItem(sessionId))}</ul>
       ${sessions.length > 1 && html`<button name="end" value="others">End all others</button>`}

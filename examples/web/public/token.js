@@ -17,8 +17,8 @@ function show () {
   number.textContent = clock(left > 0 ? left : Math.max(left + leeway, 0))
   if (left > 0) life.replaceChildren('The access token expires in ', number, '.')
   // Servers accept a token for some time longer, because their clocks may differ.
-  else if (left + leeway > 0) life.replaceChildren('The access token has expired, and is accepted for ', number, ' more.')
-  else life.replaceChildren('The access token has expired. The next request renews it.')
+  else if (left + leeway > 0) life.replaceChildren('Expired. The leeway ends in ', number, '.')
+  else life.replaceChildren('Expired. The next request renews it.')
 }
 
 function start (left, accepted) {
@@ -36,7 +36,7 @@ new PerformanceObserver((list) => {
   if (requests.length === 0) return
   const texts = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
   const isRenewed = texts.includes('/auth/refresh 200')
-  trace.textContent = `${isRenewed ? 'Renewed with the refresh token: ' : ''}${texts.join(' → ')}`
+  trace.textContent = `${isRenewed ? 'Renewed: ' : ''}${texts.join(' → ')}`
 }).observe({ type: 'resource' })
 
 /** Makes a button of the panel call a function instead of sending its form. */
