@@ -216,6 +216,23 @@ t.test('the forms of other sites change nothing in the example, and log nobody i
   }
 })
 
+t.test('the login form sets the cookies of the login endpoint, and says so if a browser rejects them', async (t) => {
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  const form = async (fields: string) => await app.inject({ method: 'POST', url: '/login', payload: fields, headers: { ...html, 'content-type': 'application/x-www-form-urlencoded' } })
+  const { statusCode, headers, cookies } = await form('username=ada&password=lovelace&next=%2F%2Fexample.com')
+  t.equal(statusCode, 303)
+  const flags = { path: '/', httpOnly: true, secure: true, sameSite: 'Lax' }
+  t.match(cookies, [{ name: '__Host-access_token', ...flags }, { name: '__Host-refresh_token', ...flags }])
+  t.equal(headers.location, '/login.html?reason=cookies&next=%2F', 'not to another site')
+  t.match((await app.inject({ url: String(headers.location) })).payload, 'Your browser rejected the cookies.')
+  for (const [wrong, status] of [['username=ada&password=x', 401], ['username=ada', 400], ['username=ada&password=lovelace&password=x', 400], ['', 400]] as const) {
+    const refused = await form(wrong)
+    t.equal(refused.statusCode, status, wrong)
+    t.same(refused.cookies, [], wrong)
+  }
+})
+
 t.test('reports have limits, and are shown as text', async (t) => {
   const app = await createService({ fastify: scannedLog(t) })
   t.teardown(() => app.close())
