@@ -530,7 +530,7 @@ t.test('the panel counts down the access token and its leeway, lets it expire at
   t.equal(await trace.textContent(), 'The access token had expired, and was renewed.')
 })
 
-t.test('the first page knows a visitor whose access token has expired, and lets go of one whose session is over', { skip }, async (t) => {
+t.test('the first page knows a visitor whose access token has expired, and shows the link to the login page if the session is over', { skip }, async (t) => {
   const visited = await visit(t)
   const { app, page } = visited
   await logInTo(page, '/profile.html', 'Your profile')

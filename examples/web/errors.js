@@ -76,7 +76,7 @@ export class PageResponses extends Responses {
 /** All other errors: unknown addresses, invalid requests, and what routes throw. */
 export function addErrorHandlers (app) {
   app.setErrorHandler((error, request, reply) => {
-    // Without a return value of its own, Fastify's handler logs the error, and answers with JSON.
+    // Fastify's own handler logs the error, and answers with JSON.
     if (!wantsPage(request)) return reply.header('vary', 'accept').send(error)
     const { statusCode = 500, headers = {} } = error
     if (statusCode >= 500) request.log.error({ err: error }, error.message)

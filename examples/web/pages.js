@@ -38,7 +38,7 @@ const home = html`<p>A small service whose pages and API are protected by guards
       <li>Log in, and press “Expire now”. Then send a request, or open another page: you stay logged in, because the access token is renewed.</li>
       <li>Log in as grace, and <a href="/new-report.html">write a report</a>. The page says why you cannot.</li>
       <li>Log in with a second browser, or in a private window, and open <a href="/devices.html">your devices</a> in the first. End the session of the second: the next thing that you do there leads to the login page, which says what happened.</li>
-      <li>Log out in one of two tabs. The other one knows.</li>
+      <li>Log out in one of two tabs. The other one is logged out, too.</li>
       <li>Switch off JavaScript. All of this still works, except that you have to confirm renewals.</li>
       <li>Call the API from <a href="/docs">its documentation</a>, where the cookies authenticate you, too, or with <a href="/curl">curl</a>.</li>
     </ul>`

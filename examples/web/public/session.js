@@ -1,4 +1,4 @@
-/** The scripts of pages of users: the client of the package, and what is not its affair. */
+/** What the pages of users have in common: the client of the package, and what it leaves to an application: messages, forms, and the login page. */
 import { createClient } from '/client.js'
 
 /** Renews the access token when it has expired, and leads to the login page when the session is over. */
