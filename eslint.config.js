@@ -8,6 +8,6 @@ export default [
   {
     // Files that run in browsers.
     files: ['examples/web/public/**'],
-    languageOptions: { globals: { customElements: 'readonly', HTMLElement: 'readonly', location: 'readonly' } }
+    languageOptions: { globals: { location: 'readonly' } }
   }
 ]

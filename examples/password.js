@@ -39,13 +39,13 @@ export async function logIn (users, { username, password }) {
 /**
  * Limits the login attempts of each client address. Call it before the plugin is registered, so that it sees the routes of
  * the plugin. Behind a proxy, set Fastify's `trustProxy`: otherwise all clients have the address of the proxy.
+ * @param paths all routes that take passwords. They share one limit
  */
-export async function limitLogins (app, max = 5) {
+export async function limitLogins (app, max = 5, paths = ['/auth', '/auth/']) {
   await app.register(rateLimit, { global: false })
-  // The endpoint with and without a trailing slash share one limit.
   const limit = app.rateLimit({ max, timeWindow: '1 minute' })
   app.addHook('onRoute', (route) => {
-    if (route.method === 'POST' && /^\/auth\/?$/.test(route.url)) route.onRequest = [route.onRequest ?? [], limit].flat()
+    if (route.method === 'POST' && paths.includes(route.url)) route.onRequest = [route.onRequest ?? [], limit].flat()
   })
 }
 

@@ -32,6 +32,7 @@ const slow = [
   'test/logs.test.ts',
   'test/long-lived.test.ts',
   'test/package.test.ts',
+  'test/pictures.test.ts',
   'test/readme.test.ts',
   'test/registration.test.ts',
   'test/release.test.ts',

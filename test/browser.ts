@@ -1,10 +1,13 @@
-/** Headless Chromium for tests: found by itself or named in CHROMIUM_PATH. Without it they are skipped; in CI that is an error. */
-import { existsSync } from 'node:fs'
-import { chromium, type Browser } from 'playwright-core'
+/** Headless Chromium for tests, found by scripts/chromium.js. Without it they are skipped; in CI that is an error. */
+import type { Browser } from 'playwright-core'
 import type { Test } from 'tap'
 
-const executablePath = process.env.CHROMIUM_PATH ??
-  ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => existsSync(path))
+interface Chromium {
+  executablePath: string | undefined
+  launchChromium: (...more: string[]) => Promise<Browser>
+}
+
+const { executablePath, launchChromium }: Chromium = await import(new URL('../scripts/chromium.js', import.meta.url).href)
 const isMissing = executablePath === undefined
 if (isMissing && process.env.CI === 'true') throw new Error('Chromium is missing: install it, or name it in CHROMIUM_PATH.')
 
@@ -16,12 +19,10 @@ export const skip = isMissing && 'Chromium is missing: install it, or name it in
  * @param more further switches of its command line
  */
 export function openBrowser (t: Pick<Test, 'teardown'>, ...more: string[]): () => Promise<Browser> {
-  const args = [...more, '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync']
   let browser: Promise<Browser> | undefined
   t.teardown(async () => (await browser)?.close())
-  // Its profile is an empty folder, made anew and removed at the end.
   return () => {
-    browser ??= chromium.launch({ ...(executablePath !== undefined && { executablePath }), args, chromiumSandbox: false, timeout: 0 })
+    browser ??= launchChromium(...more)
     return browser
   }
 }

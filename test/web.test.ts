@@ -1,6 +1,6 @@
 /** The example of `npm start` as a visitor sees it: in headless Chromium. */
 import Fastify, { type FastifyInstance } from 'fastify'
-import { type BrowserContext, type Page } from 'playwright-core'
+import { type BrowserContext, type Locator, type Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { memorySessions, type SessionStore } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
@@ -37,7 +37,7 @@ function stop (app: FastifyInstance): Promise<undefined> {
 }
 
 /** A browser that was never at an address. */
-async function openDevice (t: Test, address: string, options: { userAgent?: string } = {}): Promise<{ context: BrowserContext, page: Page }> {
+async function openDevice (t: Test, address: string, options: { userAgent?: string, javaScriptEnabled?: boolean, viewport?: { width: number, height: number } } = {}): Promise<{ context: BrowserContext, page: Page }> {
   const context = await (await browser()).newContext({ baseURL: address, ...options })
   t.teardown(() => context.close())
   // A page that never shows what a test waits for ends with the limit of the test file, which a busy machine does not reach.
@@ -87,6 +87,9 @@ async function expire ({ app, context }: Visit): Promise<void> {
     extendPayload: (payload) => ({ ...payload, exp: Math.floor(Date.now() / 1000) - 3600 })
   }))
 }
+
+/** What elements show, without line breaks. */
+const textsOf = async (elements: Locator) => (await elements.allTextContents()).map((text) => text.trim().replace(/\s+/g, ' '))
 
 /** Notes what a page requests from now on. */
 function requestsOf (page: Page): string[] {
@@ -184,8 +187,7 @@ t.test('who asks for a page that needs login gets to the login page, and back to
   await logIn(page)
   await heading(page, 'Reports')
   t.equal(page.url(), `${address}/reports.html?month=2&year=2026`)
-  await page.getByRole('listitem').filter({ hasText: 'March' }).waitFor()
-  t.same(await page.getByRole('listitem').allTextContents(), ['January', 'February', 'March'])
+  t.same(await page.getByRole('heading', { level: 2 }).allTextContents(), ['March', 'February', 'January'])
 })
 
 t.test('a login never leads to another site, whatever the address of the login page says', { skip }, async (t) => {
@@ -233,17 +235,16 @@ t.test('an access token that expires while a page is open is renewed without a w
   const visited = await visit(t)
   const { page } = visited
   await logInTo(page, '/reports.html', 'Reports')
-  await page.getByText('January').waitFor()
   await expire(visited)
   const requests = requestsOf(page)
-  const statuses = await page.evaluate(`import('/session.js').then(({ api }) =>
-    Promise.all(['/reports', '/auth/me', '/private'].map(async (path) => (await api(path)).status)))`)
+  const statuses = await page.evaluate(`import('/session.js').then(({ client }) =>
+    Promise.all(['/reports', '/token', '/private'].map(async (path) => (await client.fetch(path)).status)))`)
   t.same(statuses, [200, 200, 200])
   t.equal(requests.filter((request) => request === 'POST /auth/refresh').length, 1)
   await expire(visited)
   await Promise.all([
-    page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok()),
-    page.getByRole('button', { name: 'Load again' }).click()
+    page.waitForResponse((response) => response.url().endsWith('/token') && response.ok()),
+    page.getByRole('button', { name: 'Send a request' }).click()
   ])
   t.equal(await page.getByRole('alert').textContent(), '')
 })
@@ -252,10 +253,9 @@ t.test('a session that cannot be renewed ends on the login page, and goes on whe
   const visited = await visit(t)
   const { address, context, page } = visited
   await logInTo(page, '/reports.html?month=2', 'Reports')
-  await page.getByText('January').waitFor()
   await expire(visited)
   await context.clearCookies({ name: names.refresh })
-  await page.getByRole('button', { name: 'Load again' }).click()
+  await page.getByRole('button', { name: 'Send a request' }).click()
   await heading(page, 'Log in')
   await page.getByText('You are no longer logged in.').waitFor()
   await logIn(page)
@@ -270,20 +270,19 @@ t.test('who ends the session of another device logs it out, and the login page t
   const { address, context, page } = await visit(t)
   const other = await openDevice(t, address, { userAgent: firefox })
   await logInTo(other.page, '/reports.html', 'Reports')
-  await other.page.getByText('January').waitFor()
   await logInTo(page, '/devices.html', 'Your devices')
   const items = page.getByRole('listitem')
   await items.nth(1).waitFor()
-  t.match(await items.allTextContents(), [/^Chrome on LinuxThis deviceLogged in: .+Last used: now$/, /^Firefox on WindowsEndLogged in: .+Last used: .+ \d\d:\d\d$/])
+  t.match(await textsOf(items), [/^Chrome on Linux This device Logged in: .+ Last used: now$/, /^Firefox on Windows End Logged in: .+ Last used: .+ \d\d:\d\d UTC$/])
 
   // With the keyboard: the focus does not get lost with the button.
   await page.getByRole('button', { name: 'End Firefox on Windows' }).press('Enter')
-  await page.getByRole('status').getByText('Ended: Firefox on Windows.').waitFor()
+  await page.getByRole('status').getByText('The device is logged out.').waitFor()
   t.equal(await items.count(), 1)
-  t.equal(await page.locator(':focus').getAttribute('id'), 'devices')
+  t.equal(await page.locator(':focus').textContent(), 'The device is logged out.')
   t.equal(await page.getByRole('button', { name: 'End all others' }).count(), 0)
 
-  await other.page.getByRole('button', { name: 'Load again' }).click()
+  await other.page.getByRole('button', { name: 'Send a request' }).click()
   await other.page.getByRole('status').getByText(ended).waitFor()
   t.equal(new URL(other.page.url()).searchParams.get('next'), '/reports.html')
   // A page that is opened anew says it too.
@@ -333,11 +332,17 @@ t.test('the login page says that a visitor has logged out, and in which other wa
   await notice.getByText('Your session has expired, or it was ended from another device some time ago.').waitFor()
 
   await context.clearCookies()
-  for (const address of ['/login.html', '/login.html?reason=constructor', '/login.html?reason=%3Cb%3Ehello', '/profile.html']) {
+  for (const address of ['/login.html', '/login.html?reason=constructor', '/login.html?reason=%3Cb%3Ehello', '/login.html?next=%3Cb%3Ehello']) {
     await page.goto(address)
     await page.locator('#username:focus').waitFor()
     t.equal(await notice.textContent(), '', `${address}: nothing has happened`)
   }
+  await page.goto('/profile.html?tab=1')
+  t.equal(await notice.textContent(), 'The page “Your profile” is for users who are logged in.')
+  await logIn(page)
+  await heading(page, 'Your profile')
+  await page.goto('/login.html')
+  t.equal(await notice.textContent(), 'You are logged in as ada. A login as another user ends that.')
 })
 
 t.test('an outage of the store logs nobody out: the page waits and tries again, and says so if that is in vain', { skip }, async (t) => {
@@ -350,23 +355,22 @@ t.test('an outage of the store logs nobody out: the page waits and tries again, 
   const { context, page } = visited
   await page.clock.install()
   await logInTo(page, '/reports.html', 'Reports')
-  await page.getByText('January').waitFor()
   const cookies = await context.cookies()
   await expire(visited)
 
   isDown = true
   const refused = () => page.waitForResponse((response) => response.url().endsWith('/auth/refresh') && response.status() === 503)
-  await Promise.all([refused(), page.getByRole('button', { name: 'Load again' }).click()])
+  await Promise.all([refused(), page.getByRole('button', { name: 'Send a request' }).click()])
   isDown = false
   await Promise.all([
-    page.waitForResponse((response) => response.url().endsWith('/reports') && response.ok()),
+    page.waitForResponse((response) => response.url().endsWith('/token') && response.ok()),
     page.clock.runFor(5000)
   ])
   t.equal(await page.getByRole('alert').textContent(), '')
 
   await expire(visited)
   isDown = true
-  await Promise.all([refused(), page.getByRole('button', { name: 'Load again' }).click()])
+  await Promise.all([refused(), page.getByRole('button', { name: 'Send a request' }).click()])
   await Promise.all([refused(), page.clock.runFor(5000)])
   await Promise.all([refused(), page.clock.runFor(5000)])
   await page.getByRole('alert').getByText('You are still logged in.').waitFor()
@@ -398,6 +402,7 @@ t.test('who logs out leaves no cookies, no page in the history, and no refresh t
   const stolen = (await context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ')
   const headers = { cookie: stolen, 'sec-fetch-site': 'same-origin' }
   t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers })).statusCode, 200)
+  await page.goto('/devices.html')
   await page.getByRole('button', { name: 'Log out' }).click()
   await heading(page, 'Log in')
   t.same(await context.cookies(), [])
@@ -474,6 +479,161 @@ t.test('pages of other sites can make a browser send requests, which change noth
   await page.reload()
   await page.getByRole('button', { name: 'Log out' }).waitFor()
   t.equal(await page.locator('dd').first().textContent(), 'ada')
+})
+
+t.test('a user writes a report, also if the access token has expired meanwhile, and others read who wrote it', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { address, page } = visited
+  await logInTo(page, '/new-report.html', 'Write a report')
+  await page.getByLabel('Title').fill('April <b>')
+  await page.getByLabel('Text').fill('First line\nsecond line')
+  await expire(visited)
+  await page.getByRole('button', { name: 'Save' }).click()
+  await heading(page, 'Reports')
+  const other = await openDevice(t, address)
+  await logInTo(other.page, '/reports.html', 'Reports', 'grace')
+  const first = other.page.getByRole('article').first()
+  t.match(await textsOf(first), [/^April <b> ada, \d+ \w+ \d{4}, \d\d:\d\d UTC First line second line$/])
+  t.equal(await other.page.getByRole('article').count(), 4)
+})
+
+t.test('the panel counts down the access token and its leeway, lets it expire at once, and shows the renewal', { skip }, async (t) => {
+  const { page } = await visit(t)
+  await page.clock.install()
+  await logInTo(page, '/reports.html', 'Reports')
+  const life = page.locator('#life')
+  const shows = async (pattern: RegExp) => await life.filter({ hasText: pattern }).waitFor()
+  await shows(/^The access token expires in (30:00|29:\d\d)\.$/)
+  await page.clock.fastForward('29:00')
+  await shows(/^The access token expires in (1:00|0:\d\d)\.$/)
+  await page.clock.fastForward('02:00')
+  await shows(/^Expired\. The leeway ends in (2:00|1:\d\d)\.$/)
+  await page.clock.fastForward('03:00')
+  await shows(/^Expired\. The next request renews it\.$/)
+
+  // The clock of the browser was wrong: the server says how long the token is valid.
+  const trace = page.locator('#trace')
+  await page.getByRole('button', { name: 'Send a request' }).click()
+  await shows(/expires in (30:00|29:\d\d)/)
+  await trace.filter({ hasText: /^\/token 200$/ }).waitFor()
+
+  await page.getByRole('button', { name: 'Expire now' }).click()
+  await shows(/^Expired\. The next request renews it\.$/)
+  await page.getByRole('button', { name: 'Send a request' }).click()
+  await shows(/expires in (30:00|29:\d\d)/)
+  await trace.filter({ hasText: /^Renewed: \/token 401 → \/auth\/me 401 → \/auth\/refresh 200 → \/token 200$/ }).waitFor()
+
+  await page.getByRole('button', { name: 'Expire now' }).click()
+  await shows(/^Expired\. The next request renews it\.$/)
+  await page.goto('/profile.html')
+  await heading(page, 'Your profile')
+  t.equal(await trace.textContent(), 'The access token had expired, and was renewed.')
+})
+
+t.test('the first page knows a visitor whose access token has expired, and shows the link to the login page if the session is over', { skip }, async (t) => {
+  const visited = await visit(t)
+  const { app, page } = visited
+  await logInTo(page, '/profile.html', 'Your profile')
+  await expire(visited)
+  await page.goto('/')
+  await page.getByRole('button', { name: 'Log out' }).waitFor()
+  await app.tokenAuth.sessions.endAll(1)
+  await expire(visited)
+  const refused = page.waitForResponse((response) => response.url().endsWith('/auth/refresh') && response.status() === 401)
+  await page.goto('/')
+  await refused
+  await page.getByRole('link', { name: 'Log in' }).click()
+  await page.getByRole('status').getByText('Your session has expired').waitFor()
+})
+
+t.test('a logout in one tab signs out the other tabs', { skip }, async (t) => {
+  const { context, page } = await visit(t)
+  await logInTo(page, '/profile.html', 'Your profile')
+  const tab = await context.newPage()
+  await tab.goto('/reports.html')
+  await heading(tab, 'Reports')
+  await page.getByRole('button', { name: 'Log out' }).click()
+  await heading(tab, 'Log in')
+  t.equal(await tab.locator('#notice').textContent(), 'You are logged out.')
+})
+
+t.test('without JavaScript, a user logs in, writes, sees and ends sessions, renews the token, and logs out', { skip }, async (t) => {
+  const app = await createService({ secret })
+  t.teardown(() => stop(app))
+  const address = await app.listen({ port: 0, host: '127.0.0.1' })
+  const { context, page } = await openDevice(t, address, { javaScriptEnabled: false })
+  const click = async (name: string) => await page.getByRole('button', { name }).click()
+  await page.goto('/new-report.html')
+  await logIn(page, 'ada', 'wrong')
+  await page.getByRole('alert').getByText('Wrong name or password.').waitFor()
+  await logIn(page)
+  await heading(page, 'Write a report')
+  t.equal(page.url(), `${address}/new-report.html`)
+
+  // The token expires while the form is filled in: nothing is lost.
+  await page.getByLabel('Title').fill('April')
+  await page.getByLabel('Text').fill('Showers')
+  await expire({ app, address, context, page })
+  await click('Save')
+  await heading(page, 'Not logged in')
+  const [tab] = await Promise.all([context.waitForEvent('page'), page.getByRole('link', { name: 'log in in another tab' }).click()])
+  await tab.getByRole('button', { name: 'Continue' }).click()
+  await heading(tab, 'Write a report')
+  await page.reload()
+  await heading(page, 'Reports')
+  t.match(await textsOf(page.getByRole('article').first()), [/^April ada, .+ Showers$/])
+
+  await click('Expire now')
+  await heading(page, 'One moment')
+  await click('Continue')
+  await heading(page, 'Reports')
+  t.equal(await page.locator('#trace').textContent(), 'The access token had expired, and was renewed.')
+
+  await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada }, headers: { 'user-agent': firefox } })
+  await page.goto('/devices.html')
+  await click('End Firefox on Windows')
+  await page.getByRole('status').getByText('The device is logged out.').waitFor()
+  t.equal(await page.getByRole('listitem').count(), 1)
+
+  await click('Log out')
+  await page.getByRole('status').getByText('You are logged out.').waitFor()
+  t.same(await context.cookies(), [])
+  await logIn(page, 'grace')
+  await heading(page, 'fastify-token-auth')
+  await app.tokenAuth.sessions.endAll(2)
+  await page.goto('/profile.html')
+  await click('Continue')
+  await page.getByRole('status').getByText('Your session has expired').waitFor()
+})
+
+t.test('pages fit into narrow screens with a menu of one line, nothing moves while they load, and the focus can be seen', { skip }, async (t) => {
+  const { app, address, context, page } = await visit(t)
+  await context.addInitScript('window.shifts = []; new PerformanceObserver((list) => { for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) shifts.push(value) }).observe({ type: "layout-shift", buffered: true })')
+  await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: people.ada }, headers: { 'user-agent': firefox } })
+  const paths = ['/', '/reports.html', '/new-report.html', '/devices.html', '/profile.html', '/nowhere']
+  for (const isLoggedIn of [false, true]) {
+    if (isLoggedIn) await logInTo(page, '/profile.html', 'Your profile')
+    for (const [width, height] of [[320, 640], [390, 844], [1100, 800]] as const) {
+      await page.setViewportSize({ width, height })
+      for (const path of paths) {
+        await page.goto(path)
+        await page.getByRole('heading', { level: 1 }).waitFor()
+        const found = await page.evaluate(`({
+          width: document.documentElement.scrollWidth,
+          lines: new Set(Array.from(document.querySelectorAll('nav a'), (link) => link.getBoundingClientRect().top)).size,
+          outside: Array.from(document.querySelectorAll('header *, .token *'), (element) => element.getBoundingClientRect().right).filter((right) => right > innerWidth).length,
+          shifts
+        })`)
+        t.same(found, { width, lines: 1, outside: 0, shifts: [] }, `${path} at ${width} px${isLoggedIn ? ' for a user' : ''}`)
+      }
+    }
+  }
+  // "Skip to the content" and everything in the header.
+  for (let count = 0; count < 8; count++) {
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate('getComputedStyle(document.activeElement).outlineStyle'), 'solid')
+  }
+  t.equal(page.url(), `${address}/nowhere`)
 })
 
 t.test('the documentation of the API lists the endpoints and calls them', { skip }, async (t) => {

@@ -1,0 +1,78 @@
+/** What all pages have in common: the header, the panel of the access token, and how a page is sent. */
+import { lifeOf } from './api.js'
+import { html } from './html.js'
+
+/** Titles of the pages, for the menu and for the login page. */
+export const titles = new Map(Object.entries({
+  '/reports.html': 'Reports', '/new-report.html': 'Write a report', '/devices.html': 'Your devices', '/profile.html': 'Your profile'
+}))
+const menu = { '/reports.html': 'Reports', '/devices.html': 'Devices', '/profile.html': 'Profile', '/docs': 'API' }
+
+/**
+ * Whether the client shows the response to a user: a browser that opens a page or sends a form. Scripts of pages, curl and
+ * other clients of the API get JSON.
+ */
+export const wantsPage = ({ headers: { accept = '' } }) => accept.includes('text/html')
+
+/** Returns the path and the query of an address, without its host. */
+export const pathOf = (url) => url.split('?', 1)[0]
+
+const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`
+
+/** Says how long the access token is valid. token.js counts down from the numbers, and has the same text. */
+function tokenPanel (request, user) {
+  const { expires_in: left, leeway } = lifeOf(request.pageAuth)
+  // The page that renews tokens led here.
+  const isRenewed = URL.canParse(request.headers.referer) && new URL(request.headers.referer).pathname === '/renew.html'
+  return html`<section class="token" id="token" aria-label="Your access token" data-left="${left}" data-leeway="${leeway}">
+    <p><strong>${user.name}</strong> is signed in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
+    <form method="get" id="call"><button>Send a request</button></form>
+    <form method="post" id="expire" action="/token/expire"><input type="hidden" name="next" value="${request.method === 'GET' ? request.url : '/'}"><button>Expire now</button></form>
+    <p id="trace" role="status">${isRenewed ? 'The access token had expired, and was renewed.' : 'The tokens are in httpOnly cookies, which no script can read.'}</p>
+  </section>`
+}
+
+const logout = ({ name }) => html`<span>${name}</span><form method="post" id="logout" action="/auth/logout"><button>Log out</button></form>`
+
+const link = (path, [href, text]) => html`<a href="${href}"${href === path && html` aria-current="page"`}>${text}</a>`
+
+/**
+ * Sends a page.
+ * @param title its heading
+ * @param main its content, as markup
+ * @param options.script a script of the page; default: those of the pages of users, if somebody is logged in
+ * @param options.message what went wrong
+ */
+export async function sendPage (request, reply, title, main, { script, message } = {}) {
+  const user = await request.pageAuth.user()
+  const path = pathOf(request.url)
+  const scripts = script === undefined ? user !== null && ['/session.js', '/token.js'] : [script]
+  // It shows a user name. It also keeps the "back" button from showing the page after a logout.
+  reply.header('cache-control', 'no-store').type('text/html; charset=utf-8')
+  return reply.send(String(html`<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <title>${title} · Example</title>
+  <link rel="icon" href="/icon.svg">
+  <link rel="stylesheet" href="/style.css">
+  ${scripts && scripts.map((src) => html`<script type="module" src="${src}"></script>`)}
+</head>
+<body>
+  <a class="skip" href="#main">Skip to the content</a>
+  <header>
+    <a class="home" href="/"${path === '/' && html` aria-current="page"`}>Example</a>
+    <nav aria-label="Site">${Object.entries(menu).map((entry) => link(path, entry))}</nav>
+    <div class="account">${user === null ? path !== '/login.html' && html`<a href="/login.html">Log in</a>` : logout(user)}</div>
+  </header>
+  ${user !== null && tokenPanel(request, user)}
+  <main id="main" tabindex="-1">
+    <h1>${title}</h1>
+    ${main}
+    <p id="message" class="message" role="alert">${message}</p>
+  </main>
+</body>
+</html>
+`))
+}
