@@ -220,7 +220,7 @@ export class CrossOriginRequest extends TokenAuthError {
   }
 }
 
-/** 400. A request to the refresh endpoint contains no refresh token, or one that is not a string. */
+/** 400. A request to the refresh or logout endpoint contains no refresh token, or one that is not a string. */
 export class MissingRefreshToken extends TokenAuthError {
   constructor (message = 'Refresh token not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingRefreshToken', statusCode: 400, message })

@@ -50,6 +50,7 @@ function given (app: FastifyInstance) {
     retrieveUser: async () => users[0],
     findUser: async () => users[0],
     users: new Map(users.map((user) => [user.user_id, user])),
+    blocked: new Set(),
     changePassword: async () => {},
     handler,
     orders: handler

@@ -72,7 +72,7 @@ export const settingsSchema = Type.Object({
   cookieDomain: Type.String({ default: '', pattern: `^(?:\\.?${domainLabel}(?:\\.${domainLabel})*)?$`, allowed: 'a domain name such as "example.org", or an empty string for none' }),
   /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
   cookieHttponly: flag(true),
-  /** Max-Age attribute of the cookies in seconds. None: they end with the browser's session. */
+  /** Max-Age attribute of the cookies in seconds. None: they end when the browser is closed. */
   cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })),
   /** Path attribute of the cookies. */
   cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/", without spaces and ";"' }),
@@ -80,7 +80,7 @@ export const settingsSchema = Type.Object({
   cookieRefreshTokenName: cookieName('refresh_token'),
   /** SameSite attribute of the cookies. */
   cookieSamesite: Type.Union([Type.Literal('strict'), Type.Literal('lax'), Type.Literal('none')], { default: 'lax' }),
-  /** Secure attribute of the cookies. Browsers take such cookies on http://localhost too. */
+  /** Secure attribute of the cookies. Browsers accept such cookies on http://localhost, too, except Safari. */
   cookieSecure: flag(true),
   /** Read tokens from cookies, and set them when a token is issued. */
   cookieSet: flag(false),
@@ -96,15 +96,15 @@ export const settingsSchema = Type.Object({
   doProtection: flag(true),
   /** Lifetime of an access token in seconds. */
   expirationDelta: seconds(1800, 1),
-  /** Makes a refresh token from the request and the user. Default: 32 random bytes. */
+  /** Creates a refresh token from the request and the user. Default: 32 random bytes. */
   generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
-  /** Name of the decorators `fastify.<name>` and `request.<name>`, so that several instances can live on one context. */
+  /** Name of the decorators `fastify.<name>` and `request.<name>`, so that one context can have several instances. */
   instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
   /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
-  /** What becomes of a refusal: rendered by `exceptionResponse` and sent, or thrown on to the application's error handler. */
+  /** Whether the plugin answers a refused request, with the body that `exceptionResponse` returns, or throws the error, which the application's error handler gets. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
   /** Path of the endpoint that issues tokens, under `urlPrefix`. */
   pathToAuthenticate: path('/'),
