@@ -4,6 +4,7 @@ import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:c
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { setImmediate as turn } from 'node:timers/promises'
 import cookie from '@fastify/cookie'
 import cors from '@fastify/cors'
 import formbody from '@fastify/formbody'
@@ -14,7 +15,7 @@ import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, requestSerializer, TokenAuthError } from '../lib/index.ts'
 import { Network, skip, startDatabase } from './database.ts'
-import { bearer, forge, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
+import { bearer, forge, holdTimers, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf, run } from './programs.ts'
 import { refresh, started } from './sessions/helper.ts'
@@ -559,10 +560,23 @@ t.test('processes count attempts together in Redis; while it is down or does not
   t.same(await statuses(['ada', 'lovelace'], ['ada', 'lovelace'], ['grace', 'hopper']), [429, 429, 200], 'the count is that of both')
 
   network.hang()
-  await unavailable()
+  await t.test('a command without an answer fails when its time is over', async (t) => {
+    const expire = holdTimers(t, 500)
+    const waiting = new Set(['the answers'])
+    const answered = unavailable().finally(() => waiting.clear())
+    while (waiting.size > 0) {
+      expire()
+      await turn()
+    }
+    await answered
+  })
   network.resume()
   await server.kill()
-  await unavailable()
+  await t.test('without a connection, a command fails at once', async (t) => {
+    const expire = holdTimers(t, 500)
+    await unavailable()
+    expire()
+  })
   const again = once(counters[0]!, 'ready')
   await server.start()
   await again
