@@ -148,7 +148,7 @@ function readOrigin (given: string): URL {
   try {
     url = new URL(given)
   } catch {}
-  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin, such as "https://api.example.com"; given: "${given}". Give paths in "prefix" and to fetch().`)
+  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin such as "https://api.example.com"; given: "${given}".`)
   return url
 }
 
@@ -171,23 +171,31 @@ export function createClient ({
   let renewal: Promise<Response | boolean> | undefined
   /** Changes with every login, renewal and logout. */
   let changes = 0
+  /** How often somebody has logged in with this client. */
+  let logins = 0
   /** In header mode: time of the last login that this tab has read. */
   let lastLogin = 0
   /** In header mode: the last login that is over, other than by a logout. */
   let over: Notice = ['absent', lastLogin]
 
   function read (): Tokens {
-    const tokens: Tokens = hasCookies ? {} : JSON.parse(storage.getItem(name) ?? '{}')
+    let tokens: Tokens = {}
+    // Damaged text is no login. In cookie mode, there is none.
+    try {
+      tokens = JSON.parse(storage.getItem(name) ?? '{}')
+    } catch {}
     lastLogin = tokens.since ?? lastLogin
     return tokens
   }
 
   const mark = () => `${changes} ${read().access}`
+  /** Changes when somebody logs in. In cookie mode, a login in another tab is not known. */
+  const loginOf = () => `${logins} ${read().since}`
 
   /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
   async function keep (response: Response, before: Tokens): Promise<void> {
-    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = JSON.parse(await response.text())
-    if (!access) throw new Error(`The response has no "${accessTokenName}". In header mode, the service must send tokens in bodies, under the names in the options of the client.`)
+    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = Object(await response.json().catch(() => {}))
+    if (!access) throw new Error(`The response has no "${accessTokenName}". Header mode needs tokens in bodies.`)
     storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
   }
 
@@ -277,11 +285,11 @@ export function createClient ({
   }
 
   /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
-  async function requestInTurn (): Promise<Response | boolean> {
+  async function inTurn<Result> (request: () => Promise<Result>): Promise<Result> {
     let isTurn = false
     const run = () => {
       isTurn = true
-      return requestTokens()
+      return request()
     }
     try {
       return await (navigator.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run) ?? run())
@@ -292,8 +300,18 @@ export function createClient ({
   }
 
   function renew (): Promise<Response | boolean> {
-    renewal ??= requestInTurn().finally(() => { renewal = undefined })
+    renewal ??= inTurn(requestTokens).finally(() => { renewal = undefined })
     return renewal
+  }
+
+  /**
+   * Sends a login or logout. In cookie mode, it waits for the renewals of this and other tabs, because the cookies of their responses must not
+   * replace those of a later login, or come back after a logout.
+   */
+  async function afterRenewals<Result> (request: () => Promise<Result>): Promise<Result> {
+    if (!hasCookies) return await request()
+    await renewal?.catch(() => {})
+    return await inTurn(request)
   }
 
   /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
@@ -308,12 +326,8 @@ export function createClient ({
     return end(tokens)
   }
 
-  /** The response to a renewal sets cookies: it must not come after that to a login or logout. */
-  const renewed = () => renewal?.catch(() => {})
-
   /** Clears the cookies. @returns whether the session has ended */
   async function clear (): Promise<boolean> {
-    await renewed()
     const request = () => call(pathToLogout, { method: 'POST', keepalive: true })
     const { ok } = await request()
     if (ok) return true
@@ -335,9 +349,9 @@ export function createClient ({
 
   return {
     async login (credentials) {
-      if (hasCookies) await renewed()
-      const response = await call(pathToAuthenticate, json(credentials), loginLimit, '')
+      const response = await afterRenewals(() => call(pathToAuthenticate, json(credentials), loginLimit, ''))
       if (response.ok) {
+        logins++
         const before = read()
         if (!hasCookies) await keep(response.clone(), { since: Date.now() })
         changes++
@@ -347,7 +361,7 @@ export function createClient ({
     },
 
     async logout () {
-      const ending = hasCookies ? await clear() : leave()
+      const ending = hasCookies ? await afterRenewals(clear) : leave()
       channel.postMessage(['logout', Date.now()])
       signOut('logout')
       return await ending
@@ -360,11 +374,13 @@ export function createClient ({
       if (target.origin !== base.origin) return await fetch(input, init)
       const again = isRequest ? input.clone() : target
       const before = mark()
+      const login = loginOf()
       const response = await send(isRequest ? input : target, init)
       if (response.status !== 401) return response
       const isRenewed = mark() !== before || await Promise.race([renew(), whenAborted(init?.signal ?? (isRequest ? input.signal : null))])
       if (isRenewed instanceof Response) return isRenewed.clone()
-      return isRenewed && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
+      // Another user may have logged in meanwhile, whose request this is not.
+      return isRenewed && loginOf() === login && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
     },
 
     close () {

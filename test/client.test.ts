@@ -18,7 +18,7 @@ const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', impor
 }).outputText
 
 const origin = 'https://shop.example'
-const [ada] = users
+const [ada, grace] = users
 const cookieOptions: TokenAuthOptions = { cookieSet: true, tokensInBody: false }
 /** Access tokens have expired, and no window of a rotation is open. */
 const later = 3600
@@ -32,8 +32,8 @@ interface Service {
   broken: Map<string, (signal: AbortSignal) => Response | Promise<Response>>
   /** Paths that are redirected, and where to. */
   redirects: Map<string, string>
-  /** A refresh waits for these. */
-  gate: { beforeRefresh: () => Promise<void>, afterRefresh: () => Promise<void> }
+  /** The service waits for these. */
+  gate: Record<'beforeRefresh' | 'afterRefresh' | 'afterEcho', () => Promise<void>>
 }
 
 /** A service with sessions, and a record of what it is asked. */
@@ -46,7 +46,7 @@ async function service (t: Test, options: TokenAuthOptions = {}, prepare = (_app
   app.post('/echo', { onRequest: app.tokenAuth.protect() }, async ({ body }) => body)
   app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   const log: string[] = []
-  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {} }
+  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {}, afterEcho: async () => {} }
   const redirects = new Map<string, string>()
   app.addHook('onRequest', async ({ method, url }, reply) => {
     log.push(`${method} ${url}`)
@@ -55,7 +55,10 @@ async function service (t: Test, options: TokenAuthOptions = {}, prepare = (_app
     if (url === '/auth/refresh') await gate.beforeRefresh()
     return undefined
   })
-  app.addHook('onSend', async ({ url }) => { if (url === '/auth/refresh') await gate.afterRefresh() })
+  app.addHook('onSend', async ({ url }) => {
+    if (url === '/auth/refresh') await gate.afterRefresh()
+    if (url === '/echo') await gate.afterEcho()
+  })
   return { app, log, gate, redirects, broken: new Map(), count: (request) => log.filter((entry) => entry === request).length }
 }
 
@@ -453,7 +456,7 @@ t.test('options that cannot be right are refused with what is allowed', async (t
   for (const baseUrl of ['/api', '', 'api.example.com', 'null', 'https://api.example.com/v1', 'https://api.example.com/?', 'https://ada@api.example.com', 'file:///srv']) {
     t.throws(() => createClient({ baseUrl }), {
       name: 'TypeError',
-      message: `"baseUrl" must be an origin, such as "https://api.example.com"; given: "${baseUrl}". Give paths in "prefix" and to fetch().`
+      message: `"baseUrl" must be an origin such as "https://api.example.com"; given: "${baseUrl}".`
     })
   }
   t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header"; given: "cookies".' })
@@ -485,12 +488,13 @@ t.test('a login waits 30 seconds for its response, and a logout with cookies 6',
   const { limits, giveUp } = watchLimits(t)
   const { client, reasons, status } = openTab()
   await client.login(ada!)
-  t.strictSame(limits.splice(0), [30_000])
+  // It also waits for the turns of other tabs.
+  t.strictSame(limits.splice(0), [40_000, 30_000])
   const hang = (signal: AbortSignal) => new Promise<Response>((_resolve, reject) => { reject(signal.reason) })
   served.broken.set('/auth/logout', hang)
   giveUp(6000)
   await t.rejects(client.logout(), { name: 'TimeoutError' })
-  t.strictSame([limits, reasons, await status()], [[6000], [], 200])
+  t.strictSame([limits, reasons, await status()], [[40_000, 6000], [], 200])
   served.broken.set('/auth', hang)
   giveUp(30_000)
   await t.rejects(client.login(ada!), { name: 'TimeoutError' })
@@ -521,7 +525,7 @@ t.test('in header mode a login to a service that does not send the token where t
   const storage = sharedStorage()
   const { client } = openTab({ mode: 'header', storage })
   await t.rejects(client.login(ada!), {
-    message: 'The response has no "access_token". In header mode, the service must send tokens in bodies, under the names in the options of the client.'
+    message: 'The response has no "access_token". Header mode needs tokens in bodies.'
   })
   t.equal(storage.values.size, 0)
 })
@@ -601,6 +605,58 @@ t.test('in cookie mode the cookies of a renewal do not replace those of a later 
   }
 })
 
+t.test('in cookie mode the cookies of a renewal in one tab do not replace those of a later login in another, and do not come back after a logout', async (t) => {
+  const setTime = setClock(t, now())
+  const served = await service(t, cookieOptions)
+  const { cookies } = browse(t, served)
+  const [first, second] = [openTab(), openTab()]
+  await first.client.login(ada!)
+  for (const leave of [false, true]) {
+    setTime(now() + later)
+    let next: Promise<unknown> = Promise.resolve()
+    served.gate.afterRefresh = async () => {
+      next = leave ? second.client.logout() : second.client.login(grace!)
+      for (let turns = 0; turns < 100; turns++) await turn()
+    }
+    await first.status()
+    await next
+    if (leave) t.equal(cookies.size, 0)
+    else t.match(await (await second.client.fetch('/auth/me')).text(), `"user_id":${grace!.user_id}`)
+  }
+})
+
+for (const [mode, serverOptions, options] of modes) {
+  t.test(`mode ${mode}: a request is not repeated after another user has logged in`, async (t) => {
+    const setTime = setClock(t, now())
+    const served = await service(t, serverOptions)
+    browse(t, served)
+    const { client } = openTab(options)
+    await client.login(ada!)
+    setTime(now() + later)
+    served.gate.afterEcho = async () => {
+      served.gate.afterEcho = async () => {}
+      await client.login(grace!)
+    }
+    const response = await client.fetch('/echo', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'of ada' })
+    t.equal(response.status, 401)
+    t.equal(served.count('POST /echo'), 1)
+    t.equal((await client.fetch('/echo', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'of grace' })).status, 200)
+  })
+}
+
+t.test('in header mode damaged text in the storage is no login, and a response that is no JSON is not quoted', async (t) => {
+  const served = await service(t)
+  browse(t, served)
+  const storage = sharedStorage()
+  const { client, reasons, status } = openTab({ mode: 'header', storage })
+  await client.login(ada!)
+  for (const name of storage.values.keys()) storage.values.set(name, '{"access":')
+  t.equal(await status(), 401)
+  t.strictSame(reasons, ['absent'])
+  served.broken.set('/auth', () => new Response('a text with a token'))
+  await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })
+})
+
 t.test('in header mode a logout discards the tokens before it tries to reach the service, three times', async (t) => {
   const served = await service(t)
   browse(t, served)
@@ -657,6 +713,7 @@ t.test('in header mode a login or logout during a refresh counts more than its r
   setTime(now() + later)
   await served.app.tokenAuth.sessions.endAll(1)
   served.gate.afterRefresh = async () => { await client.login(ada!) }
+  t.equal(await status(), 401, 'a request of the login before is not repeated')
   t.equal(await status(), 200, 'a refresh that is refused does not discard the tokens of the new login')
   t.strictSame(reasons, ['logout'])
 })
