@@ -5,7 +5,7 @@ import t from 'tap'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import { memorySessions, type SessionStore } from '../lib/index.ts'
 import { curl, stepsOf, type CookieFiles } from './curl.ts'
-import { scannedLog } from './helper.ts'
+import { bearer, listen, now, scannedLog, setClock } from './helper.ts'
 
 interface Service {
   createService: (options?: { fastify?: object, secret?: string, store?: SessionStore }) => Promise<FastifyInstance>
@@ -54,6 +54,36 @@ t.test('the example greets whom it knows by name, and strangers too', async (t) 
     t.same((await app.inject({ url: '/hello', headers })).json(), { hello: 'ada', isLoggedIn: true })
   }
   t.same((await app.inject({ url: '/hello' })).json(), { hello: 'stranger', isLoggedIn: false })
+})
+
+t.test('caches store no response of the API of the example, because each is for one user', async (t) => {
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  const report = { method: 'POST', url: '/reports', payload: { title: 'April', text: 'Rain.' } } as const
+  for (const headers of [{ cookie: await logIn(app) }, {}]) {
+    for (const request of [{ url: '/hello' }, { url: '/private' }, { url: '/token' }, { url: '/reports' }, report]) {
+      const response = await app.inject({ ...request, headers })
+      t.equal(response.headers['cache-control'], 'private, no-store', `${request.url} ${response.statusCode}`)
+    }
+  }
+})
+
+t.test('the expired tokens of the example stay expired if the clock is set back', async (t) => {
+  const start = now()
+  const setTime = setClock(t, start)
+  const app = await createService({ fastify: scannedLog(t) })
+  t.teardown(() => app.close())
+  await listen(app)
+  const [, shown = ''] = /Bearer ([^"]+)"/.exec((await app.inject('/curl')).payload) ?? []
+  const [cookie] = (await app.inject({ method: 'POST', url: '/token/expire', headers: { cookie: await logIn(app) } })).cookies
+  for (const years of [0, 1, 50]) {
+    setTime(start - years * 31_536_000)
+    for (const token of [shown, cookie?.value ?? '']) {
+      const { statusCode, payload } = await app.inject({ url: '/private', headers: bearer(token) })
+      t.equal(statusCode, 401, `${years} years`)
+      t.match(payload, 'expired', `${years} years`)
+    }
+  }
 })
 
 t.test('the example describes devices in words of its own, whatever User-Agent a client sends', async (t) => {

@@ -18,7 +18,7 @@ import { Network, skip, startDatabase } from './database.ts'
 import { bearer, forge, holdTimers, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf, run } from './programs.ts'
-import { refresh, started } from './sessions/helper.ts'
+import { refresh, WatchedStore, type Tokens } from './sessions/helper.ts'
 
 // It says on the console what a production needs, and which versions of Node.js it was tested with.
 const said = { warn: console.warn, info: console.info }
@@ -33,25 +33,60 @@ const recipes = new Map(names.map((name) => [name, examplesOf(`recipes/${name}`)
 /** The users of a service, who can change passwords and roles. */
 function people () {
   const users = [
-    { user_id: 1, username: 'ada', password: 'lovelace', role: 'editor' },
-    { user_id: 2, username: 'grace', password: 'hopper', role: 'reader' },
-    { user_id: 3, username: 'joan', password: 'clarke', role: 'admin' }
+    { user_id: 1, username: 'ada', password: 'lovelace', role: 'editor', version: 0 },
+    { user_id: 2, username: 'grace', password: 'hopper', role: 'reader', version: 0 },
+    { user_id: 3, username: 'joan', password: 'clarke', role: 'admin', version: 0 }
   ]
   const find = (id: unknown) => users.find((user) => user.user_id === id)
+  const compare = (body: unknown) => {
+    const { name, username = name, password } = Object(body)
+    const user = users.find((candidate) => typeof username === 'string' && candidate.username === username.toLowerCase() && candidate.password === password)
+    if (user === undefined) throw new AuthenticationFailed('Wrong name or password.')
+    return { ...user }
+  }
+  const change = (id: unknown, properties: object, version?: number) => {
+    const user = find(id)
+    if (user === undefined || (version !== undefined && version !== user.version)) return false
+    Object.assign(user, properties, { version: user.version + 1 })
+    return true
+  }
+  /** What others do while these functions take their time: called once. */
+  const meanwhile = new Map<Moment, () => Promise<unknown>>()
+  const pass = async (moment: Moment) => {
+    const act = meanwhile.get(moment)
+    meanwhile.delete(moment)
+    await act?.()
+  }
   return {
     users,
-    authenticate: ({ body }: FastifyRequest) => {
-      const { username, password } = Object(body)
-      const user = users.find((candidate) => typeof username === 'string' && candidate.username === username.toLowerCase() && candidate.password === password)
-      if (user === undefined) throw new AuthenticationFailed('Wrong name or password.')
+    meanwhile,
+    pass,
+    authenticate: ({ body }: FastifyRequest) => compare(body),
+    retrieveUser: (_request: unknown, payload: { user_id: unknown }) => find(payload.user_id),
+    logIn: async (body: unknown) => {
+      const user = compare(body)
+      await pass('the password was compared')
       return user
     },
-    retrieveUser: (_request: unknown, payload: { user_id: unknown }) => find(payload.user_id),
-    isPassword: async (id: unknown, password: unknown) => find(id)?.password === password,
-    setPassword: async (id: unknown, password: string) => { Object.assign(find(id) ?? {}, { password }) },
-    setRole: async (id: unknown, role: string) => { Object.assign(find(id) ?? {}, { role }) }
+    findUser: async (id: unknown) => {
+      await pass('the user is not read again yet')
+      const user = { ...find(id) }
+      await pass('the user was read again')
+      return user
+    },
+    isPassword: async (id: unknown, password: unknown) => {
+      const isRight = find(id)?.password === password
+      await pass('the current password was compared')
+      return isRight
+    },
+    setPassword: async (id: unknown, password: string, version?: number) => change(id, { password }, version),
+    setRole: async (id: unknown, role: string) => { change(id, { role }) }
   }
 }
+
+/** The moments of a login at which something changes. */
+const moments = ['the password was compared', 'the user is not read again yet', 'the user was read again'] as const
+type Moment = typeof moments[number] | 'the current password was compared' | 'the code was claimed'
 
 /** Returns the example of a recipe that contains a text. */
 function take (name: string, text: string): string {
@@ -82,40 +117,146 @@ t.test('the page lists every recipe, and each recipe begins with code', async (t
   for (const name of names) t.match(readFileSync(new URL(name, folder), 'utf8'), /^# .+\n\n[^\n#|-].*\n\n```js\n/, name)
 })
 
+/** Adds the login route that reads the user again. */
+async function addLogin (app: FastifyInstance, handlers: ReturnType<typeof people>): Promise<void> {
+  await recipes.get('log-out-everywhere.md')?.run("app.post('/auth/login'", { app, AuthenticationFailed, ...handlers })
+}
+
+/** Logs in at that route. */
+const logInAt = async (app: FastifyInstance, name = 'ada', password = 'lovelace') => await send(app, 'POST', '/auth/login', { payload: { name, password } })
+const startedAt = async (app: FastifyInstance, username?: string, password?: string): Promise<Tokens> => (await logInAt(app, username, password)).json()
+
+/** The application of the recipe, with all its routes. */
+async function passwords (t: Test) {
+  const handlers = people()
+  const app = await cook(t, 'log-out-everywhere.md', "app.post('/password',", handlers)
+  await addLogin(app, handlers)
+  const change = async ({ access_token: token }: Tokens, payload: object) => await send(app, 'POST', '/password', { headers: bearer(token), payload })
+  const me = async ({ access_token: token }: Tokens) => (await send(app, 'GET', '/auth/me', { headers: bearer(token) })).statusCode
+  return { app, change, me, ...handlers }
+}
+
 t.test('a new password ends all other sessions, and the old password is needed for it', async (t) => {
-  const app = await cook(t, 'log-out-everywhere.md', "app.post('/password',")
-  const [own, other, stranger] = [await started(app), await started(app), await started(app, 'grace', 'hopper')]
-  const change = async (payload: object) => await send(app, 'POST', '/password', { headers: bearer(own.access_token), payload })
-  const me = async (token: string) => (await send(app, 'GET', '/auth/me', { headers: bearer(token) })).statusCode
+  const { app, change, me } = await passwords(t)
+  const [own, other, stranger] = [await startedAt(app), await startedAt(app), await startedAt(app, 'grace', 'hopper')]
 
   t.equal((await send(app, 'POST', '/password', { payload: { current: 'lovelace', next: 'analytical engine' } })).statusCode, 401)
-  t.equal((await change({ current: 'hopper', next: 'analytical engine' })).statusCode, 403)
-  t.equal((await change({ current: 'lovelace', next: 'engine' })).statusCode, 400)
-  t.equal(await me(other.access_token), 200, 'nothing has ended so far')
+  t.equal((await change(own, { current: 'hopper', next: 'analytical engine' })).statusCode, 403)
+  t.equal((await change(own, { current: 'lovelace', next: 'engine' })).statusCode, 400)
+  t.equal(await me(other), 200, 'nothing has ended so far')
 
-  t.same((await change({ current: 'lovelace', next: 'analytical engine' })).json(), { ended: 1 })
-  t.same([await me(own.access_token), await me(other.access_token), await me(stranger.access_token)], [200, 401, 200])
+  t.same((await change(own, { current: 'lovelace', next: 'analytical engine' })).json(), { ended: 1 })
+  t.same([await me(own), await me(other), await me(stranger)], [200, 401, 200])
   t.equal((await refresh(app, other.refresh_token)).statusCode, 401)
   t.equal((await refresh(app, own.refresh_token)).statusCode, 200)
-  t.equal((await login(app)).statusCode, 401)
-  t.equal((await login(app, { password: 'analytical engine' })).statusCode, 200)
+  t.equal((await logInAt(app)).statusCode, 401)
+  t.equal((await login(app)).statusCode, 401, 'there is no other login')
+  t.equal((await logInAt(app, 'ada', 'analytical engine')).statusCode, 200)
 })
 
-t.test('a forgotten password that is replaced ends all sessions, and its code works once', async (t) => {
-  const codes = new Map([['from the mail', 1]])
-  const redeemResetCode = async (code: string) => {
-    const userId = codes.get(code)
-    codes.delete(code)
-    return userId
+t.test('a login with the old password that is under way while it changes leaves no session, at whatever moment', async (t) => {
+  for (const moment of moments) {
+    const { app, change, me, meanwhile } = await passwords(t)
+    const own = await startedAt(app)
+    meanwhile.set(moment, async () => t.equal((await change(own, { current: 'lovelace', next: 'analytical engine' })).statusCode, 200))
+    const response = await logInAt(app)
+    t.equal(meanwhile.size, 0)
+    const isSent = moment === 'the user was read again'
+    t.equal(response.statusCode, isSent ? 200 : 401, moment)
+    if (isSent) t.same([await me(response.json()), (await refresh(app, response.json().refresh_token)).statusCode], [401, 401])
+    t.equal((await app.tokenAuth.sessions.list(1)).length, 1)
+    t.equal(await me(own), 200)
   }
-  const app = await cook(t, 'log-out-everywhere.md', '/password/reset', { redeemResetCode })
-  const sessions = [await started(app), await started(app)]
-  const reset = async (code: string) => (await send(app, 'POST', '/password/reset', { payload: { code, next: 'analytical engine' } })).statusCode
+})
+
+t.test('of two changes with the old password at the same time, one succeeds', async (t) => {
+  const { app, change, me, meanwhile, users } = await passwords(t)
+  const [own, thief] = [await startedAt(app), await startedAt(app)]
+  meanwhile.set('the current password was compared', async () => t.equal((await change(own, { current: 'lovelace', next: 'analytical engine' })).statusCode, 200))
+  t.equal((await change(thief, { current: 'lovelace', next: 'password of the thief' })).statusCode, 409)
+  t.equal(users[0]?.password, 'analytical engine')
+  t.same([await me(own), await me(thief)], [200, 401])
+})
+
+t.test('a login that cannot read the user again sends no tokens and leaves no session, in cookie mode too', async (t) => {
+  for (const cookieSet of [false, true]) {
+    const { meanwhile, ...handlers } = people()
+    const app = host(t)
+    await app.register(tokenAuth, { secret, authenticate: handlers.authenticate, sessions: {}, cookieSet })
+    await addLogin(app, { meanwhile, ...handlers })
+    for (const moment of moments) {
+      meanwhile.set(moment, async () => {
+        if (moment === 'the password was compared') await handlers.setRole(1, 'reader')
+        else throw new Error('The database is down.')
+      })
+      const response = await logInAt(app)
+      t.equal(response.statusCode, moment === 'the password was compared' ? 401 : 500)
+      t.same([response.cookies, response.payload.includes('token')], [[], false])
+      t.same(await app.tokenAuth.sessions.list(1), [])
+    }
+    t.equal((await logInAt(app)).cookies.length, cookieSet ? 2 : 0)
+  }
+})
+
+/** The reset of forgotten passwords, with a store that can fail, and one code. */
+async function resets (t: Test) {
+  const handlers = people()
+  const codes = new Map([['from the mail', { userId: 1, uses: 0 }]])
+  const given = {
+    claimResetCode: async (code: string) => {
+      const found = codes.get(code)
+      const claim = found && { userId: found.userId, isFirst: ++found.uses === 1 }
+      await handlers.pass('the code was claimed')
+      return claim
+    },
+    deleteResetCodes: async (id: unknown) => { for (const [code, { userId }] of codes) if (userId === id) codes.delete(code) }
+  }
+  const store = new WatchedStore()
+  const app = host(t)
+  await app.register(tokenAuth, { secret, authenticate: handlers.authenticate, sessions: { store } })
+  await addLogin(app, handlers)
+  await recipes.get('log-out-everywhere.md')?.run('/password/reset', { app, ...handlers, ...given })
+  const reset = async (code: string, next = 'analytical engine') => (await send(app, 'POST', '/password/reset', { payload: { code, next } })).statusCode
+  return { app, store, reset, ...handlers }
+}
+
+t.test('a forgotten password that is replaced ends all sessions, and its code works once', async (t) => {
+  const { app, reset } = await resets(t)
+  const sessions = [await startedAt(app), await startedAt(app)]
   t.equal(await reset('guessed'), 403)
   t.equal(await reset('from the mail'), 204)
   t.equal(await reset('from the mail'), 403)
   for (const { refresh_token: token } of sessions) t.equal((await refresh(app, token)).statusCode, 401)
-  t.equal((await login(app, { password: 'analytical engine' })).statusCode, 200)
+  t.equal((await logInAt(app, 'ada', 'analytical engine')).statusCode, 200)
+})
+
+t.test('a reset while the store is down is finished by a repetition, and by nobody who gives another password', async (t) => {
+  const { app, store, reset, users } = await resets(t)
+  const thief = await startedAt(app)
+  store.fail(new Error('The store is down.'))
+  t.equal(await reset('from the mail'), 503)
+  store.fail(null)
+  t.equal(await reset('from the mail', 'password of the thief'), 403)
+  t.equal(await reset('from the mail'), 204)
+  t.equal(users[0]?.password, 'analytical engine')
+  t.equal((await refresh(app, thief.refresh_token)).statusCode, 401)
+  t.equal(await reset('from the mail'), 403)
+})
+
+t.test('of two resets with one code at the same time, one sets its password', async (t) => {
+  const { reset, meanwhile, users } = await resets(t)
+  meanwhile.set('the code was claimed', async () => t.equal(await reset('from the mail', 'password of the thief'), 403))
+  t.equal(await reset('from the mail'), 204)
+  t.equal(users[0]?.password, 'analytical engine')
+})
+
+t.test('a login that is under way during a reset leaves no session, at whatever moment', async (t) => {
+  for (const moment of moments) {
+    const { app, reset, meanwhile } = await resets(t)
+    meanwhile.set(moment, async () => t.equal(await reset('from the mail'), 204))
+    t.equal((await logInAt(app)).statusCode, moment === 'the user was read again' ? 200 : 401, moment)
+    t.same(await app.tokenAuth.sessions.list(1), [])
+  }
 })
 
 t.test('users see their devices by name, and log out one or all others, with forms and with the client', async (t) => {
@@ -185,26 +326,50 @@ t.test('the page of devices escapes what earlier code has stored', async (t) => 
   t.notMatch(payload, '<b ')
 })
 
-t.test('roles give scopes; a role that is taken away counts at once, and a new one after a refresh', async (t) => {
-  const { users, ...handlers } = people()
+/** The application of the recipe, with its login route. */
+async function roles (t: Test) {
+  const handlers = people()
   const app = await cook(t, 'roles.md', 'const roles', handlers)
-  const tokens = await Promise.all(users.map(({ username, password }) => started(app, username, password)))
-  const [editor, reader, admin] = tokens.map(({ access_token: token }) => ({ headers: bearer(token) }))
-  const statuses = async (request: InjectOptions = {}) => [(await send(app, 'GET', '/reports', request)).statusCode, (await send(app, 'POST', '/reports', request)).statusCode]
+  await addLogin(app, handlers)
+  const change = async ({ access_token: token }: Tokens, role: string) => (await send(app, 'PUT', '/users/1/role', { headers: bearer(token), payload: { role } })).statusCode
+  return { app, change, ...handlers }
+}
+
+t.test('roles give scopes; a role that is taken away counts at once, and a new one after a refresh', async (t) => {
+  const { app, change, users, setRole } = await roles(t)
+  const [editor, reader, admin] = [await startedAt(app), await startedAt(app, 'grace', 'hopper'), await startedAt(app, 'joan', 'clarke')]
+  const statuses = async (tokens?: Tokens) => {
+    const request = tokens === undefined ? {} : { headers: bearer(tokens.access_token) }
+    return [(await send(app, 'GET', '/reports', request)).statusCode, (await send(app, 'POST', '/reports', request)).statusCode]
+  }
   t.same([await statuses(), await statuses(reader), await statuses(editor), await statuses(admin)], [[401, 401], [200, 403], [200, 200], [200, 200]])
 
-  const change = async (request: InjectOptions | undefined, role: string) => (await send(app, 'PUT', '/users/1/role', { ...request, payload: { role } })).statusCode
   t.equal(await change(editor, 'admin'), 403)
   t.equal(await change(admin, 'constructor'), 400)
+  t.equal(users[0]?.role, 'editor')
   t.equal(await change(admin, 'reader'), 204)
   t.same(await statuses(editor), [401, 401])
-  t.same(await statuses({ headers: bearer((await started(app)).access_token) }), [200, 403])
+  t.same(await statuses(await startedAt(app)), [200, 403])
 
-  await handlers.setRole(2, 'editor')
-  const renewed = (await refresh(app, tokens[1]?.refresh_token)).json()
-  t.same(await statuses({ headers: bearer(renewed.access_token) }), [200, 200])
-  await handlers.setRole(2, 'constructor')
-  t.same(await statuses({ headers: bearer((await started(app, 'grace', 'hopper')).access_token) }), [403, 403], 'an unknown role gives no scopes')
+  await setRole(2, 'editor')
+  t.same(await statuses((await refresh(app, reader.refresh_token)).json()), [200, 200])
+  await setRole(2, 'constructor')
+  t.same(await statuses(await startedAt(app, 'grace', 'hopper')), [403, 403], 'an unknown role gives no scopes')
+})
+
+t.test('a login that is under way while a role is taken away has no token of the old role, at whatever moment', async (t) => {
+  for (const moment of moments) {
+    const { app, change, meanwhile, users, setRole } = await roles(t)
+    await setRole(1, 'admin')
+    const admin = await startedAt(app, 'joan', 'clarke')
+    meanwhile.set(moment, async () => t.equal(await change(admin, 'reader'), 204))
+    const response = await logInAt(app)
+    const isSent = moment === 'the user was read again'
+    t.equal(response.statusCode, isSent ? 200 : 401, moment)
+    if (isSent) t.equal(await change(response.json(), 'admin'), 401)
+    t.equal(users[0]?.role, 'reader')
+    t.same(await app.tokenAuth.sessions.list(1), [])
+  }
 })
 
 /** Two tenants, each with one user. */

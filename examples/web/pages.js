@@ -131,7 +131,7 @@ export async function addPages (app, { reports }) {
     return reply.redirect(`/devices.html?ended=${end === 'others' ? 'others' : 'one'}`, 303)
   })
 
-  // Shows what happens when a token expires: the cookie gets one that expired an hour ago. The session goes on.
+  // Shows what happens when a token expires: the cookie gets one that expired long ago. The session goes on.
   app.post('/token/expire', { onRequest: pageAuth.protect(), bodyLimit }, async (request, reply) => {
     const { settings: { cookieAccessTokenName, cookiePath, cookieSecure, cookieSamesite } } = tokenAuth
     const expired = await expiredToken(tokenAuth, await request.pageAuth.user())

@@ -94,7 +94,7 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     await site.register(swaggerUi, { routePrefix: '/docs', staticCSP: `${contentPolicy}; style-src 'self' 'unsafe-inline'; img-src 'self' data:` })
   })
   const reports = createReports()
-  await addApi(app, { reports })
+  await app.register(addApi, { reports })
   await addCommands(app)
   await app.register(addPages, { reports })
   return app
