@@ -339,7 +339,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: mistyped(memorySessions()) },
       'Option "sessions" is a store. Give it as "sessions": { store }. See docs/sessions.md#settings'],
     [{ authMode: false, sessions: mistyped({}) },
-      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }. See docs/sessions.md#settings'],
+      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session. See docs/sessions.md#settings'],
     [{ sessions: { secret: 'short' } },
       '"sessions.secret" has 5 bytes; at least 32 are needed. Generate one with: node -p "crypto.randomBytes(32).toString(\'base64url\')" See docs/sessions.md#settings'],
     [{ sessions: {}, generateRefreshToken: () => 'x' },
