@@ -510,6 +510,8 @@ const registrations: Record<string, Case<object>[]> = {
       '"publicKey" is a secret key; give the public key of the pair. See docs/settings.md'],
     [{ ...rs, privateKey: rsa.publicKey },
       '"privateKey" is a public key or certificate; give the private key of the pair. See docs/settings.md'],
+    [{ ...rs, privateKey: rsa.privateKey + rsa.publicKey },
+      '"privateKey" is a private key together with a public key or certificate; give the private key of the pair. See docs/settings.md'],
     [{ ...rs, privateKey: createPublicKey(rsa.publicKey) },
       '"privateKey" is a public key; give the private key of the pair. See docs/settings.md'],
     [{ ...rs, privateKey: encrypted },
