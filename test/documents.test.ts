@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import cookie from '@fastify/cookie'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import jwt from '@fastify/jwt'
@@ -13,7 +14,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { attack, createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, edPair, host, login, payloadOf, secret, setClock, users } from './helper.ts'
+import { authenticate, bearer, claims, edPair, environment, forge, host, login, payloadOf, secret, setClock, users } from './helper.ts'
 import { answerFetches } from './keys/issuers.ts'
 import { brokenLinks } from './links.ts'
 import { errorsIn, programsIn, programWith, run } from './programs.ts'
@@ -93,7 +94,10 @@ t.test('every TypeScript example of the documents compiles', async (t) => {
   const blocks = Object.values(documents).flatMap((text) => Array.from(text.matchAll(/^```ts\n([\s\S]*?)^```/gm), ([, block = '']) => block))
   t.ok(blocks.length > 0)
   const declared = "import 'fastify-token-auth'\ninterface Customer { user_id: number }\ninterface Employee { user_id: string, department: string }\n"
-  for (const block of blocks) t.same(errorsIn(declared + block), [], block)
+  for (const block of blocks) {
+    t.same(errorsIn(declared + block), [], block)
+    t.match(block, /^(?:import|export) /m, 'it is a module of its own, so that what it declares extends the types of the package')
+  }
   t.not(errorsIn(declared + 'const wrong: number = "text"').length, 0, 'an error would be noticed')
 })
 
@@ -174,6 +178,37 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
     }
   }
   for (const app of apps) t.equal((await app.inject({ url: '/private' })).statusCode, 401)
+})
+
+t.test('the login endpoint of the migration keeps path and response of the login, app.authenticate and request.user', async (t) => {
+  const app = host(t)
+  await run(programWith(programsIn(documents['docs/migration.md'] ?? ''), "pathToAuthenticate: '/login'"), given(app))
+  const { token, ...others } = (await login(app, { url: '/login' })).json()
+  t.same(others, {})
+  t.match((await app.inject({ url: '/private', headers: bearer(token) })).json(), { user_id: 1, username: 'ada' })
+  t.equal((await app.inject('/private')).statusCode, 401)
+  t.equal((await app.inject({ url: '/me', headers: bearer(token) })).statusCode, 200)
+  const issued = await app.tokenAuth.generateAccessToken({ user_id: 1, role: 'admin' }, { extendPayload: (payload) => ({ ...payload, role: 'admin' }) })
+  t.match(payloadOf(issued), { role: 'admin' })
+  t.notOk('role' in payloadOf(await app.tokenAuth.generateAccessToken({ user_id: 1, role: 'admin' })))
+})
+
+t.test('what the migration says is different: short secrets in production, and whether a cookie comes before the header', async (t) => {
+  const short = 'x'.repeat(31)
+  const before = host(t)
+  await before.register(jwt, { secret: short, cookie: { cookieName: 'access_token', signed: false } })
+  environment(t, 'production')
+  await t.rejects(async () => { await host(t).register(tokenAuth, { secret: short, authMode: false }) }, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
+
+  const after = host(t)
+  await after.register(tokenAuth, { secret, authMode: false, cookieSet: true, cookieStrict: false })
+  after.get('/', { onRequest: after.tokenAuth.protect() }, async (request) => request.tokenAuth.payload)
+  await before.register(cookie)
+  before.get('/', { onRequest: (request) => request.jwtVerify() }, async (request) => request.user)
+  for (const [app, key, source] of [[before, short, 'header'], [after, secret, 'cookie']] as const) {
+    const [inHeader, inCookie] = ['header', 'cookie'].map((from) => forge(claims({ from }), { key }))
+    t.match((await app.inject({ url: '/', headers: bearer(String(inHeader)), cookies: { access_token: String(inCookie) } })).json(), { from: source })
+  }
 })
 
 t.test('the tables of the documents are what the code says', async (t) => {
