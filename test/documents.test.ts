@@ -7,6 +7,7 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import cookie from '@fastify/cookie'
+import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import jwt from '@fastify/jwt'
@@ -144,6 +145,47 @@ t.test('the error handler in docs/errors.md answers refusals, also those of the 
     t.match(response.headers['www-authenticate'], /^Bearer realm=/)
     t.same(response.json(), { code: 'TOKEN_AUTH_MISSING_AUTHORIZATION_HEADER', message: new library.MissingAuthorizationHeader().message })
   }
+})
+
+t.test('what docs/errors.md says of bodies: the errors of Fastify and of limits have theirs, and a refused login is JSON as text/plain', async (t) => {
+  const requests = [
+    [400, { payload: '{', headers: { 'content-type': 'application/json' } }],
+    [413, { payload: { password: 'x'.repeat(20_000) } }],
+    [415, { payload: 'password=x', headers: { 'content-type': 'application/x-www-form-urlencoded' } }],
+    [401, { payload: { username: 'ada', password: 'wrong' } }],
+    [429, { payload: { username: 'ada', password: 'wrong' } }]
+  ] as const
+  for (const own of [false, true]) {
+    const app = host(t)
+    if (own) app.setErrorHandler(async (error: { statusCode: number }, _request, reply) => await reply.code(error.statusCode).send({ own: error.statusCode }))
+    await app.register(rateLimit, { max: 4 })
+    await app.register(tokenAuth, { secret, authenticate })
+    for (const [status, request] of requests) {
+      const response = await app.inject({ method: 'POST', url: '/auth', ...request })
+      t.equal(response.statusCode, status)
+      const members = status === 401 ? ['reasons', 'exception'] : own ? ['own'] : ['statusCode', 'error', 'message']
+      t.hasProps(response.json(), members)
+      t.match(response.headers['content-type'], status === 401 ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8')
+    }
+  }
+})
+
+t.test('the example of docs/openapi.md makes a document of OpenAPI 3.1, with scopes', async (t) => {
+  const app = host(t)
+  const document = await run<{ openapi: string, paths: Record<string, object> }>(programWith(programsIn(documents['docs/openapi.md'] ?? ''), 'swagger'), given(app), 'document')
+  t.equal(document.openapi, '3.1.0')
+  t.match(document.paths['/reports'], { get: { security: [{ tokenAuth: ['reports:read'] }] } })
+})
+
+t.test('a cookie is attacked as docs/testing.md gives it', async (t) => {
+  const [, text = ''] = /give `` (\{ cookie: .*?) ``/.exec(documents['docs/testing.md'] ?? '') ?? []
+  const app = host(t, { logger: false })
+  await app.register(tokenAuth, { secret, authenticate, cookieSet: true })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const token = await createTestToken(app.tokenAuth, { user_id: 1 })
+  const headers = await run<Record<string, string>>('', { token }, text)
+  t.same((await attack(app, { method: 'GET', url: '/', headers }, { token, key: secret })).found, [])
+  await t.rejects(attack(app, { method: 'GET', url: '/' }, { token, key: secret }), 'without it, the route does not accept the token')
 })
 
 t.test('the errors in docs/troubleshooting.md exist, and with `debug` a refusal says which check failed', async (t) => {
