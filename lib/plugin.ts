@@ -225,6 +225,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   if (keys.isMixed) warn('W17', instanceName)
   if (issuers?.hasAnyAudience === true) warn('W18', instanceName)
   if (issuers !== undefined && mayMixUsers(resolved, host, issuers, hasKeys)) warn('W21', instanceName)
+  if (issuers !== undefined && sessions !== undefined && keys.fingerprints.length === 0) warn('W25', instanceName)
   warnOfSettings(resolved, host, sessions)
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')

@@ -27,7 +27,8 @@ const texts = {
   W21: 'Tokens of several issuers are accepted, and there is neither a handler "retrieveUser" nor "trusted", so users of different issuers with equal ids are taken for one user. Add "retrieveUser", and look users up by the claim "iss" of the payload and the id.',
   W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
   W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Set "sessions.store" to redisSessions(client), postgresSessions(pool) or a store of your own.',
-  W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set one of them.'
+  W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set "cookieMaxAge" to the longest lifetime.',
+  W25: '"sessions" has no effect, because all keys are those of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Give the keys of the service that has the sessions as "keys" in place of "issuers", or remove "sessions".'
 } as const
 
 export type WarningCode = keyof typeof texts

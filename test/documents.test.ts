@@ -6,6 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import cookie from '@fastify/cookie'
+import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import jwt from '@fastify/jwt'
@@ -13,7 +15,7 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, * as library from '../lib/index.ts'
 import { attack, createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, edPair, host, login, payloadOf, secret, setClock, users } from './helper.ts'
+import { authenticate, bearer, claims, edPair, environment, forge, host, login, payloadOf, secret, setClock, users } from './helper.ts'
 import { answerFetches } from './keys/issuers.ts'
 import { brokenLinks } from './links.ts'
 import { errorsIn, programsIn, programWith, run } from './programs.ts'
@@ -93,7 +95,10 @@ t.test('every TypeScript example of the documents compiles', async (t) => {
   const blocks = Object.values(documents).flatMap((text) => Array.from(text.matchAll(/^```ts\n([\s\S]*?)^```/gm), ([, block = '']) => block))
   t.ok(blocks.length > 0)
   const declared = "import 'fastify-token-auth'\ninterface Customer { user_id: number }\ninterface Employee { user_id: string, department: string }\n"
-  for (const block of blocks) t.same(errorsIn(declared + block), [], block)
+  for (const block of blocks) {
+    t.same(errorsIn(declared + block), [], block)
+    t.match(block, /^(?:import|export) /m, 'it is a module of its own, so that what it declares extends the types of the package')
+  }
   t.not(errorsIn(declared + 'const wrong: number = "text"').length, 0, 'an error would be noticed')
 })
 
@@ -142,6 +147,47 @@ t.test('the error handler in docs/errors.md answers refusals, also those of the 
   }
 })
 
+t.test('what docs/errors.md says of bodies: the errors of Fastify and of limits have theirs, and a refused login is JSON as text/plain', async (t) => {
+  const requests = [
+    [400, { payload: '{', headers: { 'content-type': 'application/json' } }],
+    [413, { payload: { password: 'x'.repeat(20_000) } }],
+    [415, { payload: 'password=x', headers: { 'content-type': 'application/x-www-form-urlencoded' } }],
+    [401, { payload: { username: 'ada', password: 'wrong' } }],
+    [429, { payload: { username: 'ada', password: 'wrong' } }]
+  ] as const
+  for (const own of [false, true]) {
+    const app = host(t)
+    if (own) app.setErrorHandler(async (error: { statusCode: number }, _request, reply) => await reply.code(error.statusCode).send({ own: error.statusCode }))
+    await app.register(rateLimit, { max: 4 })
+    await app.register(tokenAuth, { secret, authenticate })
+    for (const [status, request] of requests) {
+      const response = await app.inject({ method: 'POST', url: '/auth', ...request })
+      t.equal(response.statusCode, status)
+      const members = status === 401 ? ['reasons', 'exception'] : own ? ['own'] : ['statusCode', 'error', 'message']
+      t.hasProps(response.json(), members)
+      t.match(response.headers['content-type'], status === 401 ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8')
+    }
+  }
+})
+
+t.test('the example of docs/openapi.md makes a document of OpenAPI 3.1, with scopes', async (t) => {
+  const app = host(t)
+  const document = await run<{ openapi: string, paths: Record<string, object> }>(programWith(programsIn(documents['docs/openapi.md'] ?? ''), 'swagger'), given(app), 'document')
+  t.equal(document.openapi, '3.1.0')
+  t.match(document.paths['/reports'], { get: { security: [{ tokenAuth: ['reports:read'] }] } })
+})
+
+t.test('a cookie is attacked as docs/testing.md gives it', async (t) => {
+  const [, text = ''] = /give `` (\{ cookie: .*?) ``/.exec(documents['docs/testing.md'] ?? '') ?? []
+  const app = host(t, { logger: false })
+  await app.register(tokenAuth, { secret, authenticate, cookieSet: true })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const token = await createTestToken(app.tokenAuth, { user_id: 1 })
+  const headers = await run<Record<string, string>>('', { token }, text)
+  t.same((await attack(app, { method: 'GET', url: '/', headers }, { token, key: secret })).found, [])
+  await t.rejects(attack(app, { method: 'GET', url: '/' }, { token, key: secret }), 'without it, the route does not accept the token')
+})
+
 t.test('the errors in docs/troubleshooting.md exist, and with `debug` a refusal says which check failed', async (t) => {
   const page = documents['docs/troubleshooting.md'] ?? ''
   for (const [, name = ''] of page.matchAll(/^\| \d{3} `(\w+)`/gm)) t.ok(name in library, name)
@@ -174,6 +220,37 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
     }
   }
   for (const app of apps) t.equal((await app.inject({ url: '/private' })).statusCode, 401)
+})
+
+t.test('the login endpoint of the migration keeps path and response of the login, app.authenticate and request.user', async (t) => {
+  const app = host(t)
+  await run(programWith(programsIn(documents['docs/migration.md'] ?? ''), "pathToAuthenticate: '/login'"), given(app))
+  const { token, ...others } = (await login(app, { url: '/login' })).json()
+  t.same(others, {})
+  t.match((await app.inject({ url: '/private', headers: bearer(token) })).json(), { user_id: 1, username: 'ada' })
+  t.equal((await app.inject('/private')).statusCode, 401)
+  t.equal((await app.inject({ url: '/me', headers: bearer(token) })).statusCode, 200)
+  const issued = await app.tokenAuth.generateAccessToken({ user_id: 1, role: 'admin' }, { extendPayload: (payload) => ({ ...payload, role: 'admin' }) })
+  t.match(payloadOf(issued), { role: 'admin' })
+  t.notOk('role' in payloadOf(await app.tokenAuth.generateAccessToken({ user_id: 1, role: 'admin' })))
+})
+
+t.test('what the migration says is different: short secrets in production, and whether a cookie comes before the header', async (t) => {
+  const short = 'x'.repeat(31)
+  const before = host(t)
+  await before.register(jwt, { secret: short, cookie: { cookieName: 'access_token', signed: false } })
+  environment(t, 'production')
+  await t.rejects(async () => { await host(t).register(tokenAuth, { secret: short, authMode: false }) }, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
+
+  const after = host(t)
+  await after.register(tokenAuth, { secret, authMode: false, cookieSet: true, cookieStrict: false })
+  after.get('/', { onRequest: after.tokenAuth.protect() }, async (request) => request.tokenAuth.payload)
+  await before.register(cookie)
+  before.get('/', { onRequest: (request) => request.jwtVerify() }, async (request) => request.user)
+  for (const [app, key, source] of [[before, short, 'header'], [after, secret, 'cookie']] as const) {
+    const [inHeader, inCookie] = ['header', 'cookie'].map((from) => forge(claims({ from }), { key }))
+    t.match((await app.inject({ url: '/', headers: bearer(String(inHeader)), cookies: { access_token: String(inCookie) } })).json(), { from: source })
+  }
 })
 
 t.test('the tables of the documents are what the code says', async (t) => {

@@ -9,16 +9,17 @@ import cookie from '@fastify/cookie'
 import cors from '@fastify/cors'
 import formbody from '@fastify/formbody'
 import rateLimit from '@fastify/rate-limit'
+import fp from 'fastify-plugin'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
 import { Redis } from 'ioredis'
 import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, requestSerializer, TokenAuthError } from '../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, type SigningKey, TokenAuthError } from '../lib/index.ts'
 import { Network, skip, startDatabase } from './database.ts'
-import { bearer, forge, holdTimers, host, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
+import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf, run } from './programs.ts'
-import { refresh, WatchedStore, type Tokens } from './sessions/helper.ts'
+import { refresh, started, WatchedStore, type Tokens } from './sessions/helper.ts'
 
 // It says on the console what a production needs, and which versions of Node.js it was tested with.
 const said = { warn: console.warn, info: console.info }
@@ -426,6 +427,91 @@ t.test('the single-page app logs in and sends reports with cookies; pages of oth
   }
   t.equal((await send(app, 'POST', '/reports', { headers: from(foreign), cookies })).json().exception, 'CrossOriginRequest')
   t.equal((await send(app, 'GET', '/reports', { headers: from(foreign), cookies })).headers['access-control-allow-origin'], undefined)
+})
+
+/** An issuer and a service with one store, of which the service can only read the ended sessions. The issuer listens, so that the keys come over the network. */
+async function servicesOfOneLogout (t: Test, { text = "pathToJwks: '/jwks',\n  claimIss: 'https://auth.example',\n  claimAud: 'https://api", audience = 'https://api.example' } = {}) {
+  const store = memorySessions()
+  const names = { privateKey: pairFor('EdDSA').privateKey, sessionSecret: `${secret} of sessions`, client: null }
+  const keys: SigningKey[] = [{ key: names.privateKey }]
+  // As if the list were in a file that a deployment changes.
+  const withKeys = (options: object) => ({ ...options, keys: async () => keys })
+  const plugin = fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, withKeys(options)) })
+  const { authenticate, ...handlers } = people()
+  const logIn = (request: FastifyRequest) => ({ ...authenticate(request), services: ['https://orders.example', 'https://reports.example'] })
+  const issuer = await cook(t, 'one-logout.md', text, { ...names, ...handlers, authenticate: logIn, tokenAuth: plugin, redisSessions: () => store })
+  const requests: RequestInit[] = []
+  let address = `http://127.0.0.1:${await listen(issuer)}`
+  const service = async () => await cook(t, 'one-logout.md', 'publishedKeys', {
+    ...names,
+    tokenAuth: fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, { ...options, claimAud: audience }) }),
+    redisSessions: () => ({ endedSince: store.endedSince }),
+    fetch: async (url: string, init: RequestInit) => {
+      requests.push(init)
+      return await fetch(url.replace('https://auth.example', address), init)
+    }
+  })
+  const orders = async (app: FastifyInstance, token: string) => (await send(app, 'GET', '/orders', { headers: bearer(token) })).statusCode
+  return { issuer, keys, requests, service, orders, move: (to: string) => { address = to } }
+}
+
+t.test('a logout at the issuer ends the tokens in a service that only reads the store, and a change of keys needs no deployment of it', async (t) => {
+  const poll = holdTimers(t, 2000)
+  const { issuer, keys, requests, service, orders } = await servicesOfOneLogout(t)
+  const app = await service()
+  await app.ready()
+  const [first, second] = [await started(issuer), await started(issuer)]
+  t.same([await orders(app, first.access_token), await orders(app, second.access_token)], [200, 200])
+  t.equal((await send(issuer, 'POST', '/auth/logout', { payload: { refresh_token: first.refresh_token } })).statusCode, 204)
+  poll()
+  await turn()
+  t.same([await orders(app, first.access_token), await orders(app, second.access_token)], [401, 200])
+  t.equal((await login(app)).statusCode, 404, 'there is no login at the service')
+
+  keys.unshift({ key: pairFor('EdDSA', 1).privateKey })
+  await issuer.tokenAuth.reloadKeys()
+  const rotated = await started(issuer)
+  t.equal(await orders(app, rotated.access_token), 401, 'until the keys are read again')
+  await app.tokenAuth.reloadKeys()
+  t.same([await orders(app, rotated.access_token), await orders(app, second.access_token)], [200, 200])
+  keys.pop()
+  await issuer.tokenAuth.reloadKeys()
+  await app.tokenAuth.reloadKeys()
+  t.same([await orders(app, rotated.access_token), await orders(app, second.access_token)], [200, 401], 'a key that is removed')
+  t.same((await refresh(issuer, second.refresh_token)).statusCode, 200, 'its users stay logged in')
+  for (const { redirect, signal } of requests) t.match({ redirect, signal }, { redirect: 'error', signal: AbortSignal })
+})
+
+t.test('a service of one logout does not start without the keys of the issuer, and goes on while they cannot be read later', async (t) => {
+  const { issuer, service, orders, move } = await servicesOfOneLogout(t)
+  const app = await service()
+  const { access_token: token } = await started(issuer)
+  const moved = host(t)
+  moved.get('/auth/jwks', async (_request, reply) => reply.redirect(`http://127.0.0.1:${port}/elsewhere`))
+  moved.get('/elsewhere', async () => ({ keys: [] }))
+  const port = await listen(moved)
+  for (const address of [`http://127.0.0.1:${port}`, `http://127.0.0.1:${port}/missing`]) {
+    move(address)
+    await t.rejects(app.tokenAuth.reloadKeys())
+    t.equal(await orders(app, token), 200)
+    await t.rejects(service(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E19' })
+  }
+})
+
+t.test('with a list of audiences a token counts in the services that it names, and in no other; a logout ends it there, too', async (t) => {
+  for (const [audience, status] of [['https://orders.example', 200], ['https://mail.example', 401]] as const) {
+    const { issuer, service, orders } = await servicesOfOneLogout(t, { text: 'user.services', audience })
+    const poll = holdTimers(t, 2000)
+    const app = await service()
+    await app.ready()
+    const tokens = await started(issuer)
+    t.equal(await orders(app, tokens.access_token), status, audience)
+    t.equal((await send(issuer, 'GET', '/auth/me', { headers: bearer(tokens.access_token) })).statusCode, 200)
+    await send(issuer, 'POST', '/auth/logout', { payload: { refresh_token: tokens.refresh_token } })
+    poll()
+    await turn()
+    t.equal(await orders(app, tokens.access_token), 401)
+  }
 })
 
 /** An identity provider as an application sees it: it exchanges codes for ID tokens. */

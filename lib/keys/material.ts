@@ -93,20 +93,21 @@ function hint (text: string): string {
 
 type Half = 'public' | 'private'
 
-/** Recognizes PEM that holds the other half of the pair. */
 const privatePem = /-----BEGIN [A-Z ]*PRIVATE KEY-----/
-const otherHalves = {
-  // A private key can sign, and public keys are not kept secret.
-  public: { pattern: privatePem, kind: 'private key' },
-  private: { pattern: /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/, kind: 'public key or certificate' }
+const publicPem = /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/
+
+/** Names the kind of a key in PEM. Both halves together are neither: a private key can sign, and public keys are not kept secret. */
+function kindOfPem (half: Half, text: string): string {
+  const isPublic = publicPem.test(text)
+  if (privatePem.test(text)) return isPublic ? 'private key together with a public key or certificate' : 'private key'
+  return isPublic && half === 'private' ? 'public key or certificate' : `${half} key`
 }
 
 /** Names the kind of a key by what it declares, before it is parsed. */
 function kindOf (half: Half, source: ReadMaterial): string {
   if ('object' in source) return `${source.object.type} key`
   if ('jwk' in source) return source.jwk.kty === 'oct' ? 'secret key' : 'd' in source.jwk ? 'private key' : 'public key'
-  const { pattern, kind } = otherHalves[half]
-  return pattern.test(source.bytes.toString('latin1')) ? kind : `${half} key`
+  return kindOfPem(half, source.bytes.toString('latin1'))
 }
 
 /** Whether material for an asymmetric algorithm is, or should be, a private key. */

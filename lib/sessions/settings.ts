@@ -131,7 +131,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = defaultIdle, lifetime = defaultLifetime, maxPerUser = 100, poll = 2, refuseAfter = null } = given
   const simple = { grace, idle, maxPerUser, poll, refuseAfter }
   for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
-  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.', { page })
+  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.', { page })
   if (store !== undefined) checkStore(store, settings.authMode)
   if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
   if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')

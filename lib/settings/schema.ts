@@ -46,7 +46,7 @@ export const settingsSchema = Type.Object({
   accessTokenName: fieldName('access_token'),
   /** Signing algorithm (RFC 7518 section 3.1; `EdDSA` with Ed25519, RFC 8037). A token that is signed with another is refused. */
   algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
-  /** Whether the endpoints exist. When false, the instance only verifies tokens that another service issued. */
+  /** Whether the endpoints exist. When false, the instance verifies tokens, also those of another service, and `generateAccessToken` issues tokens if there is a key that signs. */
   authMode: flag(true),
   /** Request header that carries the access token. */
   authorizationHeader: headerName('authorization'),

@@ -236,7 +236,8 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W21', 'users of two issuers', { secret: undefined, authMode: false, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] }],
   ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
   // With a key of its own, because instances of one key must have the same sessions (W22).
-  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }]
+  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }],
+  ['W25', 'sessions that no token belongs to', { secret: undefined, authMode: false, issuers: [fixed()], sessions: { store: memorySessions() } }]
 ]
 
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
@@ -326,6 +327,9 @@ t.test('settings that are safe warn of nothing, with every algorithm', async (t)
   const safe: TokenAuthOptions[] = [
     {}, { cookieSet: true }, { cookieSet: true, cookieHttponly: false, cookieSplit: true }, { cookieSecure: false }, { debug: true },
     { secret: undefined, authMode: false, issuers: [fixed()] }, { retrieveUser: () => null, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] },
+    // Tokens of the own keys have sessions.
+    { retrieveUser: () => null, issuers: [fixed()], sessions: {} },
+    { secret: undefined, authMode: false, keys: [{ key: secret }], retrieveUser: () => null, issuers: [fixed()], sessions: { store: memorySessions() } },
     { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.alloc(32, 7) }
   ]
   for (const options of safe) await build(t, options)

@@ -1,5 +1,7 @@
 /** docs/keys.md: its examples run, and what its tables say is so. */
-import { readFileSync } from 'node:fs'
+import { createPrivateKey } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import tokenAuth, { type TrustedIssuer } from '../../lib/index.ts'
 import { answer, answerFetches, audience, granted, issue, issuer, jwk, trusted, withIssuers } from './issuers.ts'
@@ -19,6 +21,24 @@ t.test('the first example signs with one key until 2099, and with the other one 
   const { kid: first } = headerOf(await issued(app))
   setTime(Date.UTC(2099, 0, 1) / 1000)
   t.not(headerOf(await issued(app)).kid, first)
+})
+
+t.test('the example of an encrypted private key reads it from its file', async (t) => {
+  const file = join(t.testdir(), '2030.pem')
+  const encrypted = createPrivateKey(edPair().privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'of the key' })
+  writeFileSync(file, encrypted)
+  const app = host(t)
+  await run(programWith(programs, '2030.pem').replace("'/run/secrets/2030.pem'", 'file'), { app, tokenAuth, authenticate, file, passphrase: 'of the key' })
+  t.equal(headerOf(await issued(app)).alg, 'EdDSA')
+})
+
+t.test('the example of keys over HTTP accepts tokens of an instance of this package', async (t) => {
+  const addresses = answerFetches(t, [jwk('a', { algorithm: 'EdDSA' })])
+  const app = host(t)
+  await run(programWith(programs, 'http://auth.internal'), { app, tokenAuth })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.userId)
+  t.equal((await answer(app, issue('a', granted({ iss: 'https://auth.example', sub: undefined, user_id: 1 }), { algorithm: 'EdDSA' }))).payload, '1')
+  t.same(addresses, ['http://auth.internal:3000/auth/jwks'])
 })
 
 t.test('the example of a change goes from a secret to a pair', async (t) => {

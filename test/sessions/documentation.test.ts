@@ -69,7 +69,7 @@ t.test('the first example gives sessions: a login, refreshes, a logout', async (
 
 t.test('the second example: who wants to be remembered has a longer session, and the list shows the device', async (t) => {
   const app = host(t)
-  await run(programWith(programs, 'remember me'), given(t, app))
+  await run(programWith(programs, '"remember me"'), given(t, app))
   const days: number[] = []
   for (const remember of [true, false]) {
     const payload = { username: 'ada', password: 'lovelace', remember }
@@ -77,9 +77,30 @@ t.test('the second example: who wants to be remembered has a longer session, and
     const { sessions } = (await app.inject({ url: '/auth/sessions', headers: bearer(login.json().access_token) })).json()
     const own = sessions.find((session: { current: boolean }) => session.current)
     days.push((Date.parse(own.expires_at) - Date.parse(own.created_at)) / 86_400_000)
-    t.same(own.data, { device: 'Firefox'.repeat(100).slice(0, 100) })
+    t.same(own.data, { device: 'Firefox'.repeat(100).slice(0, 300) })
   }
   t.same(days, [90, 1])
+})
+
+t.test('in cookie mode browsers keep the cookies over a refresh, and the service ends the session of those who are not remembered', async (t) => {
+  const setTime = setClock(t, noon)
+  const app = host(t)
+  await run(programWith(programs, 'cookieMaxAge'), given(t, app))
+  const agesOf = ({ cookies }: { cookies: Array<{ name: string, maxAge?: number }> }) => cookies.map(({ name, maxAge }) => [name, maxAge])
+  const kept = [['access_token', 90 * 86_400], ['refresh_token', 90 * 86_400]]
+  for (const [remember, status] of [[true, 200], [false, 401]] as const) {
+    setTime(noon)
+    const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace', remember } })
+    t.same(agesOf(login), kept)
+    const refreshed = async (cookies: Array<{ name: string, value: string }>) => await app.inject({
+      method: 'POST', url: '/auth/refresh', cookies: Object.fromEntries(cookies.map(({ name, value }) => [name, value]))
+    })
+    setTime(noon + 3600)
+    const first = await refreshed(login.cookies)
+    t.same(agesOf(first), kept)
+    setTime(noon + 86_401)
+    t.equal((await refreshed(first.cookies)).statusCode, status)
+  }
 })
 
 t.test('the list of sessions has the form that the page shows', async (t) => {

@@ -203,7 +203,7 @@ t.test('a store has five methods; one is enough for an instance that only verifi
     t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}.${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
-  t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of their issuer: give "sessions": { store }.${more}`)
+  t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.${more}`)
   t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
 })
 

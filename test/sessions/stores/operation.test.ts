@@ -90,6 +90,38 @@ t.test('a user of Redis with the rights to read which sessions have ended is eno
   }
 })
 
+t.test('a user of Redis with the rights on the page is enough for a service that issues tokens, and has no others', { skip: skip.redis }, async (t) => {
+  const server = await startDatabase(t, 'redis')
+  const operator = redisOperator(t, server.url)
+  await untilReachable(redisSessions(operator))
+  const all = /^ACL SETUSER writer (.*)$/m.exec(page)?.[1]?.split(' ') ?? []
+  await operator.call('ACL', 'SETUSER', 'writer', ...all)
+  const writer = { username: 'writer', password: 'password' }
+  const ioredis = new Redis(server.url, { ...writer, enableReadyCheck: false })
+  const nodeRedis = createClient({ url: server.url, ...writer })
+  t.teardown(() => {
+    ioredis.disconnect()
+    nodeRedis.destroy()
+  })
+  await nodeRedis.connect()
+  for (const client of [ioredis, nodeRedis]) {
+    await operator.script('FLUSH')
+    await t.resolves(useAll(redisSessions(client)))
+    await operator.flushall()
+  }
+  await t.rejects(ioredis.get('token-auth:{0}:e'), /permission/)
+  await t.rejects(ioredis.zscore('another:{0}:e', 'a'), /permission/)
+
+  for (const right of all.filter((word) => word.startsWith('+'))) {
+    await operator.call('ACL', 'SETUSER', 'writer', 'reset', ...all.filter((word) => word !== right))
+    await operator.script('FLUSH')
+    const client = new Redis(server.url, { ...writer, enableReadyCheck: false })
+    await t.rejects(useAll(redisSessions(client)), `without ${right}`)
+    client.disconnect()
+    await operator.flushall()
+  }
+})
+
 t.test('a user of a cluster of Redis with these rights, and the right to see its slots, is enough as well', { skip: skip.redis }, async (t) => {
   const { urls } = await startDatabase(t, 'redis-cluster')
   for (const url of urls) await redisOperator(t, url).call('ACL', 'SETUSER', 'reader', ...rightsOfClusters)
