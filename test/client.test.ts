@@ -480,6 +480,13 @@ t.test('a client that is closed hears and says nothing, and another takes its pl
   next.client.close()
   t.equal(await logout, true)
   t.strictSame([next.reasons, other.reasons], [[], ['logout', 'logout']])
+
+  browse(t, await service(t))
+  const [deaf, another] = [openTab({ mode: 'header' }), openTab({ mode: 'header' })]
+  await deaf.client.login(ada!)
+  deaf.client.close()
+  await another.client.logout()
+  t.equal(await deaf.status(), 200, 'it keeps its tokens')
 })
 
 t.test('a login waits 30 seconds for its response, and a logout with cookies 6', async (t) => {

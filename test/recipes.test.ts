@@ -404,29 +404,35 @@ t.test('sessions of a tenant cannot be refreshed at the host of another, if user
   }
 })
 
-t.test('the single-page app logs in and sends reports with cookies; pages of other origins can neither change nor read anything', async (t) => {
-  const app = await cook(t, 'single-page-app.md', 'trustedOrigins', { cors })
+t.test('the single-page app logs in and sends notes with cookies; pages of other origins can neither change nor read anything', async (t) => {
+  const Fastify = (options: FastifyServerOptions) => Object.assign(host(t, options), { listen: async () => {} })
+  const process = { env: { SERVICE_JWT_SECRET: secret } }
+  const app = await cook(t, 'single-page-app.md', 'trustedOrigins', { cors, Fastify, process })
+  await cook(t, 'single-page-app.md', 'sessions: {} }', { cors, origins: [] })
+  // Pages of Chromium run these in test/client-page.test.ts.
+  const left = recipes.get('single-page-app.md')?.left ?? new Set()
+  for (const program of left) if (program.includes('createClient(')) left.delete(program)
   const from = (origin: string) => ({ origin, 'sec-fetch-site': 'same-site' })
-  const [own, foreign] = ['https://app.example.org', 'https://blog.example.org']
+  const [own, foreign] = ['http://localhost:5173', 'http://localhost:8080']
   const preflight = async (origin: string) => await app.inject({ method: 'OPTIONS', url: '/auth/sessions', headers: { ...from(origin), 'access-control-request-method': 'DELETE' } })
   const allowed = await preflight(own)
   t.equal(allowed.statusCode, 204)
   t.match(allowed.headers, { 'access-control-allow-origin': own, 'access-control-allow-credentials': 'true', 'access-control-allow-methods': /DELETE/ })
   t.equal((await preflight(foreign)).headers['access-control-allow-origin'], undefined)
 
-  const payload = { username: 'ada', password: 'lovelace' }
+  const payload = { name: 'ada', password: 'lovelace' }
   t.equal((await send(app, 'POST', '/auth', { headers: from(foreign), payload })).statusCode, 403)
   const loggedIn = await send(app, 'POST', '/auth', { headers: from(own), payload })
   t.equal(loggedIn.payload, '{}')
   t.match(loggedIn.headers, { 'access-control-allow-origin': own, 'access-control-expose-headers': /retry-after/ })
   const cookies = cookiesOf(loggedIn)
   t.same(Object.keys(cookies).sort(), ['__Host-access_token', '__Host-refresh_token'])
-  for (const method of ['GET', 'POST'] as const) {
-    t.equal((await send(app, method, '/reports', { headers: from(own), cookies })).payload, 'reached', method)
-    t.equal((await send(app, method, '/reports', { headers: from(own) })).statusCode, 401, method)
-  }
-  t.equal((await send(app, 'POST', '/reports', { headers: from(foreign), cookies })).json().exception, 'CrossOriginRequest')
-  t.equal((await send(app, 'GET', '/reports', { headers: from(foreign), cookies })).headers['access-control-allow-origin'], undefined)
+  t.same((await send(app, 'GET', '/auth/me', { headers: from(own), cookies })).json(), { me: { user_id: 1, name: 'ada' } })
+  t.same((await send(app, 'GET', '/notes', { headers: from(own), cookies })).json(), ['First note'])
+  t.same((await send(app, 'POST', '/notes', { headers: from(own), cookies, payload: { text: 'Second' } })).json(), ['First note', 'Second'])
+  for (const method of ['GET', 'POST'] as const) t.equal((await send(app, method, '/notes', { headers: from(own), payload: {} })).statusCode, 401, method)
+  t.equal((await send(app, 'POST', '/notes', { headers: from(foreign), cookies, payload: {} })).json().exception, 'CrossOriginRequest')
+  t.equal((await send(app, 'GET', '/notes', { headers: from(foreign), cookies })).headers['access-control-allow-origin'], undefined)
 })
 
 /** An issuer and a service with one store, of which the service can only read the ended sessions. The issuer listens, so that the keys come over the network. */

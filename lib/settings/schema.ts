@@ -80,7 +80,7 @@ export const settingsSchema = Type.Object({
   cookieRefreshTokenName: cookieName('refresh_token'),
   /** SameSite attribute of the cookies. */
   cookieSamesite: Type.Union([Type.Literal('strict'), Type.Literal('lax'), Type.Literal('none')], { default: 'lax' }),
-  /** Secure attribute of the cookies. Browsers accept such cookies on http://localhost, too, except Safari. */
+  /** Secure attribute of the cookies. Chromium and Firefox accept such cookies on http://localhost, Safari does not. */
   cookieSecure: flag(true),
   /** Read tokens from cookies, and set them when a token is issued. */
   cookieSet: flag(false),

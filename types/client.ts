@@ -1,0 +1,86 @@
+/**
+ * Why nobody is logged in. `logout`: the user logged out, in this tab or another. `ended`: the session was ended, for
+ * example on another device. `expired`: the refresh token was refused, usually because it has expired. `absent`: there
+ * is no refresh token, usually because nobody logged in.
+ */
+export type SignedOutReason = 'absent' | 'ended' | 'expired' | 'logout'
+
+/** Where tokens are kept in header mode. `localStorage` and `sessionStorage` fit. */
+export interface TokenStorage {
+  getItem: (key: string) => string | null
+  setItem: (key: string, value: string) => void
+  removeItem: (key: string) => void
+}
+
+/** Options of `createClient`. Those with the name of a setting have its value in the service. */
+export interface ClientOptions {
+  /** Origin of the service, such as `https://api.example.com`, without a path. URLs of requests are relative to it. Default: the origin of the page. */
+  baseUrl?: string | undefined
+  /**
+   * `cookie` (default): the browser keeps the tokens in cookies, which scripts cannot read. The service has `cookieSet: true`,
+   * and `trustedOrigins` and CORS with credentials if the page has another origin. `header`: the client keeps the tokens, and
+   * sends the access token as `Authorization: Bearer`.
+   */
+  mode?: 'cookie' | 'header' | undefined
+  /** The setting `urlPrefix` of the service. Default: `/auth`. */
+  prefix?: string | undefined
+  /** Path of the login, below `prefix`. Default: `/`. */
+  pathToAuthenticate?: string | undefined
+  /** Path of the current user, below `prefix`. Default: `/me`. */
+  pathToRetrieveUser?: string | undefined
+  /** Path that renews tokens, below `prefix`. Default: `/refresh`. */
+  pathToRefresh?: string | undefined
+  /** Path of the logout, below `prefix`. Default: `/logout`. */
+  pathToLogout?: string | undefined
+  /** In header mode: field of a response that has the access token. Default: `access_token`. */
+  accessTokenName?: string | undefined
+  /** In header mode: field of a request or response that has the refresh token. Default: `refresh_token`. */
+  refreshTokenName?: string | undefined
+  /**
+   * Where tokens are kept in header mode. Default: in memory, so that each tab has a login of its own, which ends when the page
+   * is left. With `localStorage`, all tabs share one login, which survives a restart of the browser. With `sessionStorage`, the
+   * login of a tab survives a reload; but a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the
+   * service takes the second one for a thief and ends the session. Every script of the origin can read both storages, also one
+   * that an attacker injects.
+   */
+  storage?: TokenStorage | undefined
+  /** Called when the user was logged out, or when a request shows that nobody is logged in. Usually it opens the login page. */
+  onSignedOut?: ((reason: SignedOutReason) => void) | undefined
+}
+
+/** What `createClient` returns. */
+export interface Client {
+  /**
+   * Logs in. In header mode, it ends the session of an earlier login; in cookie mode, the service does so.
+   * @param credentials is sent as JSON, to the handler `authenticate`
+   * @returns the response: `ok` after a login, 401 for wrong credentials
+   * @throws what `fetch` throws if there is no response, or none within 30 seconds
+   * @throws Error in header mode, if the response to a login has no access token
+   */
+  login: (credentials: object) => Promise<Response>
+  /**
+   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In header mode, it
+   * ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
+   * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires
+   * @throws in cookie mode, if the service cannot be reached or does not clear the cookies: the user is still logged in
+   */
+  logout: () => Promise<boolean>
+  /**
+   * Like the global `fetch`. On a 401, it renews the tokens and repeats the request once. All requests, and all tabs if the
+   * browser has Web Locks, share one renewal. Only requests to the origin of the service get a token and are repeated.
+   *
+   * A request with a stream as `init.body` is not repeated, because a stream can be read only once: the response is the 401,
+   * and the next request has the new token.
+   * @param input a URL or a request; a relative URL is relative to `baseUrl`, but that of a `Request` to the page
+   * @param init as for `fetch`
+   * @returns the response. A 401 means that the user must log in, or that another token would not help, such as for a login that
+   * is too old. If the tokens cannot be renewed at the moment, it is the response to that, such as 503: the user is still logged in
+   * @throws what `fetch` throws if there is no response, also of a renewal, or if `signal` aborts
+   */
+  fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>
+  /**
+   * Stops listening to other tabs and calling `onSignedOut`, so that another client can take the place of this one. What the client has begun
+   * goes on. Further calls have no effect.
+   */
+  close: () => void
+}
