@@ -38,14 +38,21 @@ export async function logIn (users, { username, password }) {
 
 /**
  * Limits the login attempts of each client address. Call it before the plugin is registered, so that it sees the routes of
- * the plugin. Behind a proxy, set Fastify's `trustProxy`: otherwise all clients have the address of the proxy.
- * @param paths all routes that take passwords. They share one limit
+ * the plugin. Behind a proxy, set Fastify's `trustProxy`: otherwise all clients have the address of the proxy. The recipe in
+ * docs/recipes/rate-limits.md also limits them by name, and counts in Redis for several processes.
+ * @param paths all routes that take passwords. They share one limit. If one is missing, the application does not start
  */
 export async function limitLogins (app, max = 5, paths = ['/auth', '/auth/']) {
   await app.register(rateLimit, { global: false })
   const limit = app.rateLimit({ max, timeWindow: '1 minute' })
+  const missing = new Set(paths)
   app.addHook('onRoute', (route) => {
-    if (route.method === 'POST' && paths.includes(route.url)) route.onRequest = [route.onRequest ?? [], limit].flat()
+    if (route.method !== 'POST' || !paths.includes(route.url)) return
+    missing.delete(route.url)
+    route.onRequest = [route.onRequest ?? [], limit].flat()
+  })
+  app.addHook('onReady', async () => {
+    if (missing.size > 0) throw new Error(`There are no routes to limit: POST ${[...missing].join(', POST ')}. Give limitLogins the paths of the logins.`)
   })
 }
 

@@ -4,7 +4,8 @@
  * @module fastify-token-auth/client
  */
 
-// Of the globals of browsers, Node.js has only some, so the compiler does not know these.
+// Of the globals of browsers, Node.js has only some, or others, so the compiler does not know these.
+declare const BroadcastChannel: new (name: string) => { onmessage: ((message: { readonly data: Notice }) => void) | null, readonly postMessage: (notice: Notice) => void }
 declare const location: { readonly origin: string }
 declare const navigator: {
   readonly locks?: { readonly request: <T>(name: string, options: { readonly signal: AbortSignal }, run: () => Promise<T>) => Promise<T> }
@@ -26,7 +27,7 @@ export interface TokenStorage {
 
 /** Options of {@link createClient}. Those with the name of a setting have its value in the service. */
 export interface ClientOptions {
-  /** Origin of the service, such as `https://api.example.com`. URLs of requests are relative to it. Default: the origin of the page. */
+  /** Origin of the service, such as `https://api.example.com`, without a path. URLs of requests are relative to it. Default: the origin of the page. */
   baseUrl?: string | undefined
   /**
    * `cookie` (default): the browser keeps the tokens in cookies, which scripts cannot read. The service has `cookieSet: true`,
@@ -66,13 +67,13 @@ export interface Client {
    * Logs in. In header mode, it ends the session of an earlier login; in cookie mode, the service does so.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
-   * @throws what `fetch` throws if there is no response
+   * @throws what `fetch` throws if there is no response, or none within 30 seconds
    * @throws Error in header mode, if the response to a login has no access token
    */
   login: (credentials: object) => Promise<Response>
   /**
    * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In header mode, it
-   * discards the tokens also if the service cannot be reached, which it tries three times.
+   * ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
    * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires
    * @throws in cookie mode, if the service cannot be reached or does not clear the cookies: the user is still logged in
    */
@@ -83,13 +84,18 @@ export interface Client {
    *
    * A request with a stream as `init.body` is not repeated, because a stream can be read only once: the response is the 401,
    * and the next request has the new token.
-   * @param input a URL or a request; a relative URL is relative to `baseUrl`
+   * @param input a URL or a request; a relative URL is relative to `baseUrl`, but that of a `Request` to the page
    * @param init as for `fetch`
    * @returns the response. A 401 means that the user must log in, or that another token would not help, such as for a login that
    * is too old. If the tokens cannot be renewed at the moment, it is the response to that, such as 503: the user is still logged in
    * @throws what `fetch` throws if there is no response, also of a renewal, or if `signal` aborts
    */
   fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>
+  /**
+   * Stops listening to other tabs and calling `onSignedOut`, so that another client can take the place of this one. What the client has begun
+   * goes on. Further calls have no effect.
+   */
+  close: () => void
 }
 
 /** What is kept in header mode. */
@@ -100,6 +106,12 @@ interface Tokens {
   readonly since?: number
 }
 
+/**
+ * What tabs tell each other: why nobody is logged in, and since when. `logout`: the time of the logout. `ended` and `expired`, in
+ * header mode: the time of the login that is over, because tabs may have logins of their own.
+ */
+type Notice = readonly [reason: SignedOutReason, time: number]
+
 // All times are in milliseconds.
 /**
  * A try that begins at the last moment ends 28 seconds after the first one began, which is within the default of the setting
@@ -109,6 +121,7 @@ const tryLimit = 6000
 const lastMoment = 22_000
 const maximumTries = 3
 const defaultPause = 5000
+const loginLimit = 30_000
 /** A tab that renews needs no more than 34 seconds, unless the browser has frozen it. */
 const turnLimit = 40_000
 
@@ -119,41 +132,70 @@ const whenAborted = (signal: AbortSignal | null | undefined) => new Promise<neve
   signal?.addEventListener('abort', () => { reject(signal.reason) })
 })
 
+/** A storage of one client, which has one key. */
 function memory (): TokenStorage {
-  const values = new Map<string, string>()
+  let kept: string | null = null
   return {
-    getItem: (key) => values.get(key) ?? null,
-    setItem: (key, value) => { values.set(key, value) },
-    removeItem: (key) => { values.delete(key) }
+    getItem: () => kept,
+    setItem: (_key, value) => { kept = value },
+    removeItem: () => { kept = null }
   }
 }
 
+/** @throws TypeError if there is more in a URL, which requests would lose */
+function readOrigin (given: string): URL {
+  let url
+  try {
+    url = new URL(given)
+  } catch {}
+  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin such as "https://api.example.com"; given: "${given}".`)
+  return url
+}
+
 /**
- * Creates the client of a page. One client is enough for a page.
+ * Creates the client of a page. A page has one client: each calls its `onSignedOut`.
  * @param options where the service is, and how it expects tokens
  * @returns the client
- * @throws TypeError if `baseUrl` is not an absolute URL
+ * @throws TypeError if `baseUrl` is not an origin, or `mode` has another value
  */
 export function createClient ({
-  baseUrl, mode, prefix = '/auth', pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
+  baseUrl = location.origin, mode = 'cookie', prefix = '/auth', pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
   accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage = memory(), onSignedOut
 }: ClientOptions = {}): Client {
-  const base = new URL(baseUrl ?? location.origin)
-  const hasCookies = mode !== 'header'
+  const base = readOrigin(baseUrl)
+  const hasCookies = mode === 'cookie'
+  if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header"; given: "${mode}".`)
   const name = `fastify-token-auth ${new URL(prefix, base).href}`
   const channel = new BroadcastChannel(name)
   /** The renewal in progress. It resolves to whether to repeat the request, or to the response of a service that cannot renew at the moment. */
   let renewal: Promise<Response | boolean> | undefined
   /** Changes with every login, renewal and logout. */
   let changes = 0
+  /** How often somebody has logged in with this client. */
+  let logins = 0
+  /** In header mode: time of the last login that this tab has read. */
+  let lastLogin = 0
+  /** In header mode: the last login that is over, other than by a logout. */
+  let over: Notice = ['absent', lastLogin]
 
-  const read = (): Tokens => hasCookies ? {} : JSON.parse(storage.getItem(name) ?? '{}')
+  function read (): Tokens {
+    let tokens: Tokens = {}
+    // Damaged text is no login. In cookie mode, there is none.
+    try {
+      tokens = JSON.parse(storage.getItem(name) ?? '{}')
+    } catch {}
+    lastLogin = tokens.since ?? lastLogin
+    return tokens
+  }
+
   const mark = () => `${changes} ${read().access}`
+  /** Changes when somebody logs in. In cookie mode, a login in another tab is not known. */
+  const loginOf = () => `${logins} ${read().since}`
 
   /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
   async function keep (response: Response, before: Tokens): Promise<void> {
-    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = JSON.parse(await response.text())
-    if (!access) throw new Error(`The response has no "${accessTokenName}". In header mode, the service must send tokens in bodies, under the names in the options of the client.`)
+    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = Object(await response.json().catch(() => {}))
+    if (!access) throw new Error(`The response has no "${accessTokenName}". Header mode needs tokens in bodies.`)
     storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
   }
 
@@ -170,13 +212,13 @@ export function createClient ({
   }
 
   /** Sends to an endpoint, and waits for the whole response. A redirect would send the body, which has tokens, to wherever it leads. */
-  async function call (path: string, init: RequestInit, token?: string): Promise<Response> {
-    const response = await send(new URL(path === '/' && prefix ? prefix : prefix + path, base), { ...init, redirect: 'error' }, token)
+  async function call (path: string, init?: RequestInit, limit = tryLimit, token?: string): Promise<Response> {
+    const target = new URL(path === '/' && prefix ? prefix : prefix + path, base)
+    const response = await send(target, { ...init, redirect: 'error', signal: AbortSignal.timeout(limit) }, token)
     await response.clone().text()
     return response
   }
 
-  const limited = (path: string, init: RequestInit = {}) => call(path, { ...init, signal: AbortSignal.timeout(tryLimit) })
   const json = (body: object): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
   const withRefreshToken = ({ refresh }: Tokens): RequestInit => hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh })
 
@@ -187,7 +229,7 @@ export function createClient ({
       let result: () => Response
       let pause = defaultPause
       try {
-        const response = await limited(path, init)
+        const response = await call(path, init)
         // What a proxy answers for a service that is down, too.
         if (response.status < 502) return response
         pause = Number(response.headers.get('retry-after')) * 1000 || pause
@@ -205,31 +247,35 @@ export function createClient ({
   async function requestTokens (): Promise<Response | boolean> {
     const before = read()
     if (!hasCookies && !before.refresh) {
-      signOut('absent')
+      // Another tab may have found out why.
+      signOut(over[1] === lastLogin ? over[0] : 'absent')
       return false
     }
     // Another tab may have renewed the tokens. Messages of tabs can come later than their locks are released, so ask the service.
     // Its response also tells an ended session from an expired one, which the response to a refresh does not.
-    const current = await limited(pathToRetrieveUser).catch(() => undefined)
+    const current = await call(pathToRetrieveUser).catch(() => undefined)
     // What another tab stores may be seen late, too.
     if (current?.ok || read().refresh !== before.refresh) {
       changes++
       return true
     }
-    const isEnded = current?.status === 401 && (await current.text()).includes('"SessionEnded"')
+    // The name of the error, or its code, which error handlers of applications send.
+    const isEnded = current?.status === 401 && /session_?ended"/i.test(await current.text())
 
     const response = await insist(pathToRefresh, withRefreshToken(before))
     const { ok, status } = response
     // The service has no refresh tokens.
     if (status === 404) return false
     // With `cookieStrict`, a missing cookie is a 401.
-    const isAbsent = hasCookies && (status === 400 || (status === 401 && (await response.text()).includes('"Missing')))
+    const isAbsent = hasCookies && (status === 400 || (status === 401 && /"(TOKEN_AUTH_)?missing/i.test(await response.text())))
     if (!ok && status !== 401 && !isAbsent) return response
     // A login or logout in the meantime counts more than this renewal.
     if (read().refresh === before.refresh) {
       if (!ok) {
+        over = [isAbsent ? 'absent' : isEnded ? 'ended' : 'expired', lastLogin]
         storage.removeItem(name)
-        signOut(isAbsent ? 'absent' : isEnded ? 'ended' : 'expired')
+        if (!hasCookies) channel.postMessage(over)
+        signOut(over[0])
         return false
       }
       if (!hasCookies) await keep(response, before)
@@ -239,11 +285,11 @@ export function createClient ({
   }
 
   /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
-  async function requestInTurn (): Promise<Response | boolean> {
+  async function inTurn<Result> (request: () => Promise<Result>): Promise<Result> {
     let isTurn = false
     const run = () => {
       isTurn = true
-      return requestTokens()
+      return request()
     }
     try {
       return await (navigator.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run) ?? run())
@@ -254,15 +300,25 @@ export function createClient ({
   }
 
   function renew (): Promise<Response | boolean> {
-    renewal ??= requestInTurn().finally(() => { renewal = undefined })
+    renewal ??= inTurn(requestTokens).finally(() => { renewal = undefined })
     return renewal
+  }
+
+  /**
+   * Sends a login or logout. In cookie mode, it waits for the renewals of this and other tabs, because the cookies of their responses must not
+   * replace those of a later login, or come back after a logout.
+   */
+  async function afterRenewals<Result> (request: () => Promise<Result>): Promise<Result> {
+    if (!hasCookies) return await request()
+    await renewal?.catch(() => {})
+    return await inTurn(request)
   }
 
   /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
   const end = async (tokens: Tokens): Promise<boolean> => tokens.refresh !== undefined &&
     await insist(pathToLogout, { ...withRefreshToken(tokens), keepalive: true }).then(({ ok }) => ok, () => false)
 
-  /** Discards the tokens of header mode, before it ends their session: a page that closes meanwhile must not keep them. */
+  /** Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them. */
   function leave (): Promise<boolean> {
     const tokens = read()
     storage.removeItem(name)
@@ -270,12 +326,8 @@ export function createClient ({
     return end(tokens)
   }
 
-  /** The response to a renewal sets cookies: it must not come after that to a login or logout. */
-  const renewed = () => renewal?.catch(() => {})
-
   /** Clears the cookies. @returns whether the session has ended */
   async function clear (): Promise<boolean> {
-    await renewed()
     const request = () => call(pathToLogout, { method: 'POST', keepalive: true })
     const { ok } = await request()
     if (ok) return true
@@ -286,18 +338,20 @@ export function createClient ({
   }
 
   channel.onmessage = ({ data }) => {
-    const { since } = read()
+    const [reason, time] = data
     // A tab that was frozen gets the message late, perhaps after another login.
-    if (since && since > Number(data)) return
-    if (!hasCookies) leave()
-    signOut('logout')
+    read()
+    if (reason === 'logout' ? lastLogin > time : lastLogin !== time) return
+    if (reason === 'logout') leave()
+    else over = data
+    signOut(reason)
   }
 
   return {
     async login (credentials) {
-      if (hasCookies) await renewed()
-      const response = await call(pathToAuthenticate, json(credentials), '')
+      const response = await afterRenewals(() => call(pathToAuthenticate, json(credentials), loginLimit, ''))
       if (response.ok) {
+        logins++
         const before = read()
         if (!hasCookies) await keep(response.clone(), { since: Date.now() })
         changes++
@@ -307,11 +361,10 @@ export function createClient ({
     },
 
     async logout () {
-      const ending = hasCookies ? await clear() : leave()
-      channel.postMessage(Date.now())
-      const isEnded = await ending
+      const ending = hasCookies ? await afterRenewals(clear) : leave()
+      channel.postMessage(['logout', Date.now()])
       signOut('logout')
-      return isEnded
+      return await ending
     },
 
     async fetch (input, init) {
@@ -321,11 +374,19 @@ export function createClient ({
       if (target.origin !== base.origin) return await fetch(input, init)
       const again = isRequest ? input.clone() : target
       const before = mark()
+      const login = loginOf()
       const response = await send(isRequest ? input : target, init)
       if (response.status !== 401) return response
       const isRenewed = mark() !== before || await Promise.race([renew(), whenAborted(init?.signal ?? (isRequest ? input.signal : null))])
       if (isRenewed instanceof Response) return isRenewed.clone()
-      return isRenewed && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
+      // Another user may have logged in meanwhile, whose request this is not.
+      return isRenewed && loginOf() === login && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
+    },
+
+    close () {
+      // On a closed channel, a logout that has begun could not tell the other tabs.
+      channel.onmessage = null
+      onSignedOut = undefined
     }
   }
 }

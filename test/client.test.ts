@@ -7,9 +7,9 @@ import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import { createClient, type ClientOptions, type SignedOutReason, type TokenStorage } from '../lib/client.ts'
-import { memorySessions, type TokenAuthOptions } from '../lib/index.ts'
+import tokenAuth, { memorySessions, type TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
-import { build, holdTimers, host, listen, mistyped, now, setClock, together, users } from './helper.ts'
+import { authenticate, holdTimers, host, listen, mistyped, now, secret, setClock, together, users } from './helper.ts'
 import { WatchedStore } from './sessions/helper.ts'
 
 /** The client as it is built. */
@@ -18,7 +18,7 @@ const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', impor
 }).outputText
 
 const origin = 'https://shop.example'
-const [ada] = users
+const [ada, grace] = users
 const cookieOptions: TokenAuthOptions = { cookieSet: true, tokensInBody: false }
 /** Access tokens have expired, and no window of a rotation is open. */
 const later = 3600
@@ -29,22 +29,24 @@ interface Service {
   log: string[]
   count: (request: string) => number
   /** What is answered in place of the service, by path. A function that throws is a connection that breaks. */
-  broken: Map<string, () => Response>
+  broken: Map<string, (signal: AbortSignal) => Response | Promise<Response>>
   /** Paths that are redirected, and where to. */
   redirects: Map<string, string>
-  /** A refresh waits for these. */
-  gate: { beforeRefresh: () => Promise<void>, afterRefresh: () => Promise<void> }
+  /** The service waits for these. */
+  gate: Record<'beforeRefresh' | 'afterRefresh' | 'afterEcho', () => Promise<void>>
 }
 
 /** A service with sessions, and a record of what it is asked. */
-async function service (t: Test, options: TokenAuthOptions = {}): Promise<Service> {
-  const app = await build(t, together({ claimAuthTime: true, sessions: { store: memorySessions() } }, options))
+async function service (t: Test, options: TokenAuthOptions = {}, prepare = (_app: FastifyInstance) => {}): Promise<Service> {
+  const app = host(t)
+  prepare(app)
+  await app.register(tokenAuth, together({ secret, authenticate, claimAuthTime: true, sessions: { store: memorySessions() } }, options))
   app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'private')
   app.get('/recent', { onRequest: app.tokenAuth.protect({ maxAge: 60 }) }, async () => 'recent')
   app.post('/echo', { onRequest: app.tokenAuth.protect() }, async ({ body }) => body)
   app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   const log: string[] = []
-  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {} }
+  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {}, afterEcho: async () => {} }
   const redirects = new Map<string, string>()
   app.addHook('onRequest', async ({ method, url }, reply) => {
     log.push(`${method} ${url}`)
@@ -53,14 +55,17 @@ async function service (t: Test, options: TokenAuthOptions = {}): Promise<Servic
     if (url === '/auth/refresh') await gate.beforeRefresh()
     return undefined
   })
-  app.addHook('onSend', async ({ url }) => { if (url === '/auth/refresh') await gate.afterRefresh() })
+  app.addHook('onSend', async ({ url }) => {
+    if (url === '/auth/refresh') await gate.afterRefresh()
+    if (url === '/echo') await gate.afterEcho()
+  })
   return { app, log, gate, redirects, broken: new Map(), count: (request) => log.filter((entry) => entry === request).length }
 }
 
 /** The channels of all tabs. */
 class Channel {
   static open: Channel[] = []
-  onmessage: ((message: { data: unknown }) => void) | undefined
+  onmessage: ((message: { data: unknown }) => void) | null = null
   readonly name: string
   constructor (name: string) {
     this.name = name
@@ -77,11 +82,11 @@ function browse (t: Test, { app, broken }: Service, { hasLocks = true } = {}): {
   const cookies = new Map<string, string>()
   const outliving: string[] = []
   const request = async (input: string | URL | Request, init?: RequestInit) => {
-    const { url, method, headers, body, credentials, keepalive } = new Request(input, init)
+    const { url, method, headers, body, credentials, keepalive, signal } = new Request(input, init)
     const { pathname, search } = new URL(url)
     if (keepalive) outliving.push(pathname)
     const replaced = broken.get(pathname)
-    if (replaced !== undefined) return replaced()
+    if (replaced !== undefined) return await replaced(signal)
     if (new URL(url).origin !== origin) return Response.json(Object.fromEntries(headers))
     const sent = credentials === 'include' ? { cookie: [...cookies].map((pair) => pair.join('=')).join('; ') } : {}
     const payload = body === null ? {} : { payload: await new Response(body).text() }
@@ -142,9 +147,31 @@ const refresh = 'POST /auth/refresh'
 const unavailable = (retryAfter?: string) => () => new Response('down', { status: 503, headers: retryAfter === undefined ? {} : { 'retry-after': retryAfter } })
 const disconnected = () => { throw new TypeError('fetch failed') }
 
+/** The times that a client waits for responses. It does not wait for those of at most a limit. */
+function watchLimits (t: Test): { limits: number[], giveUp: (limit: number) => void } {
+  const { timeout } = AbortSignal
+  t.teardown(() => { AbortSignal.timeout = timeout })
+  const limits: number[] = []
+  let patience = 0
+  AbortSignal.timeout = (time) => {
+    limits.push(time)
+    return time <= patience ? AbortSignal.abort(new DOMException('signal timed out', 'TimeoutError')) : new AbortController().signal
+  }
+  return { limits, giveUp: (limit) => { patience = limit } }
+}
+
 const modes: readonly [string, TokenAuthOptions, ClientOptions][] = [
   ['cookie', cookieOptions, {}],
   ['header', {}, { mode: 'header', baseUrl: origin }]
+]
+
+/** Who answers refused requests. */
+const answerers: readonly [string, TokenAuthOptions['onRefusal'], ((app: FastifyInstance) => void)?][] = [
+  ['the plugin', 'reply'],
+  ['the error handler of Fastify', 'throw'],
+  ['an error handler with code and message', 'throw', (app) => {
+    app.setErrorHandler<TokenAuthError>(({ statusCode, headers, code, message }, _request, reply) => reply.code(statusCode).headers(headers).send({ code, message }))
+  }]
 ]
 
 t.test('it imports nothing', async (t) => {
@@ -350,22 +377,24 @@ for (const [mode, serverOptions, options] of modes) {
     t.equal(storage.values.size + cookies.size, 1)
   })
 
-  t.test(`mode ${mode}: the reason says whether the session ended, expired, or never was`, async (t) => {
-    const setTime = setClock(t, now())
-    const served = await service(t, serverOptions)
-    browse(t, served)
-    const { client, reasons, status } = openTab(options)
-    t.equal(await status(), 401)
-    t.strictSame(reasons, ['absent'])
-    await client.login(ada!)
-    await served.app.tokenAuth.sessions.endAll(1)
-    t.equal(await status(), 401)
-    t.strictSame(reasons, ['absent', 'ended'])
-    await client.login(ada!)
-    setTime(now() + 365 * 86_400)
-    t.strictSame(await Promise.all([status(), status()]), [401, 401])
-    t.strictSame(reasons, ['absent', 'ended', 'expired'])
-  })
+  for (const [answerer, onRefusal, answer] of answerers) {
+    t.test(`mode ${mode}: the reason says whether the session ended, expired, or never was, if ${answerer} answers`, async (t) => {
+      const setTime = setClock(t, now())
+      const served = await service(t, together(serverOptions, { onRefusal }), answer)
+      browse(t, served)
+      const { client, reasons, status } = openTab(options)
+      t.equal(await status(), 401)
+      t.strictSame(reasons, ['absent'])
+      await client.login(ada!)
+      await served.app.tokenAuth.sessions.endAll(1)
+      t.equal(await status(), 401)
+      t.strictSame(reasons, ['absent', 'ended'])
+      await client.login(ada!)
+      setTime(now() + 365 * 86_400)
+      t.strictSame(await Promise.all([status(), status()]), [401, 401])
+      t.strictSame(reasons, ['absent', 'ended', 'expired'])
+    })
+  }
 
   t.test(`mode ${mode}: a logout ends the session, and logs out the other tabs`, async (t) => {
     const served = await service(t, serverOptions)
@@ -421,6 +450,56 @@ for (const [mode, serverOptions, options] of modes) {
   })
 }
 
+t.test('options that cannot be right are refused with what is allowed', async (t) => {
+  const served = await service(t)
+  browse(t, served)
+  for (const baseUrl of ['/api', '', 'api.example.com', 'null', 'https://api.example.com/v1', 'https://api.example.com/?', 'https://ada@api.example.com', 'file:///srv']) {
+    t.throws(() => createClient({ baseUrl }), {
+      name: 'TypeError',
+      message: `"baseUrl" must be an origin such as "https://api.example.com"; given: "${baseUrl}".`
+    })
+  }
+  t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header"; given: "cookies".' })
+  for (const baseUrl of [undefined, 'https://api.example.com', 'https://api.example.com/', 'http://localhost:3000', 'http://[::1]']) t.doesNotThrow(() => createClient({ baseUrl, mode: undefined }))
+})
+
+t.test('a client that is closed hears and says nothing, and another takes its place; a logout that it has begun is told to the other tabs', async (t) => {
+  const served = await service(t, cookieOptions)
+  browse(t, served)
+  const [closed, other] = [openTab(), openTab()]
+  await closed.client.login(ada!)
+  closed.client.close()
+  closed.client.close()
+  await other.client.logout()
+  t.equal(await closed.status(), 401)
+  t.strictSame([closed.reasons, other.reasons], [[], ['logout']])
+
+  const next = openTab()
+  await next.client.login(ada!)
+  const logout = next.client.logout()
+  next.client.close()
+  t.equal(await logout, true)
+  t.strictSame([next.reasons, other.reasons], [[], ['logout', 'logout']])
+})
+
+t.test('a login waits 30 seconds for its response, and a logout with cookies 6', async (t) => {
+  const served = await service(t, cookieOptions)
+  browse(t, served)
+  const { limits, giveUp } = watchLimits(t)
+  const { client, reasons, status } = openTab()
+  await client.login(ada!)
+  // It also waits for the turns of other tabs.
+  t.strictSame(limits.splice(0), [40_000, 30_000])
+  const hang = (signal: AbortSignal) => new Promise<Response>((_resolve, reject) => { reject(signal.reason) })
+  served.broken.set('/auth/logout', hang)
+  giveUp(6000)
+  await t.rejects(client.logout(), { name: 'TimeoutError' })
+  t.strictSame([limits, reasons, await status()], [[40_000, 6000], [], 200])
+  served.broken.set('/auth', hang)
+  giveUp(30_000)
+  await t.rejects(client.login(ada!), { name: 'TimeoutError' })
+})
+
 t.test('tokens are sent to the service alone', async (t) => {
   const served = await service(t)
   browse(t, served)
@@ -446,7 +525,7 @@ t.test('in header mode a login to a service that does not send the token where t
   const storage = sharedStorage()
   const { client } = openTab({ mode: 'header', storage })
   await t.rejects(client.login(ada!), {
-    message: 'The response has no "access_token". In header mode, the service must send tokens in bodies, under the names in the options of the client.'
+    message: 'The response has no "access_token". Header mode needs tokens in bodies.'
   })
   t.equal(storage.values.size, 0)
 })
@@ -526,6 +605,58 @@ t.test('in cookie mode the cookies of a renewal do not replace those of a later 
   }
 })
 
+t.test('in cookie mode the cookies of a renewal in one tab do not replace those of a later login in another, and do not come back after a logout', async (t) => {
+  const setTime = setClock(t, now())
+  const served = await service(t, cookieOptions)
+  const { cookies } = browse(t, served)
+  const [first, second] = [openTab(), openTab()]
+  await first.client.login(ada!)
+  for (const leave of [false, true]) {
+    setTime(now() + later)
+    let next: Promise<unknown> = Promise.resolve()
+    served.gate.afterRefresh = async () => {
+      next = leave ? second.client.logout() : second.client.login(grace!)
+      for (let turns = 0; turns < 100; turns++) await turn()
+    }
+    await first.status()
+    await next
+    if (leave) t.equal(cookies.size, 0)
+    else t.match(await (await second.client.fetch('/auth/me')).text(), `"user_id":${grace!.user_id}`)
+  }
+})
+
+for (const [mode, serverOptions, options] of modes) {
+  t.test(`mode ${mode}: a request is not repeated after another user has logged in`, async (t) => {
+    const setTime = setClock(t, now())
+    const served = await service(t, serverOptions)
+    browse(t, served)
+    const { client } = openTab(options)
+    await client.login(ada!)
+    setTime(now() + later)
+    served.gate.afterEcho = async () => {
+      served.gate.afterEcho = async () => {}
+      await client.login(grace!)
+    }
+    const response = await client.fetch('/echo', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'of ada' })
+    t.equal(response.status, 401)
+    t.equal(served.count('POST /echo'), 1)
+    t.equal((await client.fetch('/echo', { method: 'POST', headers: { 'content-type': 'text/plain' }, body: 'of grace' })).status, 200)
+  })
+}
+
+t.test('in header mode damaged text in the storage is no login, and a response that is no JSON is not quoted', async (t) => {
+  const served = await service(t)
+  browse(t, served)
+  const storage = sharedStorage()
+  const { client, reasons, status } = openTab({ mode: 'header', storage })
+  await client.login(ada!)
+  for (const name of storage.values.keys()) storage.values.set(name, '{"access":')
+  t.equal(await status(), 401)
+  t.strictSame(reasons, ['absent'])
+  served.broken.set('/auth', () => new Response('a text with a token'))
+  await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })
+})
+
 t.test('in header mode a logout discards the tokens before it tries to reach the service, three times', async (t) => {
   const served = await service(t)
   browse(t, served)
@@ -537,6 +668,7 @@ t.test('in header mode a logout discards the tokens before it tries to reach the
   served.broken.set('/auth/logout', () => { requests++; return disconnected() })
   const logout = client.logout()
   t.equal(storage.values.size, 0)
+  t.strictSame(reasons, ['logout'], 'the page knows at once')
   t.equal(await settled(logout, release), false)
   t.equal(requests, 3)
   t.strictSame(reasons, ['logout'])
@@ -558,7 +690,7 @@ t.test('in header mode a logout ends the sessions of tabs with tokens of their o
   const logout = Date.now()
   setTime(now() + 1)
   await other.client.login(ada!)
-  new Channel(Channel.open[0]!.name).postMessage(logout)
+  new Channel(Channel.open[0]!.name).postMessage(['logout', logout])
   t.strictSame(other.reasons, ['logout'])
   t.equal(await other.status(), 200)
 })
@@ -581,6 +713,7 @@ t.test('in header mode a login or logout during a refresh counts more than its r
   setTime(now() + later)
   await served.app.tokenAuth.sessions.endAll(1)
   served.gate.afterRefresh = async () => { await client.login(ada!) }
+  t.equal(await status(), 401, 'a request of the login before is not repeated')
   t.equal(await status(), 200, 'a refresh that is refused does not discard the tokens of the new login')
   t.strictSame(reasons, ['logout'])
 })
@@ -602,6 +735,40 @@ t.test('in header mode a tab that sees late what another tab stored does not ref
   })
   t.equal(await other.status(), 200)
   t.equal(served.count(refresh), 1)
+})
+
+t.test('in header mode the tabs of a login are told why it is over, and those of another login are not', async (t) => {
+  const setTime = setClock(t, now())
+  const served = await service(t)
+  browse(t, served)
+  const storage = sharedStorage()
+  const [one, other] = [openTab({ mode: 'header', storage }), openTab({ mode: 'header', storage })]
+  const [stranger, own] = [openTab({ mode: 'header' }), openTab({ mode: 'header' })]
+  await one.client.login(ada!)
+  t.equal(await other.status(), 200)
+  setTime(now() + 1)
+  await own.client.login(users[1]!)
+  const end = async () => { await served.app.tokenAuth.sessions.endAll(1) }
+
+  await end()
+  t.strictSame(await Promise.all([one.status(), other.status()]), [401, 401])
+  t.strictSame(new Set([...one.reasons, ...other.reasons]), new Set(['ended']), 'also for a request that waits meanwhile')
+  t.equal(await other.status(), 401)
+  t.equal(other.reasons.pop(), 'ended')
+  t.strictSame([stranger.reasons, own.reasons], [[], []])
+  t.equal(await own.status(), 200)
+  t.equal(await stranger.status(), 401)
+  t.strictSame(stranger.reasons, ['absent'])
+
+  for (const { reasons } of [one, other]) reasons.length = 0
+  const before = Date.now() - 1000
+  await one.client.login(ada!)
+  new Channel(Channel.open[0]!.name).postMessage(['ended', before])
+  t.strictSame([one.reasons, other.reasons], [[], []], 'a message that comes late counts for its login only')
+  t.equal(await other.status(), 200)
+  setTime(now() + 365 * 86_400)
+  t.equal(await one.status(), 401)
+  t.strictSame([one.reasons, other.reasons], [['expired'], ['expired']], 'a tab is told without a request')
 })
 
 t.test('in header mode it renews tokens of a service without sessions, whose refresh token stays', async (t) => {

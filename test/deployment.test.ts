@@ -1,8 +1,13 @@
 /** docs/deployment.md: its examples run, and what it says of proxies, processes and production is so. */
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
+import { main } from '../lib/cli.ts'
 import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 import { authenticate, bearer, environment, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
@@ -39,7 +44,7 @@ async function deploy (t: Test, variables: Record<string, string> = {}) {
       return 'the whole report'
     },
     process: {
-      env: { SERVICE_JWT_SECRET: secret, SESSION_SECRET: otherSecret, HOST: '127.0.0.1', PORT: '0', ...variables },
+      env: { SERVICE_JWT_SECRET: secret, SESSION_SECRET: otherSecret, REDIS_URL: 'redis://127.0.0.1', HOST: '127.0.0.1', PORT: '0', ...variables },
       once: (signal: string, listener: () => void) => { signals.set(signal, listener) }
     }
   }
@@ -93,6 +98,40 @@ t.test('production refuses what the page lists, and development does not', async
     })
   }
   await t.rejects(deploy(t, { SESSION_SECRET: short }), { name: 'InvalidConfiguration' })
+})
+
+t.test('the first example does not start without its secrets and the address of its store; without the check, sessions would have a derived secret', async (t) => {
+  for (const name of ['SERVICE_JWT_SECRET', 'SESSION_SECRET', 'REDIS_URL']) {
+    await t.rejects(deploy(t, { [name]: '' }), { message: `Set the environment variable ${name}.` })
+  }
+  environment(t, 'production')
+  t.equal(await refusal(t, { sessions: { secret: undefined, store: memorySessionsOfADatabase() } }), undefined)
+})
+
+t.test('the command `routes` takes the module of the page, and starts the server of a module that calls `listen`', async (t) => {
+  const source = page.take('// app.js').replace("from 'fastify-token-auth'", `from '${new URL('../lib/index.ts', import.meta.url).href}'`).replace('process.env.SERVICE_JWT_SECRET', `'${secret}'`)
+  const names = "const authenticate = async () => ({ user_id: 1 })\nconst handler = async () => 'reached'\n"
+  const listening = "\nconst app = await createApp()\nawait app.listen({ port: 0, host: '127.0.0.1' })\nglobalThis.listeningApp = app"
+  const folder = t.testdir({ 'app.js': names + source, 'server.js': names + source + listening, 'open.js': names + source.replace('{ onRequest: app.tokenAuth.protect() }, ', '') })
+  const routes = async (name: string) => await main(['routes', join(folder, name), '--check'], Readable.from([]))
+  t.match(await routes('app.js'), { code: 0, stdout: /^GET,HEAD +\/reports +protect/m, stderr: '' })
+  t.match(await routes('open.js'), { code: 1, stderr: /these routes have no guard/ })
+  t.teardown(() => { Reflect.deleteProperty(globalThis, 'listeningApp') })
+  t.match(await routes('server.js'), { code: 0 })
+  const { listeningApp } = Object(globalThis)
+  t.ok(listeningApp.server.listening)
+  await listeningApp.close()
+})
+
+t.test('the commands of the page append two secrets to a file of variables, and write a secret without a line break', async (t) => {
+  const commands = Array.from(readFileSync(new URL('../docs/deployment.md', import.meta.url), 'utf8').matchAll(/^```sh\n([^]*?)^```/gm), ([, command = '']) => command).filter((command) => command.includes('randomBytes'))
+  const folder = t.testdir({ '.env': 'PORT=3000\n' })
+  for (const command of commands) execFileSync('bash', ['-c', command.replace('/run/secrets/token', './token')], { cwd: folder, env: { PATH: process.env.PATH } })
+  t.match(readFileSync(join(folder, '.env'), 'utf8'), /^PORT=3000\nSERVICE_JWT_SECRET=([\w-]{43})\nSESSION_SECRET=(?!\1)[\w-]{43}\n$/)
+  const path = join(folder, 'token')
+  t.match(readFileSync(path, 'utf8'), /^[\w-]{43}$/)
+  environment(t, 'production')
+  t.equal(await refusal(t, { secret: { path } }), undefined)
 })
 
 t.test('host and address of a client are those that a trusted proxy sends, and what others send is ignored', async (t) => {

@@ -37,17 +37,19 @@ export function errorsIn (program: string): string[] {
 
 /**
  * The JavaScript examples of a page of docs/, to be run one by one.
- * @returns `run` runs the only example that contains a text; `left` has those that were not run yet
+ * @returns `run` runs the only example that contains a text, and `take` returns it; `left` has those that were not asked for yet
  */
 export function examplesOf (page: string) {
   const programs = programsIn(readFileSync(new URL(`../docs/${page}`, import.meta.url), 'utf8'))
   const left = new Set(programs)
+  const take = (text: string): string => {
+    const program = programWith(programs, text)
+    left.delete(program)
+    return program
+  }
   return {
     left,
-    run<Result> (text: string, names: Record<string, unknown>, result?: string): Promise<Result> {
-      const program = programWith(programs, text)
-      left.delete(program)
-      return run<Result>(program, names, result)
-    }
+    take,
+    run: <Result>(text: string, names: Record<string, unknown>, result?: string): Promise<Result> => run<Result>(take(text), names, result)
   }
 }

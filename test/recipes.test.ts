@@ -1,4 +1,5 @@
 /** docs/recipes: each recipe does what it promises. */
+import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -6,15 +7,18 @@ import { createServer } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import cookie from '@fastify/cookie'
 import cors from '@fastify/cors'
+import formbody from '@fastify/formbody'
 import rateLimit from '@fastify/rate-limit'
 import fp from 'fastify-plugin'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
+import { Redis } from 'ioredis'
 import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, type SigningKey } from '../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, TokenAuthError, type SigningKey } from '../lib/index.ts'
+import { Network, skip, startDatabase } from './database.ts'
 import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
-import { examplesOf } from './programs.ts'
+import { examplesOf, run } from './programs.ts'
 import { refresh, started } from './sessions/helper.ts'
 
 // It says on the console what a production needs, and which versions of Node.js it was tested with.
@@ -50,15 +54,23 @@ function people () {
   }
 }
 
-/** Runs an example of a recipe, and returns its application. */
-async function cook (t: Test, name: string, text: string, more: object = {}): Promise<FastifyInstance> {
+/** Returns the example of a recipe that contains a text. */
+function take (name: string, text: string): string {
   const recipe = recipes.get(name)
   if (recipe === undefined) throw new Error(`There is no recipe ${name}.`)
+  return recipe.take(text)
+}
+
+/** Runs a program of examples, and returns its application. */
+async function cookText (t: Test, program: string, more: object = {}): Promise<FastifyInstance> {
   // An example that makes its application needs none.
   const Fastify = (options: FastifyServerOptions) => host(t, options)
-  const names = { Fastify, tokenAuth, AuthenticationFailed, requestSerializer, secret, handler: async () => 'reached', ...people(), ...more }
-  return await recipe.run(text, { app: host(t), ...names }, 'app')
+  const names = { Fastify, tokenAuth, AuthenticationFailed, TokenAuthError, requestSerializer, secret, handler: async () => 'reached', ...people(), ...more }
+  return await run(program, { app: host(t), ...names }, 'app')
 }
+
+/** Runs an example of a recipe, and returns its application. */
+const cook = async (t: Test, name: string, text: string, more: object = {}) => await cookText(t, take(name, text), more)
 
 const send = async (app: FastifyInstance, method: 'GET' | 'POST' | 'PUT', url: string, request: InjectOptions = {}) => await app.inject({ method, url, ...request })
 
@@ -105,6 +117,73 @@ t.test('a forgotten password that is replaced ends all sessions, and its code wo
   t.equal(await reset('from the mail'), 403)
   for (const { refresh_token: token } of sessions) t.equal((await refresh(app, token)).statusCode, 401)
   t.equal((await login(app, { password: 'analytical engine' })).statusCode, 200)
+})
+
+t.test('users see their devices by name, and log out one or all others, with forms and with the client', async (t) => {
+  const app = await cookText(t, `${take('your-devices.md', 'deviceOf')}\n${take('your-devices.md', "get('/devices'")}`, { formbody })
+  const logIn = async (userAgent: string, username = 'ada', password = 'lovelace') =>
+    cookiesOf(await send(app, 'POST', '/auth', { payload: { username, password }, headers: { 'user-agent': userAgent } }))
+  const [firefox, iphone] = ['Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1']
+  const edge = 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36 Edg/140.0.0.0'
+  const own = await logIn(firefox)
+  const [phone, laptop, text, tail] = [await logIn(iphone), await logIn(edge), await logIn('<script>alert(1)</script>'), await logIn(`${'x'.repeat(300)} Firefox/1 Linux`)]
+  const stranger = await logIn(iphone, 'grace', 'hopper')
+
+  t.match(await send(app, 'GET', '/devices'), { statusCode: 302, headers: { location: '/index.html' } })
+  const page = await send(app, 'GET', '/devices', { cookies: own })
+  t.match(page.headers, { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' })
+  for (const name of ['Firefox on Windows', 'Safari on iOS', 'Edge on macOS']) t.equal(page.payload.split(`${name}, since`).length, 2, name)
+  t.equal(page.payload.split('<li>Unknown browser on an unknown system').length, 3, 'names are words of the recipe only')
+  t.match(page.payload, /Firefox on Windows, since [^<]* last used now on this device\s*<\/li>/)
+
+  const sessions = async (cookies: Record<string, string>): Promise<Array<{ id: string, current: boolean }>> => (await send(app, 'GET', '/auth/sessions', { cookies })).json().sessions
+  const idOf = async (cookies: Record<string, string>) => (await sessions(cookies)).find(({ current }) => current)?.id ?? ''
+  const post = async (payload: string, headers: Record<string, string> = {}) =>
+    await send(app, 'POST', '/devices', { cookies: own, payload, headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers } })
+  const isIn = async (...all: Array<Record<string, string>>) => await Promise.all(all.map(async (cookies) => (await send(app, 'GET', '/auth/me', { cookies })).statusCode === 200))
+
+  t.equal((await post('end=others', { 'sec-fetch-site': 'cross-site' })).json().exception, 'CrossOriginRequest')
+  for (const payload of ['', 'end=1&end=2']) t.equal((await post(payload)).statusCode, 400, payload)
+  t.equal((await send(app, 'POST', '/devices', { payload: { end: 'others' } })).statusCode, 401)
+  t.match(await post(`end=${await idOf(stranger)}`), { statusCode: 303, headers: { location: '/devices' } })
+  t.same(await isIn(own, phone, laptop, stranger), [true, true, true, true])
+  await post(`end=${await idOf(phone)}`)
+  t.same(await isIn(own, phone, laptop, stranger), [true, false, true, true])
+  await post('end=others')
+  t.same(await isIn(own, laptop, text, tail, stranger), [true, false, false, false, true])
+  t.equal((await post('name=ada&password=lovelace')).statusCode, 400)
+  t.equal((await send(app, 'POST', '/auth', { payload: 'username=ada&password=lovelace', headers: { 'content-type': 'application/x-www-form-urlencoded' } })).statusCode, 415, 'other routes accept no forms')
+
+  const [tablet, desktop] = [await logIn(iphone), await logIn(edge)]
+  // The page, in a browser with these cookies.
+  const client = {
+    fetch: async (path: string, { method = 'GET' }: { method?: 'GET' } = {}) => {
+      const { statusCode, payload } = await app.inject({ method, url: path, cookies: own })
+      return new Response(statusCode === 204 ? null : payload, { status: statusCode })
+    }
+  }
+  interface Script { listDevices: () => ReturnType<typeof sessions>, logOutDevice: (id: string) => Promise<Response>, logOutOthers: () => Promise<Response> }
+  const script = await run<Script>(take('your-devices.md', 'listDevices'), { client }, '{ listDevices, logOutDevice, logOutOthers }')
+  t.same((await script.listDevices()).map(({ id }) => id), (await sessions(own)).map(({ id }) => id))
+  t.equal((await script.listDevices()).length, 3)
+  t.equal((await script.logOutDevice(await idOf(tablet))).status, 204)
+  t.same(await isIn(own, tablet, desktop), [true, false, true])
+  t.equal((await script.logOutOthers()).status, 204)
+  t.same(await isIn(own, desktop, stranger), [true, false, true])
+  await send(app, 'POST', '/auth/logout', { cookies: own })
+  await t.rejects(script.listDevices(), { message: 'The list of devices failed with 401.' })
+})
+
+t.test('the page of devices escapes what earlier code has stored', async (t) => {
+  const earlier = "sessions: { data: ({ headers }) => headers['user-agent'] === '' ? {} : { device: headers['user-agent'] } }"
+  const program = `await app.register(tokenAuth, { secret, authenticate, cookieSet: true, ${earlier} })\n${take('your-devices.md', "get('/devices'")}`
+  const app = await cookText(t, program, { formbody })
+  const cookies = cookiesOf(await send(app, 'POST', '/auth', { payload: { username: 'ada', password: 'lovelace' }, headers: { 'user-agent': '<b title="x">Your bank</b>' } }))
+  await send(app, 'POST', '/auth', { payload: { username: 'ada', password: 'lovelace' }, headers: { 'user-agent': '' } })
+  const { payload } = await send(app, 'GET', '/devices', { cookies })
+  t.match(payload, '<li>Unknown device, since')
+  t.match(payload, '&#60;b title=&#34;x&#34;&#62;Your bank')
+  t.notMatch(payload, '<b ')
 })
 
 t.test('roles give scopes; a role that is taken away counts at once, and a new one after a refresh', async (t) => {
@@ -427,22 +506,167 @@ t.test('a social login is refused without the cookie of this browser, with anoth
   t.equal((await app.inject({ url: '/login/callback', ...await begin() })).statusCode, 302, 'without an attack, the same requests log in')
 })
 
-t.test('login attempts are limited by name and by address, whatever is sent as a name; refreshes by address only', async (t) => {
-  const app = await cook(t, 'rate-limits.md', 'byAddress', { rateLimit })
-  const from = (remoteAddress: string) => async (payload: object, url = '/auth') => await app.inject({ method: 'POST', url, payload, remoteAddress })
-  const [first, second] = [from('192.0.2.1'), from('192.0.2.2')]
-  const { refresh_token: token } = (await first({ username: 'ada', password: 'lovelace' })).json()
-  for (const username of ['ada', 'Ada', 'ADA', 'ada']) t.equal((await first({ username, password: 'wrong' })).statusCode, 401)
-  const refused = await second({ username: 'ada', password: 'lovelace' })
-  t.equal(refused.statusCode, 429, 'from every address')
-  t.ok(Number(refused.headers['retry-after']) > 60)
-  t.equal((await second({ username: 'grace', password: 'hopper' })).statusCode, 200)
-  t.equal((await first({ refresh_token: token }, '/auth/refresh')).statusCode, 200)
-  for (const username of [undefined, null, 1, {}, { toString: 1 }]) t.equal((await second({ username })).statusCode, 401)
+const limits = take('rate-limits.md', 'byAddress =')
+const inRedis = take('rate-limits.md', 'new Redis(')
 
-  const third = from('192.0.2.3')
-  for (let attempt = 0; attempt < 20; attempt++) t.equal((await third({ username: `user ${attempt}` }, attempt % 2 === 0 ? '/auth' : '/auth/')).statusCode, 401)
-  t.equal((await third({ username: 'grace', password: 'hopper' })).statusCode, 429)
+/** The service of the recipe: its users log in with `name`, and its calls of `authenticate` are counted. */
+function counted () {
+  const { authenticate, ...handlers } = people()
+  const passwords: unknown[] = []
+  const names = {
+    ...handlers,
+    rateLimit,
+    authenticate: ({ body }: FastifyRequest) => {
+      const { name: username, password } = Object(body)
+      passwords.push(password)
+      return authenticate(Object({ body: { username, password } }))
+    }
+  }
+  return { names, passwords }
+}
+
+/** Logs in from an address. */
+const from = (app: FastifyInstance, remoteAddress = '192.0.2.1', url = '/auth') => async (name: unknown, password = 'wrong') =>
+  await app.inject({ method: 'POST', url, payload: { name, password }, remoteAddress })
+
+t.test('login attempts are limited by name from every address, also right ones, and with paths of your own', async (t) => {
+  setClock(t, now())
+  const { names, passwords } = counted()
+  for (const urlPrefix of ['/auth', '/api/session']) {
+    const app = await cookText(t, limits.replace('sessions: {}', `sessions: {}, urlPrefix: '${urlPrefix}'`), names)
+    const [first, second] = [from(app, '192.0.2.1', urlPrefix), from(app, '192.0.2.2', urlPrefix)]
+    t.equal((await first('ada', 'lovelace')).statusCode, 200)
+    for (const name of ['ada', 'Ada', 'ADA', 'ada']) t.equal((await first(name)).statusCode, 401)
+    passwords.length = 0
+    const refused = await second('ada', 'lovelace')
+    t.equal(refused.statusCode, 429)
+    t.same(passwords, [], 'no password is compared')
+    t.same(refused.json(), { reasons: 'Too many attempts.', exception: 'TooManyAttempts' })
+    t.ok(Number(refused.headers['retry-after']) > 60)
+    t.equal((await second('grace', 'hopper')).statusCode, 200)
+  }
+})
+
+t.test('a request without a name is refused before a password is compared, and is not counted', async (t) => {
+  setClock(t, now())
+  const { names, passwords } = counted()
+  const app = await cookText(t, limits, names)
+  for (let attempt = 0; attempt < 5; attempt++) {
+    for (const name of [undefined, null, 1, {}, { toString: 1 }, ['ada'], 'x'.repeat(101)]) t.equal((await from(app)(name)).statusCode, 400)
+  }
+  t.same(passwords, [])
+  t.equal((await from(app)('x'.repeat(100))).statusCode, 401)
+})
+
+t.test('login attempts are limited by address, under both spellings of the path, and failed logins do not stop refreshes', async (t) => {
+  setClock(t, now())
+  const { names } = counted()
+  const app = await cookText(t, limits, names)
+  const { refresh_token: token } = (await from(app)('ada', 'lovelace')).json()
+  for (let attempt = 1; attempt < 20; attempt++) t.equal((await from(app, '192.0.2.1', attempt % 2 === 0 ? '/auth' : '/auth/')(`user ${attempt}`)).statusCode, 401)
+  t.equal((await from(app)('grace', 'hopper')).statusCode, 429)
+  t.equal((await from(app, '192.0.2.2')('grace', 'hopper')).statusCode, 200)
+  t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: token }, remoteAddress: '192.0.2.1' })).statusCode, 200)
+})
+
+t.test('a limit for all requests of an address has a count of its own', async (t) => {
+  setClock(t, now())
+  const { names } = counted()
+  const [, options = ''] = /with `(\{ max: 1000, [^`]+\})`/.exec(readFileSync(new URL('rate-limits.md', folder), 'utf8')) ?? []
+  const few = options.replace('1000', '22')
+  const app = await cookText(t, limits.replace('{ global: false }', few), names)
+  const { refresh_token: token } = (await from(app)('ada', 'lovelace')).json()
+  for (let attempt = 1; attempt <= 20; attempt++) t.equal((await from(app)(`user ${attempt}`)).statusCode, attempt < 20 ? 401 : 429)
+  const renew = async () => (await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: token }, remoteAddress: '192.0.2.1' })).statusCode
+  t.same([await renew(), await renew()], [200, 429])
+})
+
+t.test('the test of the recipe passes with the limit, and fails without it', async (t) => {
+  setClock(t, now())
+  const { names } = counted()
+  const limited = await cookText(t, limits, names)
+  const unlimited = host(t)
+  await unlimited.register(tokenAuth, { secret, authenticate: names.authenticate })
+  const testOf = async (app: FastifyInstance) => {
+    let own: () => Promise<void> = async () => { throw new Error('There is no test.') }
+    await recipes.get('rate-limits.md')?.run('the sixth login', { app, assert, test: (_name: string, given: typeof own) => { own = given } })
+    await own()
+  }
+  await testOf(limited)
+  await t.rejects(testOf(unlimited), { code: 'ERR_ASSERTION' })
+})
+
+t.test('users who are logged in have a few attempts to enter their password again, wherever they are', async (t) => {
+  setClock(t, now())
+  const { names } = counted()
+  const app = await cookText(t, `${limits}\n${take('rate-limits.md', 'byUser =')}`, names)
+  const tokens = async (name: string, password: string) => (await from(app)(name, password)).json().access_token
+  const [ada, grace] = [await tokens('ada', 'lovelace'), await tokens('grace', 'hopper')]
+  const confirm = async (token: string, password: unknown, host = 3) =>
+    (await app.inject({ method: 'POST', url: '/confirm', headers: bearer(token), payload: { password }, remoteAddress: `192.0.2.${host}` })).statusCode
+  t.equal((await send(app, 'POST', '/confirm', { payload: { password: 'lovelace' } })).statusCode, 401)
+  t.equal(await confirm(ada, 'lovelace'), 204)
+  for (const [index, password] of ['hopper', undefined, 'x', 'y'].entries()) t.equal(await confirm(ada, password, index), 403)
+  t.equal(await confirm(ada, 'lovelace', 9), 429)
+  t.equal(await confirm(grace, 'hopper'), 204)
+})
+
+t.test('processes count attempts together in Redis; while it is down or does not answer, no password is compared and clients are told to try again', { skip: skip.redis }, async (t) => {
+  const server = await startDatabase(t, 'redis')
+  const network = await Network.to(t, server.url)
+  const { names, passwords } = counted()
+  const counters: Redis[] = []
+  const start = async () => {
+    const app = await cookText(t, limits.replace('await app.register(rateLimit, { global: false })', inRedis), {
+      ...names,
+      process: { env: { REDIS_URL: network.url } },
+      Redis: class extends Redis {
+        constructor (...given: ConstructorParameters<typeof Redis>) {
+          super(...given)
+          counters.push(this)
+        }
+      }
+    })
+    await Promise.all(counters.map(async (counter) => counter.status === 'ready' || await once(counter, 'ready')))
+    return app
+  }
+  const apps = [await start(), await start()] as const
+  const statuses = async (...logins: readonly [name: string, password?: string][]) =>
+    await Promise.all(logins.map(async ([name, password], index) => (await from(index % 2 === 0 ? apps[0] : apps[1])(name, password)).statusCode))
+  const unavailable = async () => {
+    passwords.length = 0
+    for (const password of ['hopper', 'wrong']) {
+      const response = await from(apps[0])('grace', password)
+      t.match(response, { statusCode: 503, headers: { 'retry-after': '5' } })
+      t.same(response.json(), { reasons: 'Passwords cannot be checked at the moment.', exception: 'AttemptsNotCounted' })
+    }
+    t.same(passwords, [], 'the answer says nothing about a password')
+  }
+  t.same(await statuses(['ada'], ['ada'], ['ada'], ['ada'], ['ada']), [401, 401, 401, 401, 401])
+  t.same(await statuses(['ada', 'lovelace'], ['ada', 'lovelace'], ['grace', 'hopper']), [429, 429, 200], 'the count is that of both')
+
+  network.hang()
+  await t.test('a command without an answer fails when its time is over', async (t) => {
+    const expire = holdTimers(t, 500)
+    const waiting = new Set(['the answers'])
+    const answered = unavailable().finally(() => waiting.clear())
+    while (waiting.size > 0) {
+      expire()
+      await turn()
+    }
+    await answered
+  })
+  network.resume()
+  await server.kill()
+  await t.test('without a connection, a command fails at once', async (t) => {
+    const expire = holdTimers(t, 500)
+    await unavailable()
+    expire()
+  })
+  const again = once(counters[0]!, 'ready')
+  await server.start()
+  await again
+  t.equal((await from(apps[0])('grace', 'hopper')).statusCode, 200)
 })
 
 t.test('a payment needs a login of the last five minutes, which a refresh is not, and the password of the same user is one', async (t) => {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { bearer, headerOf, now, payloadOf, scannedLog, setClock } from './helper.ts'
+import { bearer, headerOf, host, now, payloadOf, scannedLog, setClock } from './helper.ts'
 
 const folder = new URL('../examples/', import.meta.url)
 const programs = readdirSync(folder).filter((name) => /\.[jt]s$/.test(name) && name !== 'shared.js')
@@ -133,6 +133,15 @@ t.test('passwords: a few tries a minute, one answer for both mistakes', async (t
   t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada }), 429)
   t.equal(await statusOf(app, { method: 'POST', url: '/auth', payload: ada, remoteAddress: '127.0.0.2' }), 200, 'others may log in')
   t.equal(await statusOf(app, { url: '/private' }), 401, 'other routes have no such limit')
+})
+
+t.test('passwords: an application whose login has another path than the limit does not start', async (t) => {
+  const { limitLogins }: { limitLogins: (app: FastifyInstance) => Promise<void> } = await import(new URL('password.js', folder).href)
+  const app = host(t)
+  await limitLogins(app)
+  app.post('/api/auth', async () => 'no limit')
+  app.post('/auth', async () => 'limited')
+  await t.rejects(async () => { await app.ready() }, { message: 'There are no routes to limit: POST /auth/. Give limitLogins the paths of the logins.' })
 })
 
 t.test('rotation: the key changes from a secret to a pair, and whoever is logged in stays so', async (t) => {
