@@ -828,7 +828,9 @@ t.test('processes count attempts together in Redis; while it is down or does not
     await answered
   })
   network.resume()
+  const closed = counters.map((counter) => once(counter, 'close'))
   await server.kill()
+  await Promise.all(closed)
   await t.test('without a connection, a command fails at once', async (t) => {
     const expire = holdTimers(t, 500)
     await unavailable()
