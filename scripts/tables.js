@@ -1,7 +1,6 @@
 /**
- * Generates tables of the documents: settings from the schemas and their comments, errors from
- * their classes, speed from the last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are
- * out of date. Requires a build.
+ * Generates tables of the documents: settings from the schemas and their comments, errors from their classes, speed from the
+ * last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are out of date. Requires a build.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import ts from 'typescript'

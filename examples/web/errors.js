@@ -1,4 +1,4 @@
-/** What is answered where something is not possible: a page for browsers, JSON for other clients. Both say why, and what to do. */
+/** Error responses: a page for browsers, JSON for other clients. The pages, the refusals of the plugin and the 404 also say what to do. */
 import { Responses } from 'fastify-token-auth'
 import { html } from './html.js'
 import { pathOf, sendPage, titles, wantsPage } from './layout.js'
@@ -42,8 +42,7 @@ const explanations = {
   },
   429: {
     title: 'Too many attempts',
-    page: () => html`<p>There were too many attempts to log in from your address. The limit keeps others from guessing passwords.</p><p>Please wait a minute, and then reload this page.</p>`,
-    advice: 'Wait as long as the header Retry-After says.'
+    page: () => html`<p>There were too many attempts to log in from your address. The limit keeps others from guessing passwords.</p><p>Please wait a minute, and then reload this page.</p>`
   },
   503: {
     title: 'Not available',

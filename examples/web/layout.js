@@ -2,7 +2,7 @@
 import { lifeOf } from './api.js'
 import { html } from './html.js'
 
-/** Titles of the pages, for the menu and for the login page. */
+/** Titles of the pages for users who are logged in. */
 export const titles = new Map(Object.entries({
   '/reports.html': 'Reports', '/new-report.html': 'Write a report', '/devices.html': 'Your devices', '/profile.html': 'Your profile'
 }))
@@ -14,7 +14,7 @@ const menu = { '/reports.html': 'Reports', '/devices.html': 'Devices', '/profile
  */
 export const wantsPage = ({ headers: { accept = '' } }) => accept.includes('text/html')
 
-/** Returns the path and the query of an address, without its host. */
+/** Returns the path of an address, without the query. */
 export const pathOf = (url) => url.split('?', 1)[0]
 
 const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`

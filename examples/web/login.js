@@ -1,4 +1,5 @@
 /** The login page, and the forms for browsers without JavaScript: login, renewal and logout. */
+import { AuthenticationFailed } from 'fastify-token-auth'
 import { html } from './html.js'
 import { pathOf, sendPage, titles, wantsPage } from './layout.js'
 import { checkPassword } from './users.js'
@@ -20,7 +21,7 @@ export function isRenewable ({ server, headers: { cookie = '' }, pageAuth: { use
   return userId === null && server.parseCookie(cookie)[settings.cookieRefreshTokenName] !== undefined
 }
 
-/** Why there is a login page. The address has only the name of a text, because anyone may have written it. */
+/** Notices of the login page, by the parameter `reason`. The address has only the name of a text, because anyone may have written it. */
 const reasons = new Map(Object.entries({
   logout: 'You are logged out.',
   cleared: 'You are logged out in this browser, but the server could not end the session. After the next login, end it on the page “Your devices”.',
@@ -101,7 +102,7 @@ export async function addLogin (app) {
     try {
       await tokenAuth.sessions.start(request, reply, await checkPassword(request.body))
     } catch (error) {
-      if (error.name !== 'AuthenticationFailed') throw error
+      if (!(error instanceof AuthenticationFailed)) throw error
       return loginPage(request, reply.code(401).headers(error.headers), { next, message: 'Wrong name or password.' })
     }
     // If the browser has rejected the cookies, this page says so. Otherwise, it leads on.

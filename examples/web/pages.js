@@ -125,10 +125,13 @@ export async function addPages (app, { reports }) {
 
   app.post('/devices.html', { onRequest: pageAuth.protect(), bodyLimit }, async (request, reply) => {
     const { userId, sessionId } = request.pageAuth.verified
-    const { end } = Object(request.body)
-    if (end === 'others') await tokenAuth.sessions.endAll(userId, { except: sessionId })
-    else await tokenAuth.sessions.end(userId, end)
-    return reply.redirect(`/devices.html?ended=${end === 'others' ? 'others' : 'one'}`, 303)
+    const end = request.body?.end
+    if (end === 'others') {
+      await tokenAuth.sessions.endAll(userId, { except: sessionId })
+      return reply.redirect('/devices.html?ended=others', 303)
+    }
+    const isEnded = await tokenAuth.sessions.end(userId, end)
+    return reply.redirect(`/devices.html${isEnded ? '?ended=one' : ''}`, 303)
   })
 
   // Shows what happens when a token expires: the cookie gets one that expired long ago. The session goes on.
