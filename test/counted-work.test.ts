@@ -114,6 +114,22 @@ t.test('no signature is computed for a token whose alg is not that of a key with
   t.equal(counts.verified, 1, 'with the one key that it may be of')
 })
 
+t.test('a forged token costs one signature for each key that could have signed it: that of its kid, and without one each key of its algorithm without a date', async (t) => {
+  const keyOf = (which: number, algorithm: 'EdDSA' | 'ES256' = 'EdDSA') => pairFor(algorithm, which).privateKey
+  const keys = [{ key: keyOf(1), kid: 'a' }, { key: keyOf(2), kid: 'b' }, { key: keyOf(3), kid: 'c' }, { key: keyOf(4), kid: 'd', signFrom: new Date(0) }, { key: keyOf(1, 'ES256'), kid: 'e', algorithm: 'ES256' as const }]
+  const [one, several]: readonly TokenAuthOptions[] = [{ secret: undefined, ...keysFor('EdDSA') }, { secret: undefined, algorithm: 'EdDSA', keys }]
+  for (const [options, header, signatures] of [[one, {}, 1], [one, { kid: 'x' }, 1], [several, {}, 3], [several, { kid: 'd' }, 1], [several, { kid: 'x' }, 0]] as const) {
+    const { app } = await counting(t, together(options ?? {}))
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+    await app.ready()
+    for (const [url, status] of [['/', 401], ['/auth/verify', 400], ['/auth/me', 401]] as const) {
+      counts.verified = 0
+      t.equal((await app.inject({ url, headers: bearer(forge(claims(), { algorithm: 'EdDSA', key: keyOf(5), header })) })).statusCode, status)
+      t.equal(counts.verified, signatures, `${url}, ${JSON.stringify(header)}`)
+    }
+  }
+})
+
 t.test('tokens of keys that a reload leaves as they are stay remembered', async (t) => {
   const [first, second, third] = [freshSecret(), freshSecret(), freshSecret()]
   let keys = [{ key: first, kid: 'a' }, { key: second, kid: 'b' }]

@@ -11,10 +11,11 @@ export const lifeOf = ({ verified: { payload }, settings: { leeway } }) => ({ ex
 /** Returns an access token that expired in 1970, so that it is not valid either if the clock is set back. */
 export const expiredToken = (tokenAuth, user) => tokenAuth.generateAccessToken(user, { extendPayload: (payload) => ({ ...payload, exp: 1 }) })
 
-/** @param app the context of the API, whose responses caches must not store: they are for one user */
+/** @param app the context of the API */
 export async function addApi (app, { reports }) {
   const { tokenAuth } = app
-  app.addHook('onRequest', async (request, reply) => { reply.header('cache-control', 'private, no-store') })
+  // Caches must not store what is for one user. Refusals, which do not get here, they do not store anyway.
+  app.addHook('preHandler', async (request, reply) => { reply.header('cache-control', 'private, no-store') })
   app.get('/hello', { schema: { summary: 'Greet the user by name, or a visitor who is not logged in' } },
     tokenAuth.injectUser(async (request, reply, user) => ({ hello: user?.name ?? 'stranger', isLoggedIn: user !== null })))
   app.get('/private', { schema: { summary: 'Show the claims of the token' }, onRequest: tokenAuth.protect() },

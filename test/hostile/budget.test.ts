@@ -1,4 +1,7 @@
-/** What a request without a valid token may cost at most, in CPU time: so many times what a refused one without anything costs. */
+/**
+ * What a request without a valid token may cost at most, in CPU time: so many times what a refused one without anything costs.
+ * No signature is verified here: test/counted-work.test.ts counts those of forged tokens.
+ */
 import Fastify, { type FastifyInstance, type FastifyRequest, type InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
