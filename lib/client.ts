@@ -64,7 +64,7 @@ function readOrigin (given: string): URL {
   try {
     url = new URL(given)
   } catch {}
-  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin such as "https://api.example.com"; given: "${given}".`)
+  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin such as "https://example.com"; given: "${given}".`)
   return url
 }
 
@@ -96,9 +96,9 @@ export function createClient ({
 
   function read (): Tokens {
     let tokens: Tokens = {}
-    // Damaged text is no login. In cookie mode, there is none.
+    // Damaged text is no login, and what header mode has left is none of cookie mode.
     try {
-      tokens = JSON.parse(storage.getItem(name) ?? '{}')
+      if (!hasCookies) tokens = JSON.parse(String(storage.getItem(name))) ?? tokens
     } catch {}
     lastLogin = tokens.since ?? lastLogin
     return tokens

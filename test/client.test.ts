@@ -136,6 +136,18 @@ function openTab (options: ClientOptions = {}) {
   return { client, reasons, status: async (path = '/private') => (await client.fetch(path)).status }
 }
 
+/** A tab whose access token has expired, and whose pauses last until they are released. */
+async function expiredTab (t: Test, serverOptions: TokenAuthOptions, options: ClientOptions) {
+  const setTime = setClock(t, now())
+  const served = await service(t, serverOptions)
+  browse(t, served)
+  const release = holdTimers(t, 5000)
+  const tab = openTab(options)
+  await tab.client.login(ada!)
+  setTime(now() + later)
+  return { setTime, served, release, ...tab }
+}
+
 /** Lets held timers expire until a promise settles. */
 async function settled<T> (promise: Promise<T>, release: () => void): Promise<T> {
   const done = promise.then(() => true, () => true)
@@ -217,13 +229,7 @@ for (const [mode, serverOptions, options] of modes) {
   })
 
   t.test(`mode ${mode}: a service that stays down is told as its own response or error, the tokens are kept, and the next request tries again`, async (t) => {
-    const setTime = setClock(t, now())
-    const served = await service(t, serverOptions)
-    browse(t, served)
-    const release = holdTimers(t, 5000)
-    const { client, reasons, status } = openTab(options)
-    await client.login(ada!)
-    setTime(now() + later)
+    const { served, release, client, reasons, status } = await expiredTab(t, serverOptions, options)
     served.broken.set('/auth/refresh', unavailable())
     const responses = await settled(Promise.all([client.fetch('/private'), client.fetch('/private')]), release)
     t.strictSame(await Promise.all(responses.map(async (response) => [response.status, await response.text()])), [[503, 'down'], [503, 'down']])
@@ -269,13 +275,7 @@ for (const [mode, serverOptions, options] of modes) {
   }
 
   t.test(`mode ${mode}: after a pause that took longer than it should, as in a frozen tab, there is no further try`, async (t) => {
-    const setTime = setClock(t, now())
-    const served = await service(t, serverOptions)
-    browse(t, served)
-    const release = holdTimers(t, 5000)
-    const { client, reasons, status } = openTab(options)
-    await client.login(ada!)
-    setTime(now() + later)
+    const { setTime, served, release, reasons, status } = await expiredTab(t, serverOptions, options)
     let requests = 0
     served.broken.set('/auth/refresh', () => { requests++; return unavailable()() })
     t.equal(await settled(status(), () => {
@@ -289,13 +289,7 @@ for (const [mode, serverOptions, options] of modes) {
   })
 
   t.test(`mode ${mode}: a connection that breaks within the response to a refresh is tried again`, async (t) => {
-    const setTime = setClock(t, now())
-    const served = await service(t, serverOptions)
-    browse(t, served)
-    const release = holdTimers(t, 5000)
-    const { client, reasons, status } = openTab(options)
-    await client.login(ada!)
-    setTime(now() + later)
+    const { served, release, reasons, status } = await expiredTab(t, serverOptions, options)
     served.broken.set('/auth/refresh', () => {
       served.broken.clear()
       return new Response(new ReadableStream({ pull: (controller) => controller.error(new TypeError('terminated')) }))
@@ -456,7 +450,7 @@ t.test('options that cannot be right are refused with what is allowed', async (t
   for (const baseUrl of ['/api', '', 'api.example.com', 'null', 'https://api.example.com/v1', 'https://api.example.com/?', 'https://ada@api.example.com', 'file:///srv']) {
     t.throws(() => createClient({ baseUrl }), {
       name: 'TypeError',
-      message: `"baseUrl" must be an origin such as "https://api.example.com"; given: "${baseUrl}".`
+      message: `"baseUrl" must be an origin such as "https://example.com"; given: "${baseUrl}".`
     })
   }
   t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header"; given: "cookies".' })
@@ -651,15 +645,32 @@ for (const [mode, serverOptions, options] of modes) {
   })
 }
 
+t.test('in cookie mode tokens that header mode has left in the storage end no session, and are not sent', async (t) => {
+  const served = await service(t, cookieOptions)
+  browse(t, served)
+  const storage = sharedStorage()
+  const name = `fastify-token-auth ${origin}/auth`
+  storage.setItem(name, JSON.stringify({ access: 'a', refresh: 'r', since: 1 }))
+  const [first, second] = [openTab({ storage }), openTab({ storage })]
+  await first.client.login(ada!)
+  t.equal(await first.status(), 200)
+  t.equal(served.count('POST /auth/logout'), 0)
+  await first.client.logout()
+  t.strictSame(second.reasons, ['logout'])
+  t.equal(served.count('POST /auth/logout'), 1)
+})
+
 t.test('in header mode damaged text in the storage is no login, and a response that is no JSON is not quoted', async (t) => {
   const served = await service(t)
   browse(t, served)
   const storage = sharedStorage()
   const { client, reasons, status } = openTab({ mode: 'header', storage })
   await client.login(ada!)
-  for (const name of storage.values.keys()) storage.values.set(name, '{"access":')
-  t.equal(await status(), 401)
-  t.strictSame(reasons, ['absent'])
+  for (const damaged of ['{"access":', 'null']) {
+    for (const name of storage.values.keys()) storage.values.set(name, damaged)
+    t.equal(await status(), 401)
+    t.strictSame(reasons.splice(0), ['absent'])
+  }
   served.broken.set('/auth', () => new Response('a text with a token'))
   await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })
 })

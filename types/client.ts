@@ -40,7 +40,7 @@ export interface ClientOptions {
    * Where tokens are kept in header mode. Default: in memory, so that each tab has a login of its own, which ends when the page
    * is left. With `localStorage`, all tabs share one login, which survives a restart of the browser. With `sessionStorage`, the
    * login of a tab survives a reload; but a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the
-   * service takes the second one for a thief and ends the session. Every script of the origin can read both storages, also one
+   * second renewal looks like theft to the service, which ends the session. Every script of the origin can read both storages, also one
    * that an attacker injects.
    */
   storage?: TokenStorage | undefined
@@ -51,10 +51,11 @@ export interface ClientOptions {
 /** What `createClient` returns. */
 export interface Client {
   /**
-   * Logs in. In header mode, it ends the session of an earlier login; in cookie mode, the service does so.
+   * Logs in. In header mode, it ends the session of an earlier login. In cookie mode, the service does so, and the request waits
+   * for renewals in all tabs, because their cookies would replace those of the login.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
-   * @throws what `fetch` throws if there is no response, or none within 30 seconds
+   * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent
    * @throws Error in header mode, if the response to a login has no access token
    */
   login: (credentials: object) => Promise<Response>

@@ -10,7 +10,7 @@ import { expiredToken } from './api.js'
 import { html } from './html.js'
 import { sendPage, wantsPage } from './layout.js'
 import { addLogin, isRenewable, returnTarget } from './login.js'
-import { bodyLimit, joinLineEnds, limits, reportSchema } from './reports.js'
+import { bodyLimit, normalizeLineEndings, limits, reportSchema } from './reports.js'
 
 const publicFolder = fileURLToPath(new URL('public', import.meta.url))
 /** The client for browsers is a single file without imports. */
@@ -102,7 +102,7 @@ export async function addPages (app, { reports }) {
 
   // Without a redirect to the login page, which would lose the text: session.js renews the token and sends the form again,
   // and without JavaScript, the page of the 401 says how to.
-  app.post('/new-report.html', { onRequest: pageAuth.scoped('reports:write'), bodyLimit, schema: { body: reportSchema }, preValidation: joinLineEnds },
+  app.post('/new-report.html', { onRequest: pageAuth.scoped('reports:write'), bodyLimit, schema: { body: reportSchema }, preValidation: normalizeLineEndings },
     async (request, reply) => {
       const { name } = await request.pageAuth.user()
       reports.add(request.body, name)

@@ -17,7 +17,7 @@ export const reportSchema = {
 }
 
 /** Forms end lines with CRLF, which browsers count as one character for `maxlength`, and the schema as two. */
-export async function joinLineEnds ({ body }) {
+export async function normalizeLineEndings ({ body }) {
   if (typeof body?.text === 'string') body.text = body.text.replaceAll('\r\n', '\n')
 }
 

@@ -68,20 +68,25 @@ t.test('a role of PostgreSQL that may only select sid and ended_at is enough for
 const [rights = [], rightsOfClusters = []] = [...page.matchAll(/^ACL SETUSER reader (.*)$/gm)].map(([, text = '']) => text.split(' '))
 const credentials = { username: 'reader', password: 'password' }
 
+/** Returns a client of each kind for a user of Redis, connected until the test ends. */
+async function clientsOf (t: Test, url: string, user: { username: string, password: string }) {
+  const ioredis = new Redis(url, { ...user, enableReadyCheck: false })
+  const nodeRedis = createClient({ url, ...user })
+  t.teardown(() => {
+    ioredis.disconnect()
+    nodeRedis.destroy()
+  })
+  await nodeRedis.connect()
+  return [ioredis, nodeRedis] as const
+}
+
 t.test('a user of Redis with the rights to read which sessions have ended is enough for a service that only verifies', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis')
   const operator = redisOperator(t, server.url)
   await operator.call('ACL', 'SETUSER', 'reader', ...rights)
   const issuer = redisSessions(operator)
   await untilReachable(issuer)
-  const ioredis = new Redis(server.url, { ...credentials, enableReadyCheck: false })
-  const nodeRedis = createClient({ url: server.url, ...credentials })
-  t.teardown(() => {
-    ioredis.disconnect()
-    nodeRedis.destroy()
-  })
-  await nodeRedis.connect()
-  for (const client of [ioredis, nodeRedis]) {
+  for (const client of await clientsOf(t, server.url, credentials)) {
     // The server must be sent the text of the script, too.
     await operator.script('FLUSH')
     const reader = redisSessions(client)
@@ -97,13 +102,7 @@ t.test('a user of Redis with the rights on the page is enough for a service that
   const all = /^ACL SETUSER writer (.*)$/m.exec(page)?.[1]?.split(' ') ?? []
   await operator.call('ACL', 'SETUSER', 'writer', ...all)
   const writer = { username: 'writer', password: 'password' }
-  const ioredis = new Redis(server.url, { ...writer, enableReadyCheck: false })
-  const nodeRedis = createClient({ url: server.url, ...writer })
-  t.teardown(() => {
-    ioredis.disconnect()
-    nodeRedis.destroy()
-  })
-  await nodeRedis.connect()
+  const [ioredis, nodeRedis] = await clientsOf(t, server.url, writer)
   for (const client of [ioredis, nodeRedis]) {
     await operator.script('FLUSH')
     await t.resolves(useAll(redisSessions(client)))
