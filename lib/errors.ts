@@ -19,19 +19,8 @@ interface Challenge {
   maxAge?: number
 }
 
-/** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
-export type Page =
-  | 'guards.md' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
-  | 'reference.md#handlers' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
-
-interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The page to which the end of the message refers. */
-  page?: Page | undefined
-  /** Whether the error is thrown during a request, so that its message may reach a client. */
-  duringRequest?: boolean | undefined
-}
-
-interface Definition extends ConfigurationErrorOptions {
+/** What an error is made of. */
+interface Definition extends TokenAuthErrorOptions {
   name: string
   statusCode: number
   message: string
@@ -43,9 +32,6 @@ interface Definition extends ConfigurationErrorOptions {
 }
 
 const realm = 'token-auth'
-
-/** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
-const documents = 'node_modules/fastify-token-auth/docs/'
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
@@ -71,8 +57,8 @@ function codeOf (name: string): string {
 }
 
 /** Returns the message and the cause of an error. In production, the message discloses nothing about the application, whose error tracking finds the full text in the cause. */
-function disclose ({ message, page, cause, neutral }: Definition): { text: string, cause: unknown } {
-  const text = page === undefined ? `${message}` : `${message} See ${documents}${page}`
+function disclose ({ message, cause, neutral }: Definition): { text: string, cause: unknown } {
+  const text = `${message}`
   if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
   return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
 }
@@ -296,54 +282,5 @@ export class InitializationFailure extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'No token authentication is registered for this route.'
     super({ ...options, name: 'InitializationFailure', statusCode: 500, message: message ?? neutral, neutral })
-  }
-}
-
-/** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
-export class InvalidConfiguration extends TokenAuthError {
-  /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
-  declare readonly finding?: string
-  constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
-    const { finding, page, cause, duringRequest } = options
-    const neutral = 'The configuration is invalid.'
-    super({ name: 'InvalidConfiguration', statusCode: 500, message: message ?? neutral, page, cause, neutral: duringRequest === true ? neutral : undefined })
-    if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
-  }
-}
-
-/** 500. Thrown by `register()` if the `authenticate` handler is missing and `authMode` is true. */
-export class AuthenticateNotImplemented extends TokenAuthError {
-  constructor (message = 'The authenticate handler is missing.', options: ConfigurationErrorOptions = {}) {
-    super({ ...options, name: 'AuthenticateNotImplemented', statusCode: 500, message })
-  }
-}
-
-/** 500. Thrown by `register()` if a handler that `refreshTokenEnabled` requires is missing. */
-export class RefreshTokenNotImplemented extends TokenAuthError {
-  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
-    const neutral = 'A refresh token handler is missing.'
-    super({ ...options, name: 'RefreshTokenNotImplemented', statusCode: 500, message: message ?? neutral, neutral: options.duringRequest === true ? neutral : undefined })
-  }
-}
-
-/** 500. Thrown by `register()` if a key is missing, and by `verifyToken` and `generateAccessToken` if they require a request. */
-export class RequiredKeysNotFound extends TokenAuthError {
-  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
-    const neutral = 'A key is missing.'
-    super({ ...options, name: 'RequiredKeysNotFound', statusCode: 500, message: message ?? neutral, neutral: options.duringRequest === true ? neutral : undefined })
-  }
-}
-
-/** 500. Thrown by `register()` if `classViews` or one of its views is invalid. */
-export class InvalidClassViews extends TokenAuthError {
-  constructor (message = 'classViews is invalid.', options: ConfigurationErrorOptions = {}) {
-    super({ ...options, name: 'InvalidClassViews', statusCode: 500, message })
-  }
-}
-
-/** 500. Thrown by `register()` if a custom claim lacks `key`, `setup` or `verify`, or if its key is already the name of a claim. */
-export class InvalidCustomClaim extends TokenAuthError {
-  constructor (message = 'A custom claim is invalid.', options: ConfigurationErrorOptions = {}) {
-    super({ ...options, name: 'InvalidCustomClaim', statusCode: 500, message })
   }
 }

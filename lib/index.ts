@@ -2,8 +2,9 @@
  * What the package exports; nothing else.
  * @module fastify-token-auth
  */
-import { Authentication } from './host/handlers.ts'
+import * as configurationErrors from './configuration-errors.ts'
 import * as errors from './errors.ts'
+import { Authentication } from './host/handlers.ts'
 import { injectUser, protect, scoped } from './guards/free.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './http/request-serializer.ts'
@@ -14,13 +15,14 @@ import { redisSessions } from './sessions/stores/redis.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './endpoints/view.ts'
 
-const named = { ...errors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, scoped }
+const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
   Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
 
 export { tokenAuth as default, tokenAuth as 'module.exports' }
+export * from './configuration-errors.ts'
 export * from './errors.ts'
 export { Authentication, Configuration, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, Responses, scoped, View }
 

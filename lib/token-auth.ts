@@ -7,7 +7,7 @@ import type {
 import type { KeyStatus } from '../types/keys.ts'
 import type { RouteAccess } from '../types/routes.ts'
 import type { Sessions } from '../types/sessions.ts'
-import { InvalidConfiguration } from './errors.ts'
+import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishIssued } from './events.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { readOptions } from './guards/options.ts'

@@ -50,8 +50,9 @@ function settingsTable () {
 }
 
 function errorsTable () {
-  const comments = commentsOf('lib/errors.ts', (node) => ts.isClassDeclaration(node))
+  const comments = new Map(['lib/errors.ts', 'lib/configuration-errors.ts'].flatMap((file) => [...commentsOf(file, (node) => ts.isClassDeclaration(node))]))
   const classes = Object.values(tokenAuth).filter((value) => typeof value === 'function' && value.prototype instanceof TokenAuthError)
+    .sort((first, second) => first.name < second.name ? -1 : 1)
   return table(['Error', 'Status', 'Code', 'Meaning'], classes.map((ErrorClass) => {
     const error = new ErrorClass()
     return [`\`${error.name}\``, error.statusCode, `\`${error.code}\``, comments.get(error.name).replace(/^\d{3}\. /, '')]

@@ -5,8 +5,8 @@ import t from 'tap'
 import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../lib/settings/schema.ts'
 
-/** What every layer may import: `errors`, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
-const open = ['errors', 'refusal', 'keys/algorithms']
+/** What every layer may import: values, errors, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
+const open = ['values', 'errors', 'configuration-errors', 'refusal', 'keys/algorithms']
 
 /**
  * Who may import whom at run time, besides what is open to all. A module is a file of lib/ without its ending, or
@@ -14,37 +14,37 @@ const open = ['errors', 'refusal', 'keys/algorithms']
  * may not be imported.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
+  values: [],
   errors: [],
+  'configuration-errors': [],
   refusal: [],
   'keys/algorithms': [],
   warnings: ['node:*'],
   events: ['node:*'],
-  // How functions of the application are called, for every layer that calls one.
-  'host/call': [],
-  'settings/*': ['host/call', '@sinclair/typebox', 'node:*'],
+  'settings/*': ['@sinclair/typebox', 'node:*'],
   // What the application supplies.
-  'host/*': ['settings/*', 'host/call'],
+  'host/*': ['settings/*'],
   // Keys and tokens know no Fastify; fast-jwt and jose are met in one file each.
   'keys/remote-key-set': ['jose'],
-  'keys/*': ['settings/*', 'host/call', 'node:*'],
+  'keys/*': ['settings/*', 'host/*', 'node:*'],
   'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
   'token/*': ['settings/*', 'keys/*', 'token/codec'],
-  'request/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
-  'issuing/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'node:*'],
-  'http/*': ['host/call', 'request/*'],
+  'request/*': ['host/*', 'keys/*', 'token/*', 'node:*'],
+  'issuing/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
+  'http/*': ['host/*', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
-  'sessions/stores/*': ['sessions/rotation', 'host/call', 'node:*'],
-  'sessions/*': ['settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
+  'sessions/stores/*': ['sessions/rotation', 'node:*'],
+  'sessions/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
-  'guards/*': ['settings/*', 'host/call', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
-  'routes/*': ['host/call', 'http/error-schema', 'guards/describe'],
+  'guards/*': ['settings/*', 'host/*', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
+  'routes/*': ['http/error-schema', 'guards/describe'],
   'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
-  'endpoints/*': ['settings/*', 'host/*', 'host/call', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
+  'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'warnings', 'events', 'settings/*', 'host/*', 'host/call', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
+    'warnings', 'events', 'settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   // Runs in browsers.
@@ -53,7 +53,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'testing/*': ['node:*'],
   // Loads applications and reads their routes, but runs no request.
   cli: ['cli/*', 'node:*'],
-  'cli/*': ['host/call', 'keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],
+  'cli/*': ['keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
@@ -191,7 +191,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['cli', 'client', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'warnings'])
+  t.strictSame(inRoot, ['cli', 'client', 'configuration-errors', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'values', 'warnings'])
 })
 
 t.test(`no file of lib/ has more than ${maximumLines} lines`, async (t) => {

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { typeName } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { bookOf, type RouteBook } from '../routes/book.ts'
 

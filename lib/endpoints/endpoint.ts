@@ -2,7 +2,7 @@
 import { Type, type TSchema } from '@sinclair/typebox'
 import { errorCodes, type FastifyInstance, type FastifyRegisterOptions, type FastifyReply, type FastifyRequest, type FastifySchema, type HTTPMethods, type onRequestAsyncHookHandler, type onRequestHookHandler } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'

@@ -1,9 +1,9 @@
 /** Class views: endpoints that the application adds below `urlPrefix`, as classes. */
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
-import { InvalidClassViews } from '../errors.ts'
+import { InvalidClassViews } from '../configuration-errors.ts'
 import { isGuard, isInjected } from '../guards/describe.ts'
-import { typeName } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import { suggest } from '../settings/suggest.ts'
 import type { Responses } from '../http/responses.ts'
 import type { Settings } from '../settings/schema.ts'

@@ -1,6 +1,6 @@
 /** Class views as endpoints. */
 import type { FastifyReply, HTTPMethods } from 'fastify'
-import { InvalidClassViews } from '../errors.ts'
+import { InvalidClassViews } from '../configuration-errors.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { ViewRoute } from './view.ts'

@@ -4,9 +4,10 @@ import type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequiredScopes, ScopedOptions, UserRouteHandler
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
-import { InitializationFailure, InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { InitializationFailure } from '../errors.ts'
 import { publishRefused } from '../events.ts'
-import { typeName } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'

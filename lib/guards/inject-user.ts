@@ -1,7 +1,8 @@
 /** Route handlers that get the user as a parameter. */
 import type { GuardOptions, InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
-import { isAnswered, typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { isAnswered } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'

@@ -1,7 +1,7 @@
 /** The options of guards: read, checked, and prepared for requests. */
 import type { GuardOptions } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
-import { describeOther, isPlainObject, typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { describeOther, isPlainObject, typeName } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'

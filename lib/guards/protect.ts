@@ -1,7 +1,7 @@
 /** Guards that require a valid access token. */
 import type { Guard, GuardOptions, ProtectOptions } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
-import { typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { typeName } from '../values.ts'
 import type { Registration } from '../registration.ts'
 import { prepareGuard, readOptions } from './options.ts'
 import { makeHook } from './run.ts'

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'

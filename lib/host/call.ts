@@ -1,32 +1,7 @@
 /** How functions of the application (handlers, hooks, getters) are called, and what becomes of the errors that they throw. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
-
-/** Describes the type of a value that must not be printed. */
-export function typeName (value: unknown): string {
-  if (value === null) return 'null'
-  if (Array.isArray(value)) return 'an array'
-  if (value instanceof Promise) return 'a promise'
-  if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
-  return `a ${typeof value}`
-}
-
-/**
- * Whether a value is an object literal, or an object without a prototype. Promises, Maps, class instances and objects that
- * inherit from others are not: options read from them would be fewer than they seem to have.
- */
-export function isPlainObject (value: unknown): value is Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  const prototype: unknown = Object.getPrototypeOf(value)
-  // The second form is the `Object.prototype` of another realm, such as a vm context.
-  return prototype === null || (Object.getPrototypeOf(prototype) === null && Object.hasOwn(Object(prototype), 'hasOwnProperty'))
-}
-
-/** Describes a value that is no plain object, although it should be. */
-export function describeOther (value: unknown): string {
-  const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Promise)
-  return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
-}
+import { typeName } from '../values.ts'
 
 /** Whether an error was created by the application and declares a 4xx status itself. */
 function isClientError (error: unknown): boolean {

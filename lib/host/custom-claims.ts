@@ -1,8 +1,8 @@
 /** Custom claims: objects of the application, or classes, which are instantiated once. */
 import type { CustomClaim } from '../../types/handlers.ts'
-import { InvalidCustomClaim } from '../errors.ts'
+import { InvalidCustomClaim } from '../configuration-errors.ts'
 import { registeredClaimNames, type Settings } from '../settings/schema.ts'
-import { typeName } from './call.ts'
+import { typeName } from '../values.ts'
 
 /**
  * Reads and checks custom claims.

@@ -1,7 +1,7 @@
 /** Extra verifications: functions of the application that check the whole payload. */
 import type { ExtraVerification } from '../../types/handlers.ts'
-import { InvalidConfiguration } from '../errors.ts'
-import { typeName } from './call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { typeName } from '../values.ts'
 
 /** Reads the option `extraVerifications`. @throws {InvalidConfiguration} for anything but a list of functions */
 export function readExtraVerifications (sources: unknown): readonly ExtraVerification[] {

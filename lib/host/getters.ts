@@ -1,9 +1,11 @@
 /** Settings that getters compute from a request: at most once for a request and registration, and only if they are needed. */
-import { HandlerFailed, InvalidConfiguration, RequiredKeysNotFound } from '../errors.ts'
-import { hostError, typeName } from '../host/call.ts'
-import { allowedValues, describeValue, fits } from './check.ts'
-import type { Getter, Resolved } from './configuration.ts'
-import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from './schema.ts'
+import { InvalidConfiguration, RequiredKeysNotFound } from '../configuration-errors.ts'
+import { HandlerFailed } from '../errors.ts'
+import { hostError } from './call.ts'
+import { typeName } from '../values.ts'
+import { allowedValues, describeValue, fits } from '../settings/check.ts'
+import type { Getter, Resolved } from '../settings/configuration.ts'
+import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from '../settings/schema.ts'
 
 const isKey = (name: SettingName): name is KeySetting => (keySettings as readonly string[]).includes(name)
 

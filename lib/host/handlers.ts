@@ -1,10 +1,10 @@
 /** The handlers of the application: where they come from, and which of them the settings require. */
-import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from '../errors.ts'
+import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplemented } from '../configuration-errors.ts'
 import { checkSubclass } from '../settings/check.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Handlers, UserId } from '../../types/handlers.ts'
 import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
-import { typeName } from './call.ts'
+import { typeName } from '../values.ts'
 
 /** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>

@@ -4,7 +4,8 @@ import { InvalidUserObject } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
 import { isUserId } from '../settings/user-id.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
-import { callHost, readHost, typeName } from './call.ts'
+import { callHost, readHost } from './call.ts'
+import { typeName } from '../values.ts'
 import type { HostHandlers } from './handlers.ts'
 
 const serializers = ['toDict', 'toJSON'] as const

@@ -1,6 +1,6 @@
 /** What `generateAccessToken` may be given besides the user. */
-import { InvalidConfiguration } from '../errors.ts'
-import { isPlainObject, typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { isPlainObject, typeName } from '../values.ts'
 import { checkAuthTime } from '../settings/auth-time.ts'
 import { suggest } from '../settings/suggest.ts'
 import type { TokenAdditions } from '../../types/instance.ts'

@@ -1,7 +1,7 @@
 /** Refresh tokens of the specification's own mode: one for each user, kept by handlers of the application. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { RefreshTokenNotImplemented } from '../errors.ts'
+import { RefreshTokenNotImplemented } from '../configuration-errors.ts'
 import { callHost, wrongResult } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
 import type { UserId } from '../../types/handlers.ts'

@@ -1,5 +1,5 @@
 /** Which of the keys of a configuration signs, and which verifies. */
-import { RequiredKeysNotFound } from '../errors.ts'
+import { RequiredKeysNotFound } from '../configuration-errors.ts'
 import type { KeySetting } from '../settings/schema.ts'
 import { isHmac, type Algorithm } from './algorithms.ts'
 import { hmacKey, privateKey, publicKey, type Key } from './material.ts'

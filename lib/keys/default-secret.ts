@@ -1,6 +1,6 @@
 /** The secret of an instance that is given none: random, because a built-in one could be read by everyone. */
 import { randomBytes } from 'node:crypto'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { isHmac } from './algorithms.ts'
 import { verifyingNames } from './configured-keys.ts'

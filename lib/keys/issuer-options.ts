@@ -1,6 +1,6 @@
 /** The option `issuers`: read and checked, each entry by itself and all of them together. */
-import { InvalidConfiguration } from '../errors.ts'
-import { describeOther, isPlainObject, typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { describeOther, isPlainObject, typeName } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, maximumSeconds, registeredClaimNames } from '../settings/schema.ts'
 import { suggest } from '../settings/suggest.ts'

@@ -1,6 +1,6 @@
 /** Checks whether a key of a pair suits its algorithm and is strong enough. Messages contain its type, curve and size only. */
 import type { KeyObject } from 'node:crypto'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 
 const minimumModulus = 2048

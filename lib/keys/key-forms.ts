@@ -2,7 +2,7 @@
 import { KeyObject } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Algorithm } from './algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */

@@ -1,5 +1,5 @@
 /** An instance's own keys over time: which key signs now, and which keys a token may be signed with. */
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { accessorOf, keySettings, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { KeyStatus } from '../../types/keys.ts'

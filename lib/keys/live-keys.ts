@@ -1,5 +1,5 @@
 /** The keys of an instance with the option `keys`: the ring that counts now, and how a function of the application replaces it. */
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { KeyEvent } from '../../types/events.ts'

@@ -1,7 +1,7 @@
 /** Turns key material of any form into a checked key that signs or verifies. */
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, verify, type KeyObject } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 import { asymmetricForm } from './disguised-keys.ts'
 import { checkPairHalf } from './key-checks.ts'

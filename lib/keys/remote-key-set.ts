@@ -1,5 +1,5 @@
 /** Fetches the JWK set of an issuer with jose, which is an optional dependency: only this file imports it. */
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 
 /** Reads keys. @throws {Error} whose message holds nothing of what was received */
 export type ReadKeys = (signal: AbortSignal) => Promise<unknown>

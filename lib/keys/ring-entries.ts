@@ -1,7 +1,7 @@
 /** The entries of the option `keys`: read and checked, each by itself. */
 import { createPublicKey } from 'node:crypto'
-import { InvalidConfiguration } from '../errors.ts'
-import { describeOther, isPlainObject, typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { describeOther, isPlainObject, typeName } from '../values.ts'
 import { allowedValues, describeValue, fits } from '../settings/check.ts'
 import type { Settings } from '../settings/schema.ts'
 import { suggest } from '../settings/suggest.ts'

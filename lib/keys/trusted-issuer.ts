@@ -1,5 +1,6 @@
 /** Trusted issuers: the keys with which their tokens are verified, and what is known of these keys now. */
-import { InvalidConfiguration, KeysUnavailable } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { KeysUnavailable } from '../errors.ts'
 import { invalidToken, Refusal } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { KeyEvent } from '../../types/events.ts'

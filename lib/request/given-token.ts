@@ -1,8 +1,9 @@
 /** Tokens that the application passes to `verifyToken`, and that are not the token of a request. */
 import type { FastifyRequest } from 'fastify'
-import { InvalidToken, RequiredKeysNotFound } from '../errors.ts'
+import { RequiredKeysNotFound } from '../configuration-errors.ts'
+import { InvalidToken } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
-import { withoutRequest } from '../settings/per-request.ts'
+import { withoutRequest } from '../host/getters.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { registeredStateOf } from './slot.ts'
 import type { Owner } from './state.ts'

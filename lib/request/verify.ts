@@ -1,7 +1,7 @@
 /** Whether a token is valid (specification, States and transitions): its signature, then its claims, then the checks of the application. */
 import type { FastifyRequest } from 'fastify'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
-import type { RequestSettings } from '../settings/per-request.ts'
+import type { RequestSettings } from '../host/getters.ts'
 import { checkClaims, checkIssuerClaims, copyPayload, secondsNow } from '../token/claims.ts'
 import type { Purpose, TokenVerifier, VerifiedToken } from '../token/codec.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'

@@ -1,7 +1,7 @@
 /** Who may use a route: by its guards, or by what it says itself in `config.tokenAuth`. */
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isProtecting } from '../guards/describe.ts'
-import { typeName } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import type { RouteAccess, RouteGuard } from '../../types/routes.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 

@@ -1,6 +1,6 @@
 /** The book of routes of an application: every route that is added after the first instance, with its guards. */
 import type { FastifyInstance } from 'fastify'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { RouteReport } from '../registration.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { decide, rowsOf } from './access.ts'

@@ -1,6 +1,6 @@
 /** Finds guards under route options that Fastify ignores, or that run after the handler, so that they do not protect the route. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isGuard, isInjected } from '../guards/describe.ts'
 import { methodsOf, type RouteEntry } from './entry.ts'
 import { allHooksOf, guardingHooks, hooksOf } from './hooks.ts'

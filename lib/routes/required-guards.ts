@@ -1,6 +1,6 @@
 /** The setting `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
 import type { FastifyInstance, HTTPMethods } from 'fastify'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
 import { joinHead, undecidedIn } from './report.ts'
 

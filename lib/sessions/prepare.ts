@@ -1,6 +1,6 @@
 /** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
 import type { FastifyInstance } from 'fastify'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'

@@ -1,6 +1,6 @@
 /** What the time of a login may be, where the application says it. */
-import { InvalidConfiguration } from '../errors.ts'
-import { typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { typeName } from '../values.ts'
 
 /** What fits into a refresh token. The milliseconds of `Date.now()` are beyond it. */
 const maximum = 2 ** 40 - 1

@@ -2,8 +2,8 @@
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
-import { InvalidConfiguration, type Page } from '../errors.ts'
-import { typeName } from '../host/call.ts'
+import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
+import { typeName } from '../values.ts'
 import { faultOfOrigins } from './origins.ts'
 import { registeredClaimNames, settingsSchema, type pathSettings, type SettingName, type Settings } from './schema.ts'
 

@@ -3,8 +3,8 @@
  * application, configuration class, option, `get<Setting>`, override of a guard.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { InvalidConfiguration } from '../errors.ts'
-import { typeName } from '../host/call.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { typeName } from '../values.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
 import { checkSetting, checkSubclass, checkTogether, describeValue } from './check.ts'
 import { splitOrigins } from './origins.ts'

@@ -1,5 +1,5 @@
 /** What the setting `trustedOrigins` may have as its entries: origins, exactly as browsers send them. */
-import { typeName } from '../host/call.ts'
+import { typeName } from '../values.ts'
 
 /** Schemes of addresses whose pages have another origin, or none that tells them apart. */
 const withoutOrigin = ['about:', 'blob:', 'data:', 'file:', 'ftp:', 'javascript:', 'ws:', 'wss:']

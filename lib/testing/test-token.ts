@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../../types/handlers.ts'
 import type { TokenAuthInstance } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../errors.ts'
+import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Settings } from '../settings/schema.ts'
 
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const

@@ -1,5 +1,6 @@
 /** Verifiers and signers of instances with several keys: which key is meant is decided for each token. */
-import { MissingRegisteredClaim, RequiredKeysNotFound } from '../errors.ts'
+import { RequiredKeysNotFound } from '../configuration-errors.ts'
+import { MissingRegisteredClaim } from '../errors.ts'
 import type { KeyRing, RingKey } from '../keys/key-ring.ts'
 import { isAlive, isConfigured } from '../keys/life.ts'
 import type { TrustedIssuers } from '../keys/trusted-issuer.ts'

@@ -2,7 +2,7 @@
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { inspect } from 'node:util'
 import type { Test } from 'tap'
-import { InvalidConfiguration } from '../../lib/errors.ts'
+import { InvalidConfiguration } from '../../lib/configuration-errors.ts'
 import { ecPair, edPair, rsaPair } from '../helper.ts'
 
 /** A certificate whose private key is thrown away, and a token that was signed with it before. */

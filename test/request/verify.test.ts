@@ -3,7 +3,7 @@ import { InvalidClaim } from '../../lib/errors.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Check } from '../../lib/request/checks.ts'
 import { verifyToken } from '../../lib/request/verify.ts'
-import { withoutRequest } from '../../lib/settings/per-request.ts'
+import { withoutRequest } from '../../lib/host/getters.ts'
 import { readRegistered } from '../../lib/token/claims.ts'
 import { build, claims } from '../helper.ts'
 

@@ -1,8 +1,8 @@
 /** Sessions in PostgreSQL 13 or later. */
 import { setTimeout } from 'node:timers/promises'
 import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
-import { InvalidConfiguration } from '../../errors.ts'
-import { typeName } from '../../host/call.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
+import { typeName } from '../../values.ts'
 import { StoreClock } from './store-clock.ts'
 import { place, readOption } from './values.ts'
 

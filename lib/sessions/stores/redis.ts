@@ -1,8 +1,8 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
 import type { Advance, IoredisLike, NodeRedisLike, SessionStore } from '../../../types/sessions.ts'
-import { InvalidConfiguration } from '../../errors.ts'
-import { typeName } from '../../host/call.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
+import { typeName } from '../../values.ts'
 import * as scripts from './redis-scripts.ts'
 import { StoreClock } from './store-clock.ts'
 import { place, readOption, textsOf } from './values.ts'

@@ -1,6 +1,6 @@
 /** What the stores in databases check: their options, and the results of a database. */
-import { InvalidConfiguration } from '../../errors.ts'
-import { describeOther, isPlainObject } from '../../host/call.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
+import { describeOther, isPlainObject } from '../../values.ts'
 
 /** Errors of options refer to this page of the documents. */
 export const place = { page: 'stores.md' } as const

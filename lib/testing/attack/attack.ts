@@ -1,6 +1,6 @@
 /** Hostile requests to a route of the application. */
 import type { KeyObject } from 'node:crypto'
-import { InvalidConfiguration } from '../../errors.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isHmac } from '../../keys/algorithms.ts'
 import { carrierOf, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'
 import { forgeries, keysInHeaders } from './forgeries.ts'

@@ -1,5 +1,5 @@
 /** Where a request carries its token, so that others can be sent in its place. */
-import { InvalidConfiguration } from '../../errors.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
 
 /** The request that the route accepts, as Fastify's `inject` takes it. */
 export interface AttackedRequest {

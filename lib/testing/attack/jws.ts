@@ -1,7 +1,7 @@
 /** Signed tokens with node:crypto alone: what is tested is not its own witness. */
 import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, KeyObject, randomBytes, sign as signBytes, verify as verifyBytes } from 'node:crypto'
 import type { JsonWebKey } from '../../../types/keys.ts'
-import { InvalidConfiguration } from '../../errors.ts'
+import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
 
 /** A key as text (a secret, or PEM), bytes, `KeyObject` or JWK. */

@@ -1,0 +1,68 @@
+/** Errors about the configuration of the plugin, which name the page of the documents on which to look it up. */
+import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
+
+/** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
+export type Page =
+  | 'guards.md' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
+  | 'reference.md#handlers' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
+
+interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
+  /** The page to which the end of the message refers. */
+  page?: Page | undefined
+  /** Whether the error is thrown during a request, so that its message may reach a client. */
+  duringRequest?: boolean | undefined
+}
+
+/** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
+const documents = 'node_modules/fastify-token-auth/docs/'
+
+const withPage = (message: string, page: Page | undefined) => page === undefined ? message : `${message} See ${documents}${page}`
+
+/** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
+export class InvalidConfiguration extends TokenAuthError {
+  /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
+  declare readonly finding?: string
+  constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
+    const { finding, page, cause, duringRequest } = options
+    const neutral = 'The configuration is invalid.'
+    super({ name: 'InvalidConfiguration', statusCode: 500, message: withPage(message ?? neutral, page), cause, neutral: duringRequest === true ? neutral : undefined })
+    if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
+  }
+}
+
+/** 500. Thrown by `register()` if the `authenticate` handler is missing and `authMode` is true. */
+export class AuthenticateNotImplemented extends TokenAuthError {
+  constructor (message = 'The authenticate handler is missing.', options: ConfigurationErrorOptions = {}) {
+    super({ name: 'AuthenticateNotImplemented', statusCode: 500, message: withPage(message, options.page), cause: options.cause })
+  }
+}
+
+/** 500. Thrown by `register()` if a handler that `refreshTokenEnabled` requires is missing. */
+export class RefreshTokenNotImplemented extends TokenAuthError {
+  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
+    const neutral = 'A refresh token handler is missing.'
+    super({ name: 'RefreshTokenNotImplemented', statusCode: 500, message: withPage(message ?? neutral, options.page), cause: options.cause, neutral: options.duringRequest === true ? neutral : undefined })
+  }
+}
+
+/** 500. Thrown by `register()` if a key is missing, and by `verifyToken` and `generateAccessToken` if they require a request. */
+export class RequiredKeysNotFound extends TokenAuthError {
+  constructor (message?: string, options: ConfigurationErrorOptions = {}) {
+    const neutral = 'A key is missing.'
+    super({ name: 'RequiredKeysNotFound', statusCode: 500, message: withPage(message ?? neutral, options.page), cause: options.cause, neutral: options.duringRequest === true ? neutral : undefined })
+  }
+}
+
+/** 500. Thrown by `register()` if `classViews` or one of its views is invalid. */
+export class InvalidClassViews extends TokenAuthError {
+  constructor (message = 'classViews is invalid.', options: ConfigurationErrorOptions = {}) {
+    super({ name: 'InvalidClassViews', statusCode: 500, message: withPage(message, options.page), cause: options.cause })
+  }
+}
+
+/** 500. Thrown by `register()` if a custom claim lacks `key`, `setup` or `verify`, or if its key is already the name of a claim. */
+export class InvalidCustomClaim extends TokenAuthError {
+  constructor (message = 'A custom claim is invalid.', options: ConfigurationErrorOptions = {}) {
+    super({ name: 'InvalidCustomClaim', statusCode: 500, message: withPage(message, options.page), cause: options.cause })
+  }
+}
