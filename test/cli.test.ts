@@ -1,3 +1,4 @@
+// @slow
 /** The command line: each command as a process, and in this process, where it is measured. */
 import { execFile } from 'node:child_process'
 import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'

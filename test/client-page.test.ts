@@ -1,3 +1,4 @@
+// @slow
 /** docs/client.md and the recipe of a single-page app: their blocks run as they stand, in a service and in pages of Chromium; only the addresses are those of the test. */
 import cors from '@fastify/cors'
 import fastifyStatic from '@fastify/static'

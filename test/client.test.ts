@@ -1,3 +1,4 @@
+// @slow
 /** The client for browsers: its rules with a browser made of a cookie jar and the API of Fastify, and what tabs do in Chromium. */
 import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'

@@ -1,3 +1,4 @@
+// @slow
 /** The diagrams of the documents, drawn by Mermaid in headless Chromium as a reader's browser draws them. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'

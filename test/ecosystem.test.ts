@@ -1,3 +1,4 @@
+// @slow
 import fastifyAuth from '@fastify/auth'
 import cors from '@fastify/cors'
 import helmet from '@fastify/helmet'

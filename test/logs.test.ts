@@ -1,3 +1,4 @@
+// @slow
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'

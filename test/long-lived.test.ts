@@ -1,3 +1,4 @@
+// @slow
 /** Connections that last longer than a request end with their token, over real sockets. */
 import { execFile } from 'node:child_process'
 import { EventEmitter, on, once } from 'node:events'

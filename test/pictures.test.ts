@@ -1,3 +1,4 @@
+// @slow
 /** The pictures of the documents: `npm run pictures` takes them. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// @slow
 import { readFileSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'

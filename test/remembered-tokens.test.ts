@@ -1,3 +1,4 @@
+// @slow
 /** A memory of verified tokens may change speed and nothing else. */
 import fc from 'fast-check'
 import t from 'tap'

@@ -1,3 +1,4 @@
+// @slow
 /** The site of the documents: its menu, and in a browser what `npm run docs:site` has built. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,3 +1,4 @@
+// @slow
 /** The small examples: each starts when it is called, and keeps what its index says of it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

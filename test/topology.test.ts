@@ -1,3 +1,4 @@
+// @slow
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// @slow
 /**
  * docs/tutorial.md, word for word: its commands run in an empty folder, its files are written there, and its pages are opened
  * in Chromium. Only two things differ: the port, and `npm install`, which links what it would fetch.

@@ -1,3 +1,4 @@
+// @slow
 /** The example of `npm start` as a visitor sees it: in headless Chromium. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type BrowserContext, type Locator, type Page } from 'playwright-core'

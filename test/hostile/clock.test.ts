@@ -1,3 +1,4 @@
+// @slow
 import t, { type Test } from 'tap'
 import type { TokenAuthOptions } from '../../lib/index.ts'
 import { algorithms, bearer, build, claims, forge, keysFor, login, refreshStore, setClock, warnings } from '../helper.ts'

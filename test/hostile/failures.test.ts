@@ -1,3 +1,4 @@
+// @slow
 import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions } from 'fastify'
 import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'

@@ -1,3 +1,4 @@
+// @slow
 import type { FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth from '../../lib/index.ts'

@@ -1,3 +1,4 @@
+// @slow
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// @slow
 import crypto from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import type { FastifyRequest } from 'fastify'

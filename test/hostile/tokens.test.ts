@@ -1,3 +1,4 @@
+// @slow
 import { createHash, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, privateEncrypt, sign as signBytes, constants, type KeyObject } from 'node:crypto'
 import dgram from 'node:dgram'
 import dns from 'node:dns'

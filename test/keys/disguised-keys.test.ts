@@ -1,3 +1,4 @@
+// @slow
 import fc from 'fast-check'
 import { createPublicKey, createSecretKey, generateKeyPairSync, X509Certificate } from 'node:crypto'
 import t from 'tap'

@@ -1,3 +1,4 @@
+// @slow
 /** Key material on its own. What registration says of wrong keys, number by number: test/hostile/startup.test.ts. */
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes, sign, verify, type KeyObject } from 'node:crypto'
 import { writeFileSync } from 'node:fs'

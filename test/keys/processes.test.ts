@@ -1,3 +1,4 @@
+// @slow
 /** Keys that change in several processes, whose clocks differ, while clients go on: processes of their own, on real sockets, with the built package. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,3 +1,4 @@
+// @slow
 /** What was tried against sessions, and what becomes of it. */
 import { setImmediate as turn } from 'node:timers/promises'
 import { connect } from 'node:net'

@@ -1,3 +1,4 @@
+// @slow
 /** docs/sessions.md: its examples run and do what the page says of them, and so does what it says of failures. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'

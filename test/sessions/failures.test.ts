@@ -1,3 +1,4 @@
+// @slow
 /** What happens to sessions and their tokens when the store, the handlers of the application or the connection fail. */
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'

@@ -1,3 +1,4 @@
+// @slow
 /** Requests of one session at once, over HTTP. */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'

@@ -1,3 +1,4 @@
+// @slow
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'

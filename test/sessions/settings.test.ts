@@ -1,3 +1,4 @@
+// @slow
 /** The option `sessions` at registration: what it may hold, what contradicts it, and what tokens may hold beside it. */
 import { createHmac, createPrivateKey, createPublicKey, createSecretKey, hkdfSync } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'

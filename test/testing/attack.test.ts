@@ -1,3 +1,4 @@
+// @slow
 import { createHmac, createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
 import dns from 'node:dns'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// @slow
 /** Every kind of route that this package guards, and its endpoints, under the hostile requests of `attack()`. */
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'

@@ -1,3 +1,4 @@
+// @slow
 import t, { type Test } from 'tap'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'

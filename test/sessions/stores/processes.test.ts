@@ -1,3 +1,4 @@
+// @slow
 /** Processes of their own, with the built package, that share the sessions in one database. */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,3 +1,4 @@
+// @slow
 /** What the stores in databases write, and what they ask: counted by the servers. */
 import { Redis } from 'ioredis'
 import pg from 'pg'
