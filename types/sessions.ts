@@ -222,6 +222,18 @@ export interface NodeRedisLike {
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
 }
 
+/** The options of {@link redisSessions}. */
+export interface RedisSessionsOptions {
+  /** The beginning of all keys. Each user base needs its own. Default: `token-auth`. */
+  prefix?: string | undefined
+}
+
+/** The options of {@link postgresSessions}. */
+export interface PostgresSessionsOptions {
+  /** The name of the table. Each user base needs its own. Default: `token_auth_sessions`. */
+  table?: string | undefined
+}
+
 /** The session of an event. */
 export interface SessionSubject {
   /** The name of the instance. */
