@@ -27,7 +27,7 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
   poll?: number | undefined
   /**
    * After how many seconds in which the ended sessions could not be read guards respond with 503. At least twice `poll`.
-   * Default: null, which means never. Access tokens of ended sessions are then accepted until they expire.
+   * With null, they never do: access tokens of ended sessions are then accepted until they expire. Default: null.
    */
   refuseAfter?: number | null | undefined
   /**

@@ -17,7 +17,7 @@ export const additionsShape = {
     request: optional(given<FastifyRequest>('a request', (value) => typeof value === 'object' && value !== null))
   },
   example: '{ scopes }',
-  page: 'instances.md',
+  page: 'reference.md#members-of-an-instance',
   duringRequest: true
 } as const
 

@@ -1,6 +1,6 @@
 /** The option `issuers`: read and checked, each entry by itself and all of them together. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { describeGiven, isText } from '../values.ts'
+import { describeGiven, isText, quote } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { flag, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
@@ -61,7 +61,8 @@ const keyAddress: Kind<string> = {
 /** The names of claims that no other claim may have, but for those that are listed. */
 const claimName = (...except: string[]): Kind<string> => textLike(
   'the name of a claim, other than that of a date or the issuer',
-  (name) => name.trim() !== '' && name !== '__proto__' && (!registeredClaimNames.includes(name) || except.includes(name))
+  (name) => name.trim() !== '' && name !== '__proto__' && (!registeredClaimNames.includes(name) || except.includes(name)),
+  quote
 )
 const checkName = { advice: 'Check the name.' }
 

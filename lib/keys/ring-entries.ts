@@ -73,7 +73,7 @@ function readHalves (algorithm: Algorithm, name: string, source: ReadMaterial): 
 function readEntry (value: unknown, path: string, settings: Settings): Entry {
   const place = entryAt(path)
   const entry = readRecord(place, value, signingKey)
-  const name = place.nameOf('key')
+  const name = `${path}.key`
   const source = readMaterial(name, entry.key)
   const jwk = 'jwk' in source ? source.jwk : undefined
   // What a JWK says is compared where the key is checked.

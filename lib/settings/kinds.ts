@@ -32,10 +32,12 @@ export const flag: Kind<boolean> = given('true or false', (value) => typeof valu
 
 export const text: Kind<string> = given('a non-empty string', (value) => isText(value) && value.trim() !== '')
 
-/** Texts of a form that is no secret, so that messages quote another one. */
-export const textLike = (allowed: string, isFit: (text: string) => boolean): Kind<string> => ({
+const unquoted = (value: string): string => value.trim() === '' ? describeGiven(value) : 'a string of another form'
+
+/** Texts of a form. @param describe describes another text: quote it only where nobody gives a secret by mistake */
+export const textLike = (allowed: string, isFit: (value: string) => boolean, describe: (value: string) => string = unquoted): Kind<string> => ({
   allowed,
-  read: (value) => isText(value) ? isFit(value) ? value : new Wrong(quote(value)) : new Wrong(describeGiven(value))
+  read: (value) => isText(value) ? isFit(value) ? value : new Wrong(describe(value)) : new Wrong(describeGiven(value))
 })
 
 export const whole = (minimum: number, maximum: number, unit = 'a whole number'): Kind<number> =>

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { PostgresLike, PostgresSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { quote, typeName } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { StoreClock } from './store-clock.ts'
@@ -16,7 +16,10 @@ type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]
 /** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
 const maximumName = 48
 
-const tableMember = preset(textLike(`at most ${maximumName} letters, digits and "_", of which the first is no digit`, (name) => name.length <= maximumName && /^[A-Za-z_]\w*$/.test(name)), 'token_auth_sessions')
+const tableMember = preset(
+  textLike(`1 to ${maximumName} letters, digits and "_", the first of them no digit`, (name) => name.length <= maximumName && /^[A-Za-z_]\w*$/.test(name), quote),
+  'token_auth_sessions'
+)
 
 export const postgresShape = { members: { table: tableMember }, example: '{ table }', ...place } as const
 

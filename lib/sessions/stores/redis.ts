@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { Advance, IoredisLike, NodeRedisLike, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { quote, typeName } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../../settings/records.ts'
 import * as scripts from './redis-scripts.ts'
@@ -113,7 +113,7 @@ function advanceOf (result: readonly string[]): Advance {
 export const redisShape = {
   members: {
     // The first braces of a key choose its node.
-    prefix: preset(textLike('a non-empty text without braces', (text) => /^[^{}]+$/.test(text)), 'token-auth')
+    prefix: preset(textLike('a non-empty text without braces', (text) => /^[^{}]+$/.test(text), quote), 'token-auth')
   },
   example: '{ prefix }',
   ...place

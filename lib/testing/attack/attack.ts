@@ -33,7 +33,7 @@ export interface AttackOptions {
   key?: AttackKey
   /** The public key of the token: adds tokens for which it is taken as a secret. In the same forms as `key`. */
   publicKey?: AttackKey
-  /** The names of requests that are meant to be let in. */
+  /** The names of requests that are meant to be let in, such as `the method GET, without a token` where a path is public. Default: `[]`. */
   allowed?: readonly string[]
 }
 
