@@ -10,7 +10,7 @@ import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishIssued } from './events.ts'
 import { makeInjection } from './guards/inject-user.ts'
-import { readOptions } from './guards/options.ts'
+import { optionsOfGuards, readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
 import { makeScopedGuard } from './guards/scoped.ts'
 import { userIdOf } from './host/users.ts'
@@ -41,17 +41,17 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   // The options are read first: a route that was given one of these methods itself calls it on another object.
   protect (overrides: ProtectOptions = {}): Guard {
-    const options = readOptions(overrides)
+    const options = readOptions('protect', optionsOfGuards.protect, overrides)
     return makeProtectGuard(this.#registration, options)
   }
 
   scoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions = {}): Guard {
-    const options = readOptions(overrides)
+    const options = readOptions('scoped', optionsOfGuards.scoped, overrides)
     return makeScopedGuard(this.#registration, scopes, options)
   }
 
   injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides: GuardOptions = {}): InjectedRouteHandler<Route> {
-    const options = readOptions(overrides)
+    const options = readOptions('injectUser', optionsOfGuards.injectUser, overrides)
     return makeInjection(this.#registration, handler, options)
   }
 

@@ -25,3 +25,23 @@ export function describeOther (value: unknown): string {
   const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Promise)
   return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
 }
+
+/** A century in seconds: far enough for any token, near enough that `exp` stays a date. */
+export const maximumSeconds = 3_153_600_000
+
+export const isText = (value: unknown): value is string => typeof value === 'string'
+
+export const isFunction = (value: unknown): value is Function => typeof value === 'function'
+
+/** Whether a value is a whole number within bounds. */
+export const isWhole = (value: unknown, minimum: number, maximum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximum
+
+/** Quotes a text that is no secret, at most 60 characters of it. */
+export const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 57)}...` : text)
+
+/** Describes a value that is not allowed. Of texts, which may be secrets, it says only whether they are empty. */
+export function describeGiven (value: unknown): string {
+  if (typeof value === 'number') return String(value)
+  if (isText(value) && value.trim() === '') return value === '' ? 'an empty string' : 'a blank string'
+  return Array.isArray(value) && value.length === 0 ? 'an empty list' : typeName(value)
+}

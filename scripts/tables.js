@@ -1,13 +1,22 @@
 /**
- * Generates tables of the documents: settings from the schemas and their comments, errors from their classes, speed from the
+ * Generates tables of the documents: settings from the schema and its comments, options of other objects from their members
+ * and the comments of their types, errors from their classes, speed from the
  * last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are out of date. Requires a build.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import ts from 'typescript'
 import { TokenAuthError, tokenAuth } from '../dist/lib/index.js'
 import { allowedValues } from '../dist/lib/settings/check.js'
-import { readSessions, sessionsSchema } from '../dist/lib/sessions/settings.js'
-import { environmentKey, resolveSettings } from '../dist/lib/settings/configuration.js'
+import { choiceMembers } from '../dist/lib/guards/free.js'
+import { optionsOfGuards } from '../dist/lib/guards/options.js'
+import { additionsShape } from '../dist/lib/issuing/additions.js'
+import { trustedIssuer } from '../dist/lib/keys/issuer-options.js'
+import { signingKey } from '../dist/lib/keys/ring-entries.js'
+import { sessionsShape } from '../dist/lib/sessions/settings.js'
+import { postgresShape } from '../dist/lib/sessions/stores/postgres.js'
+import { redisShape } from '../dist/lib/sessions/stores/redis.js'
+import { attackShape } from '../dist/lib/testing/attack/attack.js'
+import { environmentKey } from '../dist/lib/settings/configuration.js'
 import { routeSettings, settingNames, settingsSchema } from '../dist/lib/settings/schema.js'
 
 const root = new URL('../', import.meta.url)
@@ -69,34 +78,73 @@ function speedTable () {
   ]))
 }
 
-/** Returns seconds as a number, and in days if they are whole days. */
-const seconds = (number) => number % 86_400 === 0 && number > 0 ? `\`${number}\` (${number / 86_400} days)` : `\`${number}\``
-
-/** The defaults that are values. Those of the other settings are in their comments. */
-function sessionDefaults () {
-  const { rules, lifetime, poll, refuseAfter } = readSessions({}, resolveSettings({}, undefined))
-  const { graceMs, idleMs, maxPerUser } = rules
-  return {
-    grace: seconds(graceMs / 1000), idle: seconds(idleMs / 1000), lifetime: seconds(lifetime), maxPerUser: `\`${maxPerUser}\``, poll: seconds(poll), refuseAfter: `\`${refuseAfter}\``
-  }
+/** Returns the comments of the members of an interface, and of those that it extends in the same file. */
+function memberComments (path, wanted) {
+  const source = ts.createSourceFile(path, readFileSync(new URL(path, root), 'utf8'), ts.ScriptTarget.Latest, true)
+  const declaration = source.statements.find((node) => ts.isInterfaceDeclaration(node) && node.name.text === wanted)
+  const bases = (declaration.heritageClauses ?? []).flatMap(({ types }) => types.map(({ expression }) => expression.getText(source)))
+  const known = bases.filter((base) => source.statements.some((node) => ts.isInterfaceDeclaration(node) && node.name.text === base))
+  return new Map([...known.flatMap((base) => [...memberComments(path, base)]), ...declaration.members.map((member) => {
+    const [comment] = ts.getJSDocCommentsAndTags(member)
+    return [member.name.getText(source), ts.getTextOfJSDocComment(comment?.comment)]
+  })])
 }
 
-function sessionSettingsTable () {
-  const comments = commentsOf('lib/sessions/settings.ts', (node) => ts.isPropertyAssignment(node) && Object.hasOwn(sessionsSchema, node.name.getText()))
-  const defaults = sessionDefaults()
-  return table(['Setting', 'Allowed', 'Default', 'Meaning'], Object.entries(sessionsSchema).map(([name, { allowed }]) => {
-    const [meaning, byComment] = comments.get(name).split(/ Default: (.*)\.$/)
-    const preset = defaults[name] ?? byComment
-    if (preset === undefined) throw new Error(`The setting "sessions.${name}" has neither a default in sessionDefaults nor "Default: ..." in its comment.`)
-    return [`\`${name}\``, allowed, preset, meaning]
+/** Returns what a comment may say of a default that is a value: the value, or its seconds in days. */
+function formsOf (value) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)?.replaceAll('"', "'")
+  return [text, `\`${text}\``, ...typeof value === 'number' ? [`${value / 86_400} days`] : Array.isArray(value) && value.length === 1 ? formsOf(value[0]) : []]
+}
+
+/** Returns a default as the tables show it: that of the code, where it is a value; otherwise that of the comment. */
+function presetOf (name, { isRequired, byDefault }, said) {
+  if (byDefault === undefined || Math.abs(byDefault) === Infinity) return said ?? (isRequired ? 'required' : 'none')
+  if (!formsOf(byDefault).includes(said)) throw new Error(`The default of "${name}" is ${JSON.stringify(byDefault)}, but its comment says "${said}".`)
+  if (Array.isArray(byDefault)) return said
+  const inDays = typeof byDefault === 'number' && byDefault > 0 && byDefault % 86_400 === 0
+  return `\`${formsOf(byDefault)[0]}\`${inDays ? ` (${byDefault / 86_400} ${byDefault === 86_400 ? 'day' : 'days'})` : ''}`
+}
+
+/** Generates the table of an object of options: what is allowed from its members in the code, the meaning from the comments of their types. */
+function optionsTable (head, members, path, declaration) {
+  const comments = memberComments(path, declaration)
+  return table([head, 'Allowed', 'Default', 'Meaning'], Object.entries(members).map(([name, member]) => {
+    const comment = comments.get(name)?.replaceAll(/\{@link (\w+)\}/g, '`$1()`')
+    if (!comment) throw new Error(`The member "${name}" of ${declaration} has no comment in ${path}.`)
+    const [, before, said, after] = /^(.*?)(?:\s+Default: (.*?)\.(?=\s|$)(.*))?$/s.exec(comment)
+    return [`\`${name}\``, member.allowed, presetOf(name, member, said), `${before}${after ?? ''}`]
   }))
 }
+
+/** The members that a table has more than another one. */
+const without = (base, members) => Object.fromEntries(Object.entries(members).filter(([name]) => !Object.hasOwn(base, name)))
+
+const sessionSettingsTable = () => optionsTable('Setting', sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
 
 const documents = {
   'docs/comparison.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsTable },
   'docs/settings.md': { settings: settingsTable },
-  'docs/sessions.md': { 'session settings': sessionSettingsTable }
+  'docs/sessions.md': { 'session settings': sessionSettingsTable },
+  'docs/keys.md': {
+    'members of keys': () => optionsTable('Member', signingKey.members, 'types/keys.ts', 'SigningKey'),
+    'members of issuers': () => optionsTable('Member', trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer')
+  },
+  'docs/guards.md': {
+    'options of protect': () => optionsTable('Option', optionsOfGuards.protect, 'types/instance.ts', 'ProtectOptions'),
+    'options of scoped': () => optionsTable('Option', without(optionsOfGuards.injectUser, optionsOfGuards.scoped), 'types/instance.ts', 'ScopedOptions'),
+    'options of free guards': () => optionsTable('Option', choiceMembers, 'types/instance.ts', 'InstanceChoice')
+  },
+  'docs/stores.md': {
+    'options of redisSessions': () => optionsTable('Option', redisShape.members, 'types/sessions.ts', 'RedisSessionsOptions'),
+    'options of postgresSessions': () => optionsTable('Option', postgresShape.members, 'types/sessions.ts', 'PostgresSessionsOptions')
+  },
+  'docs/testing.md': {
+    'options of attack': () => optionsTable('Option', attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
+  },
+  'docs/reference.md': {
+    'options of generateAccessToken': () => optionsTable('Option', additionsShape.members, 'types/instance.ts', 'TokenAdditions')
+  }
 }
 
 for (const [path, tables] of Object.entries(documents)) {

@@ -21,6 +21,10 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'keys/algorithms': [],
   warnings: ['node:*'],
   events: ['node:*'],
+  // The reader of options knows no setting and no other part of lib/.
+  'settings/kinds': [],
+  'settings/suggest': [],
+  'settings/records': ['settings/kinds', 'settings/suggest'],
   'settings/*': ['@sinclair/typebox', 'node:*'],
   // What the application supplies.
   'host/*': ['settings/*'],
@@ -34,8 +38,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'http/*': ['host/*', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
-  'sessions/stores/*': ['sessions/rotation', 'node:*'],
-  'sessions/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', '@sinclair/typebox', 'node:*'],
+  'sessions/stores/*': ['settings/kinds', 'settings/records', 'sessions/rotation', 'node:*'],
+  'sessions/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', 'node:*'],
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/*', 'events', 'http/*', 'registration', 'request/*', 'token/login-age', 'token/scopes', 'node:*'],
@@ -50,7 +54,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Runs in browsers.
   client: [],
   testing: ['testing/*'],
-  'testing/*': ['node:*'],
+  // Only the reader of options: what is tested is not its own witness.
+  'testing/*': ['settings/kinds', 'settings/records', 'node:*'],
   // Loads applications and reads their routes, but runs no request.
   cli: ['cli/*', 'node:*'],
   'cli/*': ['keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],

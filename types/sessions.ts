@@ -27,7 +27,7 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
   poll?: number | undefined
   /**
    * After how many seconds in which the ended sessions could not be read guards respond with 503. At least twice `poll`.
-   * Default: null, which means never. Access tokens of ended sessions are then accepted until they expire.
+   * With null, they never do: access tokens of ended sessions are then accepted until they expire. Default: null.
    */
   refuseAfter?: number | null | undefined
   /**
@@ -220,6 +220,18 @@ export interface NodeRedisLike {
   withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
+}
+
+/** The options of {@link redisSessions}. */
+export interface RedisSessionsOptions {
+  /** The beginning of all keys. Each user base needs its own. Default: `token-auth`. */
+  prefix?: string | undefined
+}
+
+/** The options of {@link postgresSessions}. */
+export interface PostgresSessionsOptions {
+  /** The name of the table. Each user base needs its own. Default: `token_auth_sessions`. */
+  table?: string | undefined
 }
 
 /** The session of an event. */

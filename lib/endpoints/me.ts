@@ -22,7 +22,7 @@ export function meEndpoint (registration: Registration): Endpoint {
         ...unavailable(registration)
       }
     },
-    guards: [makeProtectGuard(registration, {})],
+    guards: [makeProtectGuard(registration)],
     async handler (request) {
       const state = begin(registration, request, rules)
       const user = await state.user()

@@ -7,14 +7,16 @@ import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { InitializationFailure } from '../errors.ts'
 import { publishRefused } from '../events.ts'
-import { typeName } from '../values.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
-import { checkGuardOptions, readOptions } from './options.ts'
-import { makeProtectGuard, readProtect } from './protect.ts'
-import { makeScopedGuard, readScoped } from './scoped.ts'
+import { ofSetting } from '../settings/check.ts'
+import { given } from '../settings/kinds.ts'
+import { optional } from '../settings/records.ts'
+import { optionsOfGuards, readOptions } from './options.ts'
+import { makeProtectGuard } from './protect.ts'
+import { makeScopedGuard, readScopes } from './scoped.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
@@ -23,12 +25,11 @@ function findRegistration (context: FastifyInstance, { on = context, instanceNam
   throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route. Register the plugin on its context or on an outer one, or pass the context of the instance as "on".`)
 }
 
-function splitChoice<Options extends GuardOptions & InstanceChoice> (overrides: Options) {
-  const { on, instanceName, ...options } = readOptions(overrides)
-  if (on !== undefined && (typeof on !== 'object' || on === null)) throw new InvalidConfiguration(`"on" of a free-standing guard must be a Fastify instance; given: ${typeName(on)}.`, { page: 'guards.md' })
-  const choice: InstanceChoice = { on, instanceName }
-  return { choice, options: readOptions(options) }
-}
+/** Which instance a free-standing guard belongs to. */
+export const choiceMembers = {
+  on: optional(given<object>('a Fastify instance', (value) => typeof value === 'object' && value !== null)),
+  instanceName: optional(ofSetting<string>('instanceName'))
+} as const
 
 /** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
 function hideFromClients (error: unknown): InvalidConfiguration {
@@ -96,34 +97,31 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
 
 /** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName> = {}): Guard {
-  const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(readProtect(options).guardOptions)
-  return freeGuard(choice, perRegistration(choice, (registration) => makeProtectGuard(registration, options)))
+  const options = readOptions('protect', { ...optionsOfGuards.protect, ...choiceMembers }, overrides)
+  return freeGuard(options, perRegistration(options, (registration) => makeProtectGuard(registration, options)))
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
-  const { choice, options } = splitChoice(overrides)
-  const { guardOptions, scopeSets } = readScoped(scopes, options)
-  checkGuardOptions(guardOptions)
-  return freeGuard(choice, perRegistration(choice, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
+  const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
+  const { scopeSets } = readScopes(scopes, options)
+  return freeGuard(options, perRegistration(options, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function injectUser<Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth'> (
   handler: UserRouteHandler<UserOf<Name>, Route>, overrides: GuardOptions & InstanceChoice<Name> = {}
 ): InjectedRouteHandler<Route> {
-  const { choice, options } = splitChoice(overrides)
-  checkGuardOptions(options)
+  const options = readOptions('injectUser', { ...optionsOfGuards.injectUser, ...choiceMembers }, overrides)
   checkRouteHandler(handler)
   // The declaration of the instance's name says that its users are of this type.
-  const handlerOf = perRegistration(choice, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
+  const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
     let own: InjectedRouteHandler<Route>
     try {
       own = handlerOf(request.server)
     } catch (error) {
-      return answerAbsence(choice, request, reply, error)
+      return answerAbsence(options, request, reply, error)
     }
     return await Reflect.apply(own, this, [request, reply])
   }

@@ -1,5 +1,5 @@
 /** Route handlers that get the user as a parameter. */
-import type { GuardOptions, InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
+import type { InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isAnswered } from '../host/call.ts'
 import { typeName } from '../values.ts'
@@ -8,7 +8,7 @@ import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { begin, stateOf } from '../request/slot.ts'
 import { describeInjected } from './describe.ts'
-import { prepareGuard } from './options.ts'
+import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
 import { preventCaching } from './run.ts'
 
@@ -19,10 +19,10 @@ export function checkRouteHandler (handler: unknown): void {
 
 /**
  * Wraps a route handler so that it gets the user of the token, or null for a request without one.
- * @throws {InvalidConfiguration} for wrong options, or a handler that is not a function
+ * @throws {InvalidConfiguration} for options that contradict the registration, or a handler that is not a function
  */
 export function makeInjection<Route extends object> (
-  registration: Registration, handler: UserRouteHandler<object, Route>, options: GuardOptions
+  registration: Registration, handler: UserRouteHandler<object, Route>, options: ReadOptions
 ): InjectedRouteHandler<Route> {
   const guard = prepareGuard(registration, options)
   checkRouteHandler(handler)

@@ -1,14 +1,15 @@
 /** The options of guards: read, checked, and prepared for requests. */
-import type { GuardOptions } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { describeOther, isPlainObject, typeName } from '../values.ts'
+import { isPlainObject } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { RequestState } from '../request/state.ts'
-import { describeValue } from '../settings/check.ts'
-import { checkOverrides } from '../settings/configuration.ts'
-import { maximumSeconds, redirectTarget, type Settings } from '../settings/schema.ts'
+import { ofSetting } from '../settings/check.ts'
+import { checkOverrides, type Overrides } from '../settings/configuration.ts'
+import { flag, seconds } from '../settings/kinds.ts'
+import { optional, optionsOf, preset, readWithOthers, type Members, type Values } from '../settings/records.ts'
+import { settingNames, type Settings } from '../settings/schema.ts'
 import { prepareLoginAge } from '../token/login-age.ts'
 
 /** Where a guard redirects a request that is not authenticated; undefined for no redirect. */
@@ -26,53 +27,58 @@ export interface PreparedGuard {
   readonly checkLogin: LoginCheck | undefined
 }
 
+/** The options of every guard, besides overrides of settings. */
+const guardMembers = {
+  maxAge: optional(seconds(1)),
+  redirectOnFail: preset(flag, false),
+  redirectUrl: optional(ofSetting<string>('loginRedirectUrl'))
+} as const
+
+/** By guard: it must never open a route by mistake, so a misspelt option is refused. */
+export const optionsOfGuards = {
+  protect: { ...guardMembers, optional: preset(flag, false) },
+  scoped: { ...guardMembers, requireAll: preset(flag, true), requireAllActions: preset(flag, true) },
+  injectUser: guardMembers
+} as const
+
+type GuardName = keyof typeof optionsOfGuards
+
+/** The options of a guard, as they are read: without a prototype, each of them checked. */
+export type ReadOptions<Table extends Members = typeof guardMembers> = Values<Table> & {
+  /** Settings and their values. */
+  readonly overrides: Overrides
+}
+
+const page = 'guards.md'
+
+/** Text and lists are often meant as scopes. */
+const hint = (value: unknown) => typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
+
 /**
- * Copies the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class would have
+ * Reads the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class would have
  * fewer options than it seems to have, and so would be a weaker guard.
+ * @param members those of {@link optionsOfGuards}, and others
  * @throws {InvalidConfiguration}
  */
-export function readOptions<Options extends object> (options: Options): Options {
-  const value: unknown = options
-  // Without a prototype: properties of a polluted `Object.prototype` are not options.
-  if (isPlainObject(value)) return Object.assign(Object.create(null), value)
-  const isObject = typeof value === 'object' && value !== null
-  if (isObject && 'raw' in value) {
-    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { page: 'guards.md', duringRequest: true })
+export function readOptions<Table extends Members> (guard: GuardName, members: Table, options: unknown): ReadOptions<Table> {
+  if (!isPlainObject(options) && typeof options === 'object' && options !== null && 'raw' in options) {
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { page, duringRequest: true })
   }
-  const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
-  throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${describeOther(value)}.${hint}`, { page: 'guards.md' })
+  const { own, others } = readWithOthers(optionsOf(`${guard}()`), options, { members, example: '{ leeway: 60 }', hint, page, others: { names: settingNames, called: 'the settings' } })
+  checkOverrides(others)
+  return { ...own, overrides: others }
 }
 
-interface RedirectOptions {
-  redirectOnFail?: boolean | undefined
-  redirectUrl?: string | undefined
-}
-
-const redirectPattern = new RegExp(redirectTarget.pattern!)
-
-/** Prepares where a guard redirects to. @throws {InvalidConfiguration} */
-function prepareRedirect ({ redirectOnFail = false, redirectUrl }: RedirectOptions): Redirect {
-  if (typeof redirectOnFail !== 'boolean') throw new InvalidConfiguration(`"redirectOnFail" must be true or false; given: ${typeName(redirectOnFail)}.`, { page: 'guards.md' })
-  if (redirectUrl !== undefined && !(typeof redirectUrl === 'string' && redirectPattern.test(redirectUrl))) {
-    throw new InvalidConfiguration(`"redirectUrl" must be ${redirectTarget.allowed}; given: ${describeValue('loginRedirectUrl', redirectUrl)}.`, { page: 'guards.md' })
-  }
-  if (!redirectOnFail) return undefined
-  return (settings) => redirectUrl ?? settings.loginRedirectUrl
-}
-
-/** @throws {InvalidConfiguration} */
-function checkMaxAge (maxAge: unknown): void {
-  if (maxAge === undefined || (Number.isInteger(maxAge) && Number(maxAge) >= 1 && Number(maxAge) <= maximumSeconds)) return
-  const found = typeof maxAge === 'number' ? String(maxAge) : typeName(maxAge)
-  throw new InvalidConfiguration(`"maxAge" must be a whole number of seconds from 1 to ${maximumSeconds}; given: ${found}.`, { page: 'guards.md' })
+/** Prepares where a guard redirects to. */
+function prepareRedirect ({ redirectOnFail, redirectUrl }: Values<typeof guardMembers>): Redirect {
+  return redirectOnFail ? (settings) => redirectUrl ?? settings.loginRedirectUrl : undefined
 }
 
 /**
  * Prepares the check of the age of a login.
- * @throws {InvalidConfiguration} for a wrong age, and where no token of the registration would pass
+ * @throws {InvalidConfiguration} where no token of the registration would pass
  */
 function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): LoginCheck | undefined {
-  checkMaxAge(maxAge)
   if (maxAge === undefined) return undefined
   // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
@@ -86,22 +92,13 @@ function prepareLogin ({ settings, rules: registered }: Registration, rules: Acc
   return (state) => check(state.claims!, state.settings.leeway)
 }
 
-const hasOverrides = (overrides: object) => Object.values(overrides).some((value) => value !== undefined)
-
 /**
  * Prepares a guard. Guards that override no setting share the rules of the registration, so that the checks of the
  * application run once for a request. Neither a redirect nor the age of a login is an override.
- * @throws {InvalidConfiguration} for wrong options
+ * @throws {InvalidConfiguration} for options that contradict the registration
  */
-export function prepareGuard (registration: Registration, { redirectOnFail, redirectUrl, maxAge, ...overrides }: GuardOptions): PreparedGuard {
-  const redirect = prepareRedirect({ redirectOnFail, redirectUrl })
-  const rules = hasOverrides(overrides) ? registration.overrideRules({ ...overrides }) : registration.rules
-  return { registration, rules, redirect, checkLogin: prepareLogin(registration, rules, maxAge) }
-}
-
-/** Checks the options of a free-standing guard, whose registration is not known yet. @throws {InvalidConfiguration} */
-export function checkGuardOptions ({ redirectOnFail, redirectUrl, maxAge, ...overrides }: GuardOptions): void {
-  prepareRedirect({ redirectOnFail, redirectUrl })
-  checkMaxAge(maxAge)
-  checkOverrides({ ...overrides })
+export function prepareGuard (registration: Registration, options: ReadOptions): PreparedGuard {
+  const { overrides, maxAge } = options
+  const rules = Object.keys(overrides).length > 0 ? registration.overrideRules(overrides) : registration.rules
+  return { registration, rules, redirect: prepareRedirect(options), checkLogin: prepareLogin(registration, rules, maxAge) }
 }

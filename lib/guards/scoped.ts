@@ -1,24 +1,18 @@
 /** Guards that require scopes. */
 import { inspect } from 'node:util'
 import type { FastifyRequest, RouteGenericInterface } from 'fastify'
-import type { Guard, RequiredScopes, ScopedOptions } from '../../types/instance.ts'
+import type { Guard, RequiredScopes } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { InsufficientScope, InvalidScopes } from '../errors.ts'
 import { callHost, hostError } from '../host/call.ts'
-import { typeName } from '../values.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
 import { areScopesEnough, explainScope, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
-import { prepareGuard, readOptions } from './options.ts'
+import { prepareGuard, type optionsOfGuards, type ReadOptions } from './options.ts'
 import { makeHook } from './run.ts'
 
-/** Reads an option of `scoped()` that is true by default. @throws {InvalidConfiguration} */
-function readFlag (name: 'requireAll' | 'requireAllActions', value: unknown): boolean {
-  if (value === undefined) return true
-  if (typeof value === 'boolean') return value
-  throw new InvalidConfiguration(`"${name}" of scoped() must be true or false; given: ${typeName(value)}.`, { page: 'guards.md#scopes' })
-}
+type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
 
 /**
  * Reads the scopes that a route requires.
@@ -33,20 +27,15 @@ function readRequirements (scopes: unknown): Requirement[] {
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
-/** Checks the parameters of `scoped()`, apart from what every guard takes. @throws {InvalidConfiguration} */
-export function readScoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll, requireAllActions, ...guardOptions }: ScopedOptions) {
-  const needsAll = readFlag('requireAll', requireAll)
-  const needsAllActions = readFlag('requireAllActions', requireAllActions)
+/** Reads the scopes of `scoped()`. @throws {InvalidConfiguration} */
+export function readScopes<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll }: ScopedValues) {
   const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
   const texts = fixed && textsOf(fixed)
   return {
-    guardOptions: readOptions(guardOptions),
-    requireAll: needsAll,
-    requireAllActions: needsAllActions,
     /** Undefined where a function of the application computes them for each request. */
     fixed,
     /** The sets of scopes of which one is enough; null where they are computed. */
-    scopeSets: texts === undefined ? null : needsAll ? [texts] : texts.map((text) => [text])
+    scopeSets: texts === undefined ? null : requireAll ? [texts] : texts.map((text) => [text])
   }
 }
 
@@ -93,10 +82,11 @@ function rememberDecisions (decide: (state: RequestState) => boolean): (state: R
   }
 }
 
-/** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes or options */
-export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedOptions): Guard {
-  const { requireAll, requireAllActions, fixed, scopeSets, guardOptions } = readScoped(scopes, options)
-  const guard = prepareGuard(registration, guardOptions)
+/** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes, and for options that contradict the registration */
+export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedValues): Guard {
+  const { requireAll, requireAllActions } = options
+  const { fixed, scopeSets } = readScopes(scopes, options)
+  const guard = prepareGuard(registration, options)
   const { destructureScopes, overrideScopeValidator } = registration.host.handlers
   const rules: ScopeRules = { requireAll, requireAllActions, override: overrideScopeValidator }
   if (fixed !== undefined && destructureScopes === undefined) {

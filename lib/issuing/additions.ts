@@ -1,22 +1,27 @@
 /** What `generateAccessToken` may be given besides the user. */
-import { InvalidConfiguration } from '../configuration-errors.ts'
-import { isPlainObject, typeName } from '../values.ts'
-import { checkAuthTime } from '../settings/auth-time.ts'
-import { suggest } from '../settings/suggest.ts'
+import type { FastifyRequest } from 'fastify'
+import { authTime } from '../settings/auth-time.ts'
+import { func, given } from '../settings/kinds.ts'
+import { optional, optionsOf, readRecord } from '../settings/records.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 
-const names: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>
+type Given = TokenAdditions<object>
 
-/** Checks and copies additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
-export function readAdditions (additions: TokenAdditions<object>): TokenAdditions<object> {
-  const given: unknown = additions
-  if (!isPlainObject(given)) throw new InvalidConfiguration(`The second parameter of generateAccessToken must be a plain object; given: ${typeName(given)}.`, { page: 'instances.md', duringRequest: true })
-  const unknown = Object.keys(additions).find((name) => !names.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidConfiguration(`generateAccessToken has no option "${unknown}".${suggest(unknown, names)} Its options are ${names.join(', ')}.`, { page: 'instances.md', duringRequest: true })
-  }
-  // Without a prototype: properties of a polluted `Object.prototype` are not additions.
-  const own: TokenAdditions<object> = Object.assign(Object.create(null), given)
-  checkAuthTime(own.authTime, 'generateAccessToken')
-  return own
+/** The options of `generateAccessToken`. Claims and scopes are checked where they are used, as those of the registration are. */
+export const additionsShape = {
+  members: {
+    customClaims: optional(given<NonNullable<Given['customClaims']>>('a list of custom claims')),
+    extendPayload: optional(func<NonNullable<Given['extendPayload']>>('a function (payload, user) that returns the payload')),
+    scopes: optional(given<NonNullable<Given['scopes']> | null>('a scope, a list of scopes, or null')),
+    authTime: optional(authTime),
+    request: optional(given<FastifyRequest>('a request', (value) => typeof value === 'object' && value !== null))
+  },
+  example: '{ scopes }',
+  page: 'reference.md#members-of-an-instance',
+  duringRequest: true
+} as const
+
+/** Reads additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
+export function readAdditions (additions: Given): Given {
+  return readRecord(optionsOf('generateAccessToken()'), additions, additionsShape)
 }

@@ -1,4 +1,5 @@
 /** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
+import { isText } from '../values.ts'
 import { algorithmTable, type Algorithm } from './algorithms.ts'
 import { isAlive, remove, type Life } from './life.ts'
 import { publicKey, type Key } from './material.ts'
@@ -11,8 +12,6 @@ const members = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e
 const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
-
-const isText = (value: unknown) => typeof value === 'string'
 
 /** Copies a member. What is neither text nor a list of texts becomes false, which no check takes for a value. */
 function copyMember (value: unknown): string | readonly string[] | false {

@@ -4,11 +4,11 @@ import type { UserId } from '../../types/handlers.ts'
 import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { publishSession } from '../events.ts'
 import { callHost, wrongResult } from '../host/call.ts'
-import { isPlainObject } from '../values.ts'
+import { isPlainObject, isWhole, maximumSeconds } from '../values.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
 import type { EndedSessions } from './revocation.ts'
-import { isSeconds, maximumSeconds, type SessionSettings } from './settings.ts'
+import type { SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
 import { canHaveSessions, storedUser } from './user.ts'
 
@@ -59,7 +59,7 @@ export class SessionService {
     const { lifetime, data } = this.#sessions
     const seconds: unknown = typeof lifetime === 'function' ? await callHost('sessions.lifetime', () => lifetime(request, user)) : lifetime
     const { expirationDelta } = this.#settings
-    if (!isSeconds(seconds, expirationDelta)) throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`, seconds)
+    if (!isWhole(seconds, expirationDelta, maximumSeconds)) throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`, seconds)
     const session = { sid, user: storedUser(userId, this.#settings), lifetimeMs: seconds * 1000, data: data === undefined ? '{}' : await this.#dataOf(data, request, user) }
     return { sid, userId, session, refreshToken: this.#codec.write({ sid, n: 0, authTime, userId }) }
   }

@@ -7,9 +7,9 @@ import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
-import { isPlainObject, typeName } from '../values.ts'
-import { checkAuthTime } from '../settings/auth-time.ts'
-import { suggest } from '../settings/suggest.ts'
+import { authTime } from '../settings/auth-time.ts'
+import { given, orNull } from '../settings/kinds.ts'
+import { optional, optionsOf, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { isUserId } from '../settings/user-id.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
@@ -22,24 +22,24 @@ interface Parts {
   readonly stateOf: (request: FastifyRequest) => RequestState
 }
 
-const exceptOnly = ['except']
-
 const place = { page: 'sessions.md#settings', duringRequest: true } as const
+
+const userIdMember = required(given<UserId>('a non-empty string, a safe integer or a boolean', isUserId))
 
 /** @throws {InvalidConfiguration} where a variable is not set, or a user is given instead of the id */
 function checkUserId (userId: unknown, method: string): void {
-  if (!isUserId(userId)) throw new InvalidConfiguration(`sessions.${method}() must be given a user id: a non-empty string, a safe integer or a boolean; given: ${typeName(userId)}.`, place)
+  readValue(`The user id that is given to sessions.${method}()`, userId, userIdMember, place)
 }
 
-/** Reads the session that stays. A misspelt option would end it, too. @throws {InvalidConfiguration} */
-function readExcept (options: unknown): string | null {
-  if (!isPlainObject(options)) throw new InvalidConfiguration(`The second parameter of sessions.endAll() must be a plain object, such as { except: sessionId }; given: ${typeName(options)}.`, place)
-  const unknown = Object.keys(options).find((name) => !exceptOnly.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`sessions.endAll() has no option "${unknown}".${suggest(unknown, exceptOnly)} Its option is except.`, place)
-  const { except = null } = options
-  if (except === null || isSessionId(except)) return except
-  throw new InvalidConfiguration(`"except" of sessions.endAll() must be the id of a session, or null for none; given: ${typeName(except)}.`, place)
-}
+/** The options of `start`. */
+export const startShape = { members: { authTime: optional(authTime) }, example: '{ authTime }', ...place } as const
+
+/** The options of `endAll`. A misspelt one would end the session that stays, too. */
+export const endAllShape = {
+  members: { except: preset(orNull(given<string>('the id of a session', isSessionId)), null) },
+  example: '{ except: sessionId }',
+  ...place
+} as const
 
 export class InstanceSessions implements Sessions<object> {
   readonly #parts: Parts | undefined
@@ -51,13 +51,12 @@ export class InstanceSessions implements Sessions<object> {
 
   #require (method: string): Parts {
     if (this.#parts !== undefined) return this.#parts
-    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, { page: 'sessions.md#settings', duringRequest: true })
+    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, place)
   }
 
   async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
-    const { authTime } = options
-    checkAuthTime(authTime, 'sessions.start')
+    const { authTime } = readRecord(optionsOf('sessions.start()'), options, startShape)
     reply.header('cache-control', 'no-store')
     const state = stateOf(request)
     // A login of another page would set its cookies: it could log the visitor in as somebody else.
@@ -92,7 +91,8 @@ export class InstanceSessions implements Sessions<object> {
   async endAll (userId: UserId, options: { except?: string | null | undefined } = {}): Promise<number> {
     const { service } = this.#require('endAll')
     checkUserId(userId, 'endAll')
-    const ended = await service.end(userId, { except: readExcept(options) }, 'host')
+    const { except } = readRecord(optionsOf('sessions.endAll()'), options, endAllShape)
+    const ended = await service.end(userId, { except }, 'host')
     return ended.length
   }
 }

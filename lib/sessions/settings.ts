@@ -1,49 +1,46 @@
 /** The option `sessions`: read, checked and completed. */
 import type { FastifyRequest } from 'fastify'
-import { Type, type TSchema } from '@sinclair/typebox'
-import { Value } from '@sinclair/typebox/value'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { isPlainObject, typeName } from '../values.ts'
 import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
 import { checkWithSessions } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { suggest } from '../settings/suggest.ts'
-
-/** A century in seconds. */
-export const maximumSeconds = 3_153_600_000
-
-const integer = (minimum: number, maximum: number, unit = 'a whole number of seconds') =>
-  Type.Integer({ minimum, maximum, allowed: `${unit} from ${minimum} to ${maximum}` })
-
-/** Every setting of sessions, once. Bounds that depend on other settings are checked in {@link checkBounds}. */
-export const sessionsSchema = {
-  /** Where sessions are kept. Default: `memorySessions()`, which ends with the process. */
-  store: Type.Any({ allowed: 'an object with the methods create, advance, end, list and endedSince' }),
-  /** Secret, or list of secrets, that authenticates refresh tokens: the first signs, all verify. Default: derived from the key that signs access tokens. */
-  secret: Type.Any({ allowed: 'a secret of at least 32 bytes, or a non-empty list of them' }),
-  /** Seconds after a refresh in which the current refresh token, and the one before it, are exchanged for the current one. 0: each can be used once (RFC 9700). */
-  grace: integer(0, 300),
-  /** Seconds without a refresh after which a session ends. */
-  idle: integer(1, maximumSeconds),
-  /** Seconds after the login at which a session ends, or a function `(request, user)` that returns them. */
-  lifetime: Type.Any({ allowed: `a whole number of seconds from 1 to ${maximumSeconds}, or a function (request, user) that returns one` }),
-  /** Sessions that a user may have at once. A further login ends the one that would expire first. */
-  maxPerUser: integer(1, 1000, 'a whole number'),
-  /** Seconds between two reads of the sessions that ended in other processes. */
-  poll: integer(1, 60),
-  /** Seconds after the last successful read from which guards answer 503. Null: guards continue with what they know. */
-  refuseAfter: Type.Union([Type.Integer({ minimum: 1, maximum: maximumSeconds }), Type.Null()], { allowed: `a whole number of seconds from 1 to ${maximumSeconds}, or null` }),
-  /** Function `(request, user)` that returns the data to store with a session and show in lists, such as the device. Default: none. */
-  data: Type.Any({ allowed: 'a function (request, user) that returns an object' })
-} as const satisfies Record<string, TSchema>
-
-type Name = keyof typeof sessionsSchema
-const names = Object.keys(sessionsSchema) as Name[]
+import { either, func, given, objectWith, oneOrMore, orNull, seconds, whole } from '../settings/kinds.ts'
+import { entryAt, optional, preset, readRecord, wrongValue, type Values } from '../settings/records.ts'
 
 type Lifetime = (request: FastifyRequest, user: object) => number
 export type SessionData = (request: FastifyRequest, user: object) => MaybePromise<object>
+
+/** 15 and 30 days, in seconds. */
+const defaultIdle = 1_296_000
+const defaultLifetime = 2_592_000
+
+const page = 'sessions.md#settings'
+const place = entryAt('sessions')
+
+const storeAdvice = { advice: 'For a database client, give redisSessions(client) or postgresSessions(client).' }
+
+/** The option `sessions`. Bounds that depend on other settings are checked in {@link checkBounds}. */
+export const sessionsShape = {
+  members: {
+    store: optional(objectWith<SessionStore>(['create', 'advance', 'end', 'list', 'endedSince']), storeAdvice),
+    secret: optional(oneOrMore('a secret of at least 32 bytes, or a non-empty list of them', given<unknown>('a secret'))),
+    grace: optional(seconds(0, 300)),
+    idle: preset(seconds(1), defaultIdle),
+    lifetime: preset(either(seconds(1), func<Lifetime>('a function (request, user) that returns one')), defaultLifetime),
+    maxPerUser: preset(whole(1, 1000), 100),
+    poll: preset(seconds(1, 60), 2),
+    refuseAfter: preset(orNull(seconds(1)), null),
+    data: optional(func<SessionData>('a function (request, user) that returns an object'))
+  },
+  example: '{ store }',
+  hint: () => ' {} keeps sessions in the memory of the process.',
+  page
+} as const
+
+/** As {@link sessionsShape}, for an instance that only verifies tokens. The type is wider than what it calls of its store. */
+const feedShape = { ...sessionsShape, members: { ...sessionsShape.members, store: optional(objectWith<SessionStore>(['endedSince']), storeAdvice) } }
 
 /** The settings of sessions, complete. */
 export interface SessionSettings {
@@ -61,38 +58,20 @@ export interface SessionSettings {
   readonly data: SessionData | undefined
 }
 
-/** 15 and 30 days, in seconds. */
-const defaultIdle = 1_296_000
-const defaultLifetime = 2_592_000
+/** The error of a value that its bounds do not allow. */
+const outOfBounds = (name: keyof typeof sessionsShape.members, value: number, allowed: string) => wrongValue(place.nameOf(name), allowed, String(value), sessionsShape)
 
-const page = 'sessions.md#settings'
-const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name].allowed) => {
-  const found = typeof value === 'number' ? String(value) : typeName(value)
-  return new InvalidConfiguration(`"sessions.${name}" must be ${allowed}; given: ${found}.`, { page })
-}
-
-function checkStore (store: unknown, authMode: boolean): void {
-  const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
-  const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
-  if (typeof store !== 'object' || store === null) throw wrong('store', store, authMode ? sessionsSchema.store.allowed : 'an object with the method endedSince')
-  if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}. For a database client, give redisSessions(client) or postgresSessions(client).`, { page })
-}
-
-/** Whether a value is a number of seconds within bounds. */
-export const isSeconds = (value: unknown, minimum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximumSeconds
-
-interface Numbers { grace: number, idle: number, lifetime: unknown, poll: number, refuseAfter: number | null }
+type Bounded = { readonly grace: number } & Pick<Values<typeof sessionsShape.members>, 'idle' | 'lifetime' | 'poll' | 'refuseAfter'>
 
 /** Bounds that depend on other settings. */
-function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Numbers, { authMode, expirationDelta }: Settings): void {
-  if (refuseAfter !== null && refuseAfter < 2 * poll) throw wrong('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
-  if (typeof lifetime !== 'function' && !isSeconds(lifetime, 1)) throw wrong('lifetime', lifetime)
+function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { authMode, expirationDelta }: Settings): void {
+  if (refuseAfter !== null && refuseAfter < 2 * poll) throw outOfBounds('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
   // An instance that only verifies tokens does not use the others, whose defaults must not restrict its "expirationDelta".
   if (!authMode) return
   const least = `at least "expirationDelta", which is ${expirationDelta} seconds`
-  if (grace > expirationDelta / 2) throw wrong('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
-  if (idle < expirationDelta) throw wrong('idle', idle, idle === defaultIdle ? `${least}; its default is less` : least)
-  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw wrong('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
+  if (grace > expirationDelta / 2) throw outOfBounds('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
+  if (idle < expirationDelta) throw outOfBounds('idle', idle, idle === defaultIdle ? `${least}; its default is less` : least)
+  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw outOfBounds('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
 }
 
 /** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
@@ -119,39 +98,29 @@ function checkConflicts ({ settings, getters, given, generateRefreshToken }: Res
  */
 export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
-  if (!isPlainObject(option)) throw new InvalidConfiguration(`Option "sessions" must be a plain object, such as { store }; given: ${typeName(option)}. {} keeps sessions in the memory of the process.`, { page })
-  const unknown = Object.keys(option).find((name) => !names.includes(name as Name))
-  if (unknown === 'create') throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
-  if (unknown !== undefined) throw new InvalidConfiguration(`Unknown setting "sessions.${unknown}".${suggest(unknown, names)} "sessions" has ${names.join(', ')}.`, { page })
-  // Without a prototype: properties of a polluted `Object.prototype` are not settings.
-  const given: Record<string, unknown> = Object.assign(Object.create(null), option)
+  // A store in the place of its option, which would have many unknown members.
+  if (Object.hasOwn(Object(option), 'create')) throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
   const { settings } = resolved
-  checkConflicts(resolved)
   const { expirationDelta, leeway } = settings
-  const { store, secret, data, grace = Math.min(30, Math.floor(expirationDelta / 2)), idle = defaultIdle, lifetime = defaultLifetime, maxPerUser = 100, poll = 2, refuseAfter = null } = given
-  const simple = { grace, idle, maxPerUser, poll, refuseAfter }
-  for (const [name, value] of Object.entries(simple)) if (!Value.Check(sessionsSchema[name as Name], value)) throw wrong(name as Name, value)
+  const read = readRecord(place, option, settings.authMode ? sessionsShape : feedShape)
+  const { store, idle, lifetime, maxPerUser, poll, refuseAfter, grace = Math.min(30, Math.floor(expirationDelta / 2)) } = read
+  checkConflicts(resolved)
   if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.', { page })
-  if (store !== undefined) checkStore(store, settings.authMode)
-  if (data !== undefined && typeof data !== 'function') throw wrong('data', data)
-  if (Array.isArray(secret) && secret.length === 0) throw wrong('secret', secret, 'a secret of at least 32 bytes, or a non-empty list of them')
-  // Checked above, value by value.
-  const checked = simple as { grace: number, idle: number, maxPerUser: number, poll: number, refuseAfter: number | null }
-  checkBounds({ ...checked, lifetime }, settings)
+  checkBounds({ grace, idle, lifetime, poll, refuseAfter }, settings)
   return {
-    store: store as SessionStore | undefined,
-    secrets: secret === undefined ? undefined : [secret].flat(),
+    store,
+    secrets: read.secret,
     rules: Object.freeze({
-      graceMs: checked.grace * 1000,
-      idleMs: checked.idle * 1000,
+      graceMs: grace * 1000,
+      idleMs: idle * 1000,
       // Verifiers of other services may have a larger leeway than the issuer: hence twice as long as its own need.
       keepMs: 2 * (expirationDelta + leeway) * 1000,
-      maxPerUser: checked.maxPerUser
+      maxPerUser
     }),
-    lifetime: lifetime as number | Lifetime,
-    poll: checked.poll,
-    refuseAfter: checked.refuseAfter,
-    data: data as SessionData | undefined
+    lifetime,
+    poll,
+    refuseAfter,
+    data: read.data
   }
 }
 

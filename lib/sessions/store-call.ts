@@ -1,6 +1,7 @@
 /** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
+import { isText, isWhole } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { storeTimeoutMs } from './stores/store-clock.ts'
@@ -18,14 +19,12 @@ const maximumTime = 8.64e15
 
 const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reused', 'unknown'])
 
-const isText = (value: unknown) => typeof value === 'string'
-const isWhole = (value: unknown, maximum: number) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximum
-const isTime = (value: unknown) => isWhole(value, maximumTime)
+const isTime = (value: unknown) => isWhole(value, 0, maximumTime)
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isListOfIds = (result: unknown): result is string[] => Array.isArray(result) && result.every(isText)
 
 function isAdvance (result: unknown): result is Advance {
-  return isRecord(result) && outcomes.has(result.outcome) && isWhole(result.n, maximumCounter)
+  return isRecord(result) && outcomes.has(result.outcome) && isWhole(result.n, 0, maximumCounter)
 }
 
 /** Whether a value is JSON text of an object, as it was given to the store. Throws if it is no JSON at all. */

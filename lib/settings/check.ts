@@ -3,7 +3,8 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { KeyObject } from 'node:crypto'
 import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
-import { typeName } from '../values.ts'
+import { quote, typeName } from '../values.ts'
+import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
 import { registeredClaimNames, settingsSchema, type pathSettings, type SettingName, type Settings } from './schema.ts'
 
@@ -27,11 +28,6 @@ export function fits (name: SettingName, value: unknown): boolean {
   return Value.Check(schema, value)
 }
 
-/** `a, b or c` */
-function alternatives (words: readonly string[]): string {
-  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
-}
-
 function allowed (schema: TSchema): string {
   if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }'
   if (schema.allowed !== undefined) return schema.allowed
@@ -52,9 +48,15 @@ export function describeValue (name: SettingName, value: unknown): string {
   const { holds } = schemas[name]!
   if (holds === 'key' || holds === 'callable') return typeName(value)
   if (holds === 'origins' && Array.isArray(value)) return `a list whose ${faultOfOrigins(value)}`
-  if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
+  if (typeof value === 'string') return quote(value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
 }
+
+/** The values of a setting, where an option takes the same. The type is that of the setting. */
+export const ofSetting = <Value>(name: SettingName): Kind<Value> => ({
+  allowed: allowedValues(name),
+  read: (value) => fits(name, value) ? value as Value : new Wrong(describeValue(name, value))
+})
 
 /**
  * Checks an option that must be a class.

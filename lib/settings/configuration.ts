@@ -217,9 +217,9 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
 
 /**
  * Applies the overrides of a guard.
- * @throws {InvalidConfiguration} for an unknown setting, a setting that cannot be overridden, or an invalid value
+ * @throws {InvalidConfiguration} for a setting that cannot be overridden, or an invalid value
  */
-export function overrideSettings (base: Resolved, overrides: Readonly<Record<string, unknown>>): Resolved {
+export function overrideSettings (base: Resolved, overrides: Overrides): Resolved {
   const values: Values = { ...base.settings, ...base.keys(), generateRefreshToken: base.generateRefreshToken }
   const getters = new Map(base.getters)
   for (const [name, value] of checkOverrides(overrides)) {
@@ -238,19 +238,15 @@ export function overrideSettings (base: Resolved, overrides: Readonly<Record<str
   return { ...resolved, getters, given: base.given }
 }
 
-/** The options of guards that are not settings. */
-const guardOptions = ['maxAge', 'redirectOnFail', 'redirectUrl', 'optional', 'requireAll', 'requireAllActions']
+/** The overrides of a guard, by setting. */
+export type Overrides = { readonly [Name in SettingName]?: unknown }
 
 /** Checks overrides without the settings that they override. @throws {InvalidConfiguration} as {@link overrideSettings} */
-export function checkOverrides (overrides: Readonly<Record<string, unknown>>): Map<SettingName, unknown> {
+export function checkOverrides (overrides: Overrides): Map<SettingName, unknown> {
   const checked = new Map<SettingName, unknown>()
-  for (const [name, value] of Object.entries(overrides)) {
+  for (const name of settingNames) {
+    const value = Object.hasOwn(overrides, name) ? overrides[name] : undefined
     if (value === undefined) continue
-    if (!isSetting(name)) {
-      // Not every guard has each of the last three, and must not suggest the name that was given.
-      const valid = [...settingNames, ...guardOptions].filter((other) => other !== name)
-      throw new InvalidConfiguration(`Unknown override "${name}".${suggest(name, valid)} A guard accepts settings, "maxAge", "redirectOnFail" and "redirectUrl"; protect() also accepts "optional", scoped() "requireAll" and "requireAllActions".`, { page: 'guards.md' })
-    }
     if (isRouteSetting(name)) {
       throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { page: 'guards.md' })
     }

@@ -1,5 +1,5 @@
 /** What the setting `trustedOrigins` may have as its entries: origins, exactly as browsers send them. */
-import { typeName } from '../values.ts'
+import { quote, typeName } from '../values.ts'
 
 /** Schemes of addresses whose pages have another origin, or none that tells them apart. */
 const withoutOrigin = ['about:', 'blob:', 'data:', 'file:', 'ftp:', 'javascript:', 'ws:', 'wss:']
@@ -28,7 +28,7 @@ function suggestOrigin (text: string): string {
 
 function faultOfEntry (entry: unknown): string | undefined {
   if (typeof entry !== 'string') return typeName(entry)
-  const shown = JSON.stringify(entry.length > 60 ? `${entry.slice(0, 57)}...` : entry)
+  const shown = quote(entry)
   if (entry === '*') return `${shown}: give "*" itself, not in a list`
   if (entry === 'null') return `${shown}, which browsers send for every sandboxed frame, whoever wrote its page`
   if (entry.includes('*')) return `${shown}: patterns are not supported, so list each origin`

@@ -6,9 +6,7 @@
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { algorithms } from '../keys/algorithms.ts'
 import type { KeyMaterial } from '../../types/keys.ts'
-
-/** A century: far enough for any token, near enough that `exp` stays a date. */
-export const maximumSeconds = 3_153_600_000
+import { maximumSeconds } from '../values.ts'
 
 const flag = (value: boolean) => Type.Boolean({ default: value })
 const seconds = (value: number, minimum: number) => Type.Integer({

@@ -4,6 +4,8 @@ import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../../types/handlers.ts'
 import type { TokenAuthInstance } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { given, oneOf } from '../settings/kinds.ts'
+import { optional, optionsOf, preset, readRecord } from '../settings/records.ts'
 import type { Settings } from '../settings/schema.ts'
 
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
@@ -37,12 +39,20 @@ function claimsOf (state: TokenState, leeway: number): Payload {
   return state === 'otherAudience' ? { aud: 'https://other-audience.invalid' } : {}
 }
 
-/** Checks the options: with a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
-function checkOptions (options: TestTokenOptions, { claimIss, claimAud }: Settings): void {
-  const unknown = Object.keys(options).find((name) => !['state', 'scopes', 'claims', 'request'].includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`createTestToken has no option "${unknown}". Its options are state, scopes, claims and request.`, { page: 'testing.md' })
-  const { state = 'valid' } = options
-  if (!states.includes(state)) throw new InvalidConfiguration(`"state" must be one of ${states.join(', ')}; given: ${JSON.stringify(state)}.`, { page: 'testing.md' })
+/** The options of {@link createTestToken}. */
+export const testTokenShape = {
+  members: {
+    state: preset(oneOf(states), 'valid'),
+    scopes: optional(given<string | readonly string[]>('a scope, or a list of scopes')),
+    claims: optional(given<Record<string, unknown>>('an object of claims')),
+    request: optional(given<FastifyRequest>('a request'))
+  },
+  example: '{ state }',
+  page: 'testing.md'
+} as const
+
+/** With a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
+function checkState (state: TokenState, { claimIss, claimAud }: Settings): void {
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
     const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
     throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { page: 'testing.md' })
@@ -61,8 +71,8 @@ export async function createTestToken<User extends object, Claims extends object
   instance: TokenAuthInstance<User, Claims, object>, user: GivenUser<User>, options: TestTokenOptions = {}
 ): Promise<string> {
   if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { page: 'testing.md' })
-  checkOptions(options, instance.settings)
-  const { state = 'valid', scopes, claims, request } = options
+  const { state, scopes, claims, request } = readRecord(optionsOf('createTestToken()'), options, testTokenShape)
+  checkState(state, instance.settings)
   const token = await instance.generateAccessToken(user, {
     // Tests often pass a part of a user, with which the handler `addScopesToPayload` may fail.
     scopes: scopes ?? null,

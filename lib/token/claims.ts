@@ -3,6 +3,7 @@ import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } fr
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import { isUserId } from '../settings/user-id.ts'
+import { isText } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 
 type Claims = Readonly<Record<string, unknown>>
@@ -38,7 +39,6 @@ function own (payload: Claims, claim: string): unknown {
   return Object.hasOwn(payload, claim) ? payload[claim] : undefined
 }
 
-const isText = (value: unknown): value is string => typeof value === 'string'
 const isTextOrTexts = (value: unknown): value is string | string[] => isText(value) || (Array.isArray(value) && value.every(isText))
 
 /** The registered claims of a payload (RFC 7519 section 4.1). A claim that is missing or has the wrong type is undefined. */

@@ -112,12 +112,12 @@ t.test('the table of an entry of issuers has every member', async (t) => {
   const [, section = ''] = /^## Trust other issuers\n([\s\S]*?)^## /m.exec(page) ?? []
   const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withIssuers(t, Object.assign(trusted(), { unknown: 1 })).then(() => undefined, (reason: unknown) => reason)
-  t.match(error, { message: `An issuer has ${listed.join(', ')}.` })
+  t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })
 
 t.test('the table of entries has every member of an entry', async (t) => {
   const [, section = ''] = /^## Entries\n([\s\S]*?)^## /m.exec(page) ?? []
   const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withKeys(t, [Object.assign({ key: secret }, { unknown: 1 })]).then(() => undefined, (reason: unknown) => reason)
-  t.match(error, { message: `An entry has ${listed.join(', ')}.` })
+  t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })

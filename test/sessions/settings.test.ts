@@ -41,18 +41,19 @@ const ofAnotherProcess = (store: SessionStore): SessionStore => ({
 })
 
 t.test('sessions is a plain object of known settings; an unknown one is refused with the name that was probably meant', async (t) => {
+  const inherited = 'an instance of a class, or an object that inherits from another'
   const given: [unknown, string][] = [
     [null, 'null'], [true, 'a boolean'], ['memory', 'a string'], [5, 'a number'], [[], 'an array'], [() => ({}), 'a function'],
-    [new Map(), 'an object'], [new WatchedStore(), 'an object'], [Object.create({ store: memorySessions() }), 'an object'], [Promise.resolve({}), 'a promise']
+    [new Map(), inherited], [new WatchedStore(), inherited], [Object.create({ store: memorySessions() }), inherited], [Promise.resolve({}), 'a promise']
   ]
   for (const [sessions, found] of given) {
-    t.equal(await said(t, { sessions }), `Option "sessions" must be a plain object, such as { store }; given: ${found}. {} keeps sessions in the memory of the process.${more}`)
+    t.equal(await said(t, { sessions }), `"sessions" must be a plain object, such as { store }; given: ${found}. {} keeps sessions in the memory of the process.${more}`)
   }
   const unknown: Record<string, string> = {
     idel: ' Did you mean "idle"?', max_per_user: ' Did you mean "maxPerUser"?', lifeTime: ' Did you mean "lifetime"?', zzzzzzzzzz: '', toString: '', constructor: ''
   }
   for (const [name, hint] of Object.entries(unknown)) {
-    t.equal(await said(t, { sessions: { [name]: 5 } }), `Unknown setting "sessions.${name}".${hint} "sessions" has ${names}.${more}`)
+    t.equal(await said(t, { sessions: { [name]: 5 } }), `"sessions" has no member "${name}".${hint} Its members are ${names}.${more}`)
   }
   t.equal(await said(t, { sessions: Object.assign(Object.create(null), { idle: 1800 }) }), '', 'an object without a prototype')
   const app = host(t)
@@ -195,17 +196,17 @@ t.test('a store has five methods; one is enough for an instance that only verifi
   for (const store of [new WatchedStore(), memorySessions(), Object.assign(Object.create(null), complete)]) t.equal(await said(t, { sessions: { store } }), '')
   for (const method of methods) {
     for (const value of [undefined, null, 'x', {}]) {
-      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" has no method "${method}". It must have create, advance, end, list, endedSince; see SessionStore. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: an object without the method "${method}". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
     }
   }
-  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" has no method "create". It must have create, advance, end, list, endedSince; see SessionStore. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   for (const [store, found] of [[null, 'null'], ['redis://', 'a string'], [() => complete, 'a function']]) {
-    t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: ${String(found)}.${more}`)
-    t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}.${more}`)
+    t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+    t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
   t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.${more}`)
-  t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" has no method "endedSince". It must have endedSince; see SessionFeed. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+  t.equal(await said(t, { authMode: false, sessions: { store: { ...complete, endedSince: undefined } } }), `"sessions.store" must be an object with the method endedSince; given: an object without the method "endedSince". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
 })
 
 t.test('an instance that only verifies checks the types of all settings; only poll and refuseAfter have bounds and an effect', async (t) => {
@@ -525,7 +526,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
     // A list is not a list of lists.
     if (!Array.isArray(given)) t.equal(await said(t, { sessions: { secret: given } }), message)
   }
-  t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an array.${more}`)
+  t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an empty list.${more}`)
   for (const list of [[undefined], [undefined, good], [good, undefined]]) t.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
   const goodSecrets = [good, 'ä'.repeat(16), Buffer.alloc(32, 1), createSecretKey(Buffer.alloc(32, 1)), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: Buffer.alloc(32, 1).toString('base64url') }]
   for (const given of [...goodSecrets, goodSecrets, undefined]) t.equal(await said(t, { sessions: { secret: given } }), '')

@@ -192,7 +192,7 @@ t.test('an attack that would prove nothing throws', async (t) => {
     [{ publicKey: rsa.publicKey }, /^"publicKey" of attack\(\) is not the key/],
     [{ token: rsaToken, key: rsa.publicKey }, /must be the private key of the token, as text, Buffer, KeyObject or JWK\.$/],
     [{ token: rsaToken, key: createPublicKey(rsa.publicKey) }, /must be the private key/], [{ key: 1 }, /must be the secret/], [{ key: {} }, /is not the key of the token/],
-    [{ pubicKey: rsa.publicKey }, /^attack\(\) has no option "pubicKey"\. Its options are token, key, publicKey, allowed\.$/]
+    [{ pubicKey: rsa.publicKey }, /^attack\(\) has no option "pubicKey"\. Did you mean "publicKey"\? Its options are token, key, publicKey, allowed\.$/]
   ]
   for (const [given, message] of wrong) t.match(await messageOf(() => attack(lax, reports, { token, ...given })), message)
   t.match(await messageOf(() => attack(refusing, reports, { token })), /^The route answers 404 to the token before the attack, so the attack would prove nothing\. /)
@@ -330,11 +330,13 @@ t.test('wrong arguments are errors that say what was given and what is allowed',
   const token = tokenOf()
   const wrong: [app: unknown, request: unknown, options: unknown, RegExp][] = [
     [undefined, reports, { token }, /^The first parameter of attack\(\) must have the method "inject", .*; given: undefined\.$/],
-    [lax, undefined, { token }, /^"method" of the request of attack\(\) must be text, such as "GET"; given: undefined\.$/],
-    [lax, { method: 'GET', url: 'reports' }, { token }, /^"url" .* must be a path that begins with "\/"; given: another text\.$/],
-    [lax, { ...reports, body: 1 }, { token }, /^The request of attack\(\) has no "body"\. It has method, url, headers, payload\.$/],
+    [lax, undefined, { token }, /^The request of attack\(\) must be a plain object, such as \{ method, url \}; given: undefined\.$/],
+    [lax, { url: '/' }, { token }, /^"method" of the request of attack\(\) must be text, such as "GET"; given: undefined\.$/],
+    [lax, { method: 'GET', url: 'reports' }, { token }, /^"url" .* must be a path that begins with "\/"; given: a string of another form\.$/],
+    [lax, { ...reports, body: 1 }, { token }, /^The request of attack\(\) has no member "body"\. Its members are method, url, headers, payload\.$/],
     [lax, { ...reports, headers: { Authorization: 'Basic x' } }, { token }, /Authorization header without the token/],
-    [lax, reports, undefined, /^"token" of attack\(\) must be a signed JSON Web Token, .*; given: undefined\.$/],
+    [lax, reports, undefined, /^The options of attack\(\) must be a plain object, such as \{ token \}; given: undefined\.$/],
+    [lax, reports, {}, /^"token" of attack\(\) must be a signed JSON Web Token, .*; given: undefined\.$/],
     ...['x', 'a.b.c', `${token}.x`, token.replace(/\.[^.]*$/, '.'), forge([1])].map((text): [unknown, unknown, unknown, RegExp] => [lax, reports, { token: text }, /given: another text\.$/]),
     [lax, reports, { token: forge(claims(), { header: { alg: 'ES256K' } }) }, /^"token" .* with an algorithm that attack\(\) does not know\. Give a token of HS256, /],
     [lax, reports, { token, allowed: 'no token' }, /^"allowed" of attack\(\) must be a list of names/],

@@ -54,7 +54,7 @@ t.test('where the secret is computed from a request, a test token is made for th
 t.test('a test token that would not be what was asked for is not made', async (t) => {
   const app = await build(t)
   const wrong: [TestTokenOptions, RegExp][] = [
-    [mistyped({ state: 'foo' }), /one of valid, expired/], [mistyped({ scope: 'a' }), /no option "scope"/],
+    [mistyped({ state: 'foo' }), /must be "valid", "expired", /], [mistyped({ scope: 'a' }), /no option "scope"/],
     [{ state: 'otherIssuer' }, /no "claimIss"/], [{ state: 'otherAudience' }, /no "claimAud"/]
   ]
   for (const [options, message] of wrong) {

@@ -1,23 +1,27 @@
 /** Sessions in PostgreSQL 13 or later. */
 import { setTimeout } from 'node:timers/promises'
-import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
+import type { PostgresLike, PostgresSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { quote, typeName } from '../../values.ts'
+import { textLike } from '../../settings/kinds.ts'
+import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { StoreClock } from './store-clock.ts'
-import { place, readOption } from './values.ts'
+
+/** Errors of options refer to this page of the documents. */
+const place = { page: 'stores.md' } as const
 
 type Row = Record<string, unknown>
 type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
 
-const defaultTable = 'token_auth_sessions'
 /** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
 const maximumName = 48
 
-function checkTable (table: unknown): asserts table is string {
-  if (typeof table === 'string' && table.length <= maximumName && /^[A-Za-z_]\w*$/.test(table)) return
-  const given = typeof table === 'string' ? JSON.stringify(table) : typeName(table)
-  throw new InvalidConfiguration(`The name of the table of sessions must be at most ${maximumName} letters, digits and "_", and must not begin with a digit; given: ${given}.`, place)
-}
+const tableMember = preset(
+  textLike(`1 to ${maximumName} letters, digits and "_", the first of them no digit`, (name) => name.length <= maximumName && /^[A-Za-z_]\w*$/.test(name), quote),
+  'token_auth_sessions'
+)
+
+export const postgresShape = { members: { table: tableMember }, example: '{ table }', ...place } as const
 
 /**
  * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
@@ -25,12 +29,12 @@ function checkTable (table: unknown): asserts table is string {
  * @param table at most 48 letters, digits and `_`
  * @throws {@link InvalidConfiguration} for another name
  */
-export function postgresSessionSchema (table: string = defaultTable): string {
-  checkTable(table)
+export function postgresSessionSchema (table?: string): string {
+  const name = readValue('The table that is given to postgresSessionSchema()', table, tableMember, place)
   // The lock, until the end of the transaction: PostgreSQL refuses a table that two processes create at once, despite IF NOT EXISTS.
   // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
-  return `SELECT pg_advisory_xact_lock(hashtext('${table}'));
-CREATE TABLE IF NOT EXISTS "${table}" (
+  return `SELECT pg_advisory_xact_lock(hashtext('${name}'));
+CREATE TABLE IF NOT EXISTS "${name}" (
   sid text PRIMARY KEY,
   user_id text NOT NULL,
   n bigint NOT NULL DEFAULT 0,
@@ -42,9 +46,9 @@ CREATE TABLE IF NOT EXISTS "${table}" (
   idle_ms bigint NOT NULL,
   data text NOT NULL
 ) WITH (fillfactor = 80);
-CREATE INDEX IF NOT EXISTS "${table}_user" ON "${table}" (user_id) WHERE ended_at IS NULL;
-CREATE INDEX IF NOT EXISTS "${table}_ended" ON "${table}" (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS "${table}_ends" ON "${table}" (ends_at);
+CREATE INDEX IF NOT EXISTS "${name}_user" ON "${name}" (user_id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS "${name}_ended" ON "${name}" (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "${name}_ends" ON "${name}" (ends_at);
 `
 }
 
@@ -150,9 +154,8 @@ const rounds = 4
  * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js
  * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
  */
-export function postgresSessions (db: PostgresLike, options: { table?: string | undefined } = {}): SessionStore {
-  const table = readOption('postgresSessions()', options, 'table', defaultTable)
-  checkTable(table)
+export function postgresSessions (db: PostgresLike, options: PostgresSessionsOptions = {}): SessionStore {
+  const { table } = readRecord(optionsOf('postgresSessions()'), options, postgresShape)
   const query = withRetries(queryOf(db), table)
   const sql = statementsOf(table)
   const clock = new StoreClock()

@@ -1,11 +1,21 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
-import type { Advance, IoredisLike, NodeRedisLike, SessionStore } from '../../../types/sessions.ts'
+import type { Advance, IoredisLike, NodeRedisLike, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { quote, typeName } from '../../values.ts'
+import { textLike } from '../../settings/kinds.ts'
+import { optionsOf, preset, readRecord } from '../../settings/records.ts'
 import * as scripts from './redis-scripts.ts'
 import { StoreClock } from './store-clock.ts'
-import { place, readOption, textsOf } from './values.ts'
+
+/** Errors of options refer to this page of the documents. */
+const place = { page: 'stores.md' } as const
+
+/** Returns a list as texts. Anything else is an error: an empty list would say that no session has ended. */
+function textsOf (list: unknown): string[] {
+  if (!Array.isArray(list)) throw new TypeError('The database returned something other than a list.')
+  return list.map(String)
+}
 
 /** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
 type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>) => Promise<unknown>
@@ -100,17 +110,23 @@ function advanceOf (result: readonly string[]): Advance {
   return { outcome, n: Number(n) }
 }
 
+export const redisShape = {
+  members: {
+    // The first braces of a key choose its node.
+    prefix: preset(textLike('a non-empty text without braces', (text) => /^[^{}]+$/.test(text), quote), 'token-auth')
+  },
+  example: '{ prefix }',
+  ...place
+} as const
+
 /**
  * Creates a store in Redis or Valkey: one server or a cluster. Set `maxmemory-policy noeviction`, because a server that evicts
  * keys logs users out, and forgets which sessions have ended.
  * @param client a connected client, or cluster, of ioredis, iovalkey or node-redis
- * @param options `prefix`: the beginning of all keys; each user base needs its own. Default: `token-auth`
  * @throws {@link InvalidConfiguration} for another client, or a prefix with braces
  */
-export function redisSessions (client: IoredisLike | NodeRedisLike, options: { prefix?: string | undefined } = {}): SessionStore {
-  const prefix = readOption('redisSessions()', options, 'prefix', 'token-auth')
-  // The first braces of a key choose its node.
-  if (typeof prefix !== 'string' || !/^[^{}]+$/.test(prefix)) throw new InvalidConfiguration(`The option "prefix" of redisSessions() must be a non-empty text without braces; given: ${typeof prefix === 'string' ? JSON.stringify(prefix) : typeName(prefix)}.`, place)
+export function redisSessions (client: IoredisLike | NodeRedisLike, options: RedisSessionsOptions = {}): SessionStore {
+  const { prefix } = readRecord(optionsOf('redisSessions()'), options, redisShape)
   const run = runWith(client)
   const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({ base: `${prefix}:{${index.toString(16)}}`, clock: new StoreClock() }))
   const keysOf = (user: string) => {

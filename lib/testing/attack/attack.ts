@@ -2,7 +2,9 @@
 import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isHmac } from '../../keys/algorithms.ts'
-import { carrierOf, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'
+import { given, listOf, text } from '../../settings/kinds.ts'
+import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
+import { carrierOf, readRequest, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'
 import { forgeries, keysInHeaders } from './forgeries.ts'
 import { foreignKey, readKey, readToken, verifies, type AttackKey, type ReadToken } from './jws.ts'
 import { startListener, type Listener } from './listener.ts'
@@ -31,18 +33,23 @@ export interface AttackOptions {
   key?: AttackKey
   /** The public key of the token: adds tokens for which it is taken as a secret. In the same forms as `key`. */
   publicKey?: AttackKey
-  /** The names of requests that are meant to be let in. */
+  /** The names of requests that are meant to be let in, such as `the method GET, without a token` where a path is public. Default: `[]`. */
   allowed?: readonly string[]
 }
 
-function checkOptions (app: AttackTarget, options: AttackOptions): void {
-  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { page: 'testing.md' })
-  const names = ['token', 'key', 'publicKey', 'allowed']
-  const unknown = Object.keys(Object(options)).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`attack() has no option "${unknown}". Its options are ${names.join(', ')}.`, { page: 'testing.md' })
-  const { allowed = [] }: AttackOptions = Object(options)
-  if (!Array.isArray(allowed) || !allowed.every((name) => typeof name === 'string')) throw new InvalidConfiguration('"allowed" of attack() must be a list of names, which the rows of a report have.', { page: 'testing.md' })
-}
+/** The options of {@link attack}. Keys are read where it is known which of them the token needs. */
+export const attackShape = {
+  members: {
+    token: required(given<unknown>('a token that the route accepts')),
+    key: optional(given<AttackKey>('the secret or private key of the token, as text, Buffer, KeyObject or JWK')),
+    publicKey: optional(given<AttackKey>('the public key of the token, as text, Buffer, KeyObject or JWK')),
+    allowed: preset(listOf('a list of names, which the rows of a report have', text, { least: 0 }), [])
+  },
+  example: '{ token }',
+  page: 'testing.md'
+} as const
+
+type ReadOptions = Values<typeof attackShape.members>
 
 /** Reads the key that verifies the token: with another one, the requests would prove nothing. */
 function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey): KeyObject {
@@ -54,7 +61,7 @@ function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey):
   return key
 }
 
-function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: AttackOptions, listener: string): Variant[] {
+function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: ReadOptions, listener: string): Variant[] {
   return [
     // First, so that a fetch for which the guard does not wait comes while others are sent.
     ...keysInHeaders(token, listener),
@@ -95,7 +102,7 @@ function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): voi
   if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.`, { page: 'testing.md' })
 }
 
-async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: AttackOptions, listener: Listener): Promise<AttackReport> {
+async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: ReadOptions, listener: Listener): Promise<AttackReport> {
   const variants = variantsFor(token, carrier, options, listener.address)
   await checkAccepted(app, carrier, token, 'before the attack')
   const responses: (readonly [Variant, AttackResponse])[] = []
@@ -106,7 +113,7 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
   }
   await checkAccepted(app, carrier, token, 'after the attack')
   const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, token.text, listener.fetched)] as const)
-  return reportOf(target, sent, options.allowed ?? [])
+  return reportOf(target, sent, options.allowed)
 }
 
 /**
@@ -126,12 +133,14 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
  * attack, for a limit of requests (429), and for a key that is not the one of the token
  */
 export async function attack (app: AttackTarget, request: AttackedRequest, options: AttackOptions): Promise<AttackReport> {
-  checkOptions(app, options)
-  const token = readToken(Object(options).token)
-  const carrier = carrierOf(request, token.text)
+  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { page: 'testing.md' })
+  const read = readRecord(optionsOf('attack()'), options, attackShape)
+  const token = readToken(read.token)
+  const attacked = readRequest(request)
+  const carrier = carrierOf(attacked, token.text)
   const listener = await startListener(foreignKey(token.algorithm).jwk)
   try {
-    return await sendAll(app, `${request.method} ${request.url.split('?', 1)[0]}`, carrier, token, options, listener)
+    return await sendAll(app, `${attacked.method} ${attacked.url.split('?', 1)[0]}`, carrier, token, read, listener)
   } finally {
     await listener.close()
   }

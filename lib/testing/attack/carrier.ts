@@ -1,5 +1,8 @@
 /** Where a request carries its token, so that others can be sent in its place. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
+import { given, named, text, textLike } from '../../settings/kinds.ts'
+import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
+import { isPlainObject } from '../../values.ts'
 
 /** The request that the route accepts, as Fastify's `inject` takes it. */
 export interface AttackedRequest {
@@ -41,28 +44,35 @@ const mapValues = (headers: Readonly<Record<string, string>>, change: (value: st
     return changed === undefined ? [] : [[name, changed]]
   }))
 
-function checkRequest (request: AttackedRequest): void {
-  const names = ['method', 'url', 'headers', 'payload']
-  const unknown = Object.keys(Object(request)).find((name) => !names.includes(name))
-  if (unknown !== undefined) throw new InvalidConfiguration(`The request of attack() has no "${unknown}". It has ${names.join(', ')}.`, { page: 'testing.md' })
-  for (const name of ['method', 'url'] as const) {
-    const given: unknown = Object(request)[name]
-    if (typeof given !== 'string' || (name === 'url' && !given.startsWith('/'))) throw new InvalidConfiguration(`"${name}" of the request of attack() must be ${name === 'url' ? 'a path that begins with "/"' : 'text, such as "GET"'}; given: ${typeof given === 'string' ? 'another text' : typeof given}.`, { page: 'testing.md' })
-  }
+const requestShape = {
+  members: {
+    method: required(named('text, such as "GET"', text)),
+    url: required(textLike('a path that begins with "/"', (url) => url.startsWith('/'))),
+    headers: preset(given<Readonly<Record<string, string>>>('an object of headers', isPlainObject), {}),
+    payload: optional(given<string | object>('text or an object'))
+  },
+  example: '{ method, url }',
+  page: 'testing.md'
+} as const
+
+type ReadRequest = Values<typeof requestShape.members>
+
+/** Reads the request that the route accepts. @throws {InvalidConfiguration} for a request that is none */
+export function readRequest (request: AttackedRequest): ReadRequest {
+  const whole = 'The request of attack()'
+  return readRecord({ ...optionsOf('the request of attack()'), whole, owner: whole, noun: 'member' }, request, requestShape)
 }
 
-/** @throws {InvalidConfiguration} for a request that is none, or that has another `Authorization` header where the token would stand */
-export function carrierOf (request: AttackedRequest, token: string): Carrier {
-  checkRequest(request)
-  const { method, url, payload } = request
+/** @throws {InvalidConfiguration} for a request that has another `Authorization` header where the token would stand */
+export function carrierOf ({ method, url, payload, ...request }: ReadRequest, token: string): Carrier {
   const [head, tail] = halvesOf(token)
   const carries = (text: string) => text.includes(head) || text.includes(tail)
   const [path = '', ...query] = url.split('?')
   if (carries(path)) throw new InvalidConfiguration('The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.', { page: 'testing.md' })
-  const given = Object.fromEntries(Object.entries(request.headers ?? {}).map(([name, value]) => [name.toLowerCase(), String(value)]))
-  const isPlaced = carries(url) || Object.values(given).some(carries)
-  if (!isPlaced && given.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { page: 'testing.md' })
-  const headers = isPlaced ? given : { ...given, authorization: `Bearer ${token}` }
+  const sent = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name.toLowerCase(), String(value)]))
+  const isPlaced = carries(url) || Object.values(sent).some(carries)
+  if (!isPlaced && sent.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { page: 'testing.md' })
+  const headers = isPlaced ? sent : { ...sent, authorization: `Bearer ${token}` }
   const shared = payload === undefined ? {} : { payload }
 
   const replace = (text: string, other: string) => {
