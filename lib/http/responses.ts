@@ -35,7 +35,8 @@ export class Responses<User extends object = object, Claims extends object = Rec
   }
 }
 
-type Hook = Exclude<keyof Responses, 'exceptionResponse'>
+/** The methods that extend the body of an endpoint. */
+export type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
 /** Copies of the methods, because an application can also replace methods of the base class itself. */
 const { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse } = Responses.prototype
