@@ -13,6 +13,7 @@ import { publishKeys } from './events.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
+import { defaultParameters } from './http/challenge.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
@@ -96,6 +97,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     settings,
     host,
     responses: readResponses(options),
+    challenge: defaultParameters,
     rules,
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifier, checksOf({ ...host, handlers: {} }), codecs),
     issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),

@@ -14,9 +14,3 @@ export function nameOperation ({ server }: FastifyInstance, instanceName: string
   ids.add(unique)
   return unique
 }
-
-/** Gives the HEAD route that Fastify adds to a GET route an id of its own, for documents that have these routes. */
-export function nameHead (route: { method: string | string[], schema?: { operationId?: string } }): void {
-  const { method, schema } = route
-  if (method === 'HEAD' && schema?.operationId !== undefined) route.schema = { ...schema, operationId: `${schema.operationId}Head` }
-}

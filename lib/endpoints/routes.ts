@@ -11,7 +11,7 @@ import { checkOrigin } from '../request/origin.ts'
 import { begin } from '../request/slot.ts'
 import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
 import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
-import { nameHead, nameOperation } from './operation-ids.ts'
+import { nameOperation } from './operation-ids.ts'
 
 /** RFC 6749 section 5.1 requires it of every response with a token. A refusal must not be cached either. */
 const noStore: onRequestHookHandler = function (_request, reply, done) {
@@ -165,7 +165,6 @@ export async function addEndpoints (host: FastifyInstance, registration: Registr
     if (own.length === 0) continue
     await inOwnContext(host, options, (context) => {
       acceptBodies(context, kind)
-      context.addHook('onRoute', nameHead)
       for (const endpoint of own) addRoute(context, host, registration, routeOf(context, host, registration, endpoint))
     })
   }

@@ -6,7 +6,7 @@ import { isAnswered } from '../host/call.ts'
 import type { Registration } from '../registration.ts'
 import { begin } from '../request/slot.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint, EndpointSchema } from './endpoint.ts'
 import { addRoute, inOwnContext } from './routes.ts'
 import type { ViewRoute } from './view.ts'
 
@@ -56,13 +56,14 @@ export async function addViews (host: FastifyInstance, registration: Registratio
   if (views.length === 0) return
   await inOwnContext(host, options, (context) => {
     for (const view of views) {
+      const schema: EndpointSchema = { tags: ['authentication'], ...view.schema }
       addRoute(context, host, registration, {
         method: view.method.toUpperCase() as HTTPMethods,
         path: view.path,
         guards: view.guards,
         isForOwnOrigin: true,
         isCacheable: false,
-        schema: { tags: ['authentication'], ...view.schema },
+        schema,
         hide,
         config: { tokenAuth: view.access },
         handler: handlerOf(registration, view)
