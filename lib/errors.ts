@@ -6,7 +6,7 @@
  * that `register()` throws) keep their stack trace.
  */
 
-import { writeChallenge, type Challenge } from './http/challenge.ts'
+import { setChallenge, writeChallenge, type Challenge } from './http/challenge.ts'
 
 /** The options of a `TokenAuthError`. */
 export interface TokenAuthErrorOptions {
@@ -44,12 +44,6 @@ function disclose ({ message, cause, neutral }: Definition): { text: string, cau
   return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
 }
 
-/** What errors say in a challenge. Not as a property, which loggers would write. */
-const challenges = new WeakMap<TokenAuthError, Challenge>()
-
-/** Returns what an error says in a challenge; undefined for one without a challenge. */
-export const challengeOf = (error: TokenAuthError): Challenge | undefined => challenges.get(error)
-
 /** The base class of all errors of the plugin. Errors never contain tokens, secrets or passwords. */
 export class TokenAuthError extends Error {
   /** The HTTP status of the response. */
@@ -77,7 +71,7 @@ export class TokenAuthError extends Error {
       this.headers = { ...headers }
     } else {
       const described = { description: text, ...challenge }
-      challenges.set(this, described)
+      setChallenge(this, described)
       // For whoever answers it without an instance, such as the error handler of the application.
       this.headers = { 'www-authenticate': writeChallenge(described) }
     }

@@ -2,8 +2,8 @@
  * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
  * an error is created only where the application sees one.
  */
-import { challengeOf, InvalidToken, TokenAuthError } from './errors.ts'
-import type { Challenge } from './http/challenge.ts'
+import { InvalidToken, TokenAuthError } from './errors.ts'
+import { challengeOf, type Challenge } from './http/challenge.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal

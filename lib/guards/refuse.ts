@@ -1,9 +1,9 @@
 /** How a refused request is answered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
-import { challengeOf, HandlerFailed, TokenAuthError } from '../errors.ts'
+import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
-import { headersOf } from '../http/challenge.ts'
+import { challengeOf, headersOf } from '../http/challenge.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'

@@ -10,6 +10,17 @@ export interface Challenge {
   readonly scope?: string
 }
 
+/** By errors. Not as a property, which loggers would write. */
+const challenges = new WeakMap<Error, Challenge>()
+
+/** Keeps what an error says in a challenge. */
+export function setChallenge (error: Error, challenge: Challenge): void {
+  challenges.set(error, challenge)
+}
+
+/** Returns what an error says in a challenge; undefined for one without a challenge. */
+export const challengeOf = (error: Error): Challenge | undefined => challenges.get(error)
+
 /** What every challenge of an instance says besides that. */
 export interface ChallengeParameters {
   readonly realm: string

@@ -1,10 +1,10 @@
 /** The responses of endpoints and guards: hooks that extend bodies, and how errors are rendered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
-import { challengeOf, TokenAuthError } from '../errors.ts'
+import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import type { Answer } from '../refusal.ts'
-import { defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
+import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>

@@ -1,6 +1,7 @@
 /** The table of endpoints, and what its rows promise. */
 import fastifySwagger from '@fastify/swagger'
 import formbody from '@fastify/formbody'
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import type { Endpoint, EndpointRow } from '../../lib/endpoints/endpoint.ts'
@@ -11,6 +12,7 @@ import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
 import { registrationOf } from '../../lib/registration.ts'
 import { pathSettings } from '../../lib/settings/schema.ts'
 import { authenticate, build, host, keysFor, mistyped, refreshStore, secret, together } from '../helper.ts'
+import { run } from '../programs.ts'
 
 const rows: readonly EndpointRow[] = Object.values(endpointTable)
 
@@ -59,6 +61,19 @@ t.test('every endpoint has an operation id, which is in the document of an appli
   })
   t.same(twice.sort(), [...['', '2', '3'].flatMap((number) => names.map((name) => `tokenAuth${name}${number}`)), 'staffAuthenticate', 'staffVerify', 'staffMe'].sort())
   t.ok((await operationsOf(t, (app) => app.register(tokenAuth, options))).includes('tokenAuthMe'), 'another application begins anew')
+})
+
+t.test('a hook of the host describes the body of the login, as docs/openapi.md has it', async (t) => {
+  const app = host(t)
+  await app.register(fastifySwagger, { openapi: { openapi: '3.1.0' } })
+  const page = readFileSync(new URL('../../docs/openapi.md', import.meta.url), 'utf8')
+  const [, program = ''] = /^## The body of the login\n[\s\S]*?```js\n([\s\S]*?)```/m.exec(page) ?? []
+  await run(program, { app, tokenAuth, secret, authenticate })
+  await app.ready()
+  const { paths } = JSON.parse(JSON.stringify(app.swagger()))
+  t.same(paths['/auth'].post.requestBody.content['application/json'].schema.required, ['username', 'password'])
+  t.same(Object.keys(paths), ['/auth', '/auth/verify', '/auth/me'])
+  t.equal((await app.inject({ method: 'POST', url: '/auth', payload: {} })).statusCode, 401, 'it validates nothing')
 })
 
 /** A row of the kind that RFC 7009 requires. */
