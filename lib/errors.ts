@@ -6,17 +6,12 @@
  * that `register()` throws) keep their stack trace.
  */
 
+import { setChallenge, writeChallenge, type Challenge } from './http/challenge.ts'
+
 /** The options of a `TokenAuthError`. */
 export interface TokenAuthErrorOptions {
   /** The original error, for the error tracking of the application. Never sent to a client. */
   cause?: unknown
-}
-
-/** The parts of a `WWW-Authenticate: Bearer` challenge after its realm (RFC 6750 section 3, RFC 9470 section 3). */
-interface Challenge {
-  error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
-  scope?: string
-  maxAge?: number
 }
 
 /** What an error is made of. */
@@ -24,25 +19,11 @@ interface Definition extends TokenAuthErrorOptions {
   name: string
   statusCode: number
   message: string
-  challenge?: Challenge
+  challenge?: Challenge | undefined
   /** Other headers of the response. */
   headers?: Record<string, string>
   /** The message in production, where the full message becomes the cause. Undefined if clients may see the full message. */
   neutral?: string | undefined
-}
-
-const realm = 'token-auth'
-
-/** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
-const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
-
-function writeChallenge ({ error, scope, maxAge }: Challenge, message: string): string {
-  let header = `Bearer realm="${realm}"`
-  if (error !== undefined) header += `, error="${error}"`
-  if (error !== undefined && quotable.test(message)) header += `, error_description="${message}"`
-  if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
-  if (maxAge !== undefined) header += `, max_age="${maxAge}"`
-  return header
 }
 
 const codes = new Map<string, string>()
@@ -75,7 +56,7 @@ export class TokenAuthError extends Error {
   detail?: string
 
   constructor (definition: Definition) {
-    const { name, statusCode, message, challenge, headers } = definition
+    const { name, statusCode, challenge, headers } = definition
     // Before the limit is changed, because a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
@@ -86,7 +67,14 @@ export class TokenAuthError extends Error {
     this.name = name
     this.statusCode = statusCode
     this.code = codeOf(name)
-    this.headers = challenge === undefined ? { ...headers } : { 'www-authenticate': writeChallenge(challenge, message) }
+    if (challenge === undefined) {
+      this.headers = { ...headers }
+    } else {
+      const described = { description: text, ...challenge }
+      setChallenge(this, described)
+      // For whoever answers it without an instance, such as the error handler of the application.
+      this.headers = { 'www-authenticate': writeChallenge(described) }
+    }
   }
 }
 

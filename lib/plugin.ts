@@ -4,22 +4,16 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRegisterOptions, Fasti
 import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
-import { authenticateEndpoint } from './endpoints/authenticate.ts'
-import { addEndpoints, type Endpoint } from './endpoints/endpoint.ts'
-import { meEndpoint } from './endpoints/me.ts'
-import { logoutEndpoint } from './endpoints/logout.ts'
-import { refreshEndpoint } from './endpoints/refresh.ts'
-import { sessionRefreshEndpoint } from './endpoints/session-refresh.ts'
-import { sessionEndpoints } from './endpoints/sessions.ts'
-import { jwksEndpoint } from './endpoints/jwks.ts'
-import { verifyEndpoint } from './endpoints/verify.ts'
+import { addEndpoints } from './endpoints/routes.ts'
+import { checkPaths, endpointsOf } from './endpoints/table.ts'
 import { readClassViews } from './endpoints/view.ts'
-import { checkViewPaths, viewEndpoint } from './endpoints/views.ts'
+import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishKeys } from './events.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
+import { defaultParameters } from './http/challenge.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
@@ -36,14 +30,15 @@ import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
 import { CodecCache } from './token/codec-cache.ts'
-import { isWithoutKeys, fixedKeyUse, liveKeyUse, type KeyUse } from './token/key-use.ts'
+import { isWithoutKeys, fixedKeyUse, liveKeyUse } from './token/key-use.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfSettings } from './warnings.ts'
 
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
-const lists = ['sessions', 'keys', 'issuers', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
-const optionNames = [...settingOptionNames, ...handlerNames, ...lists]
+/** The options besides settings and handlers. */
+const otherOptions = ['sessions', 'keys', 'issuers', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const optionNames = [...settingOptionNames, ...handlerNames, ...otherOptions]
 
 type Options = Readonly<Record<string, unknown>>
 
@@ -59,7 +54,7 @@ function readOptions (options: unknown): Options {
   }
   for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${lists.join(', ')}.`, { page: 'settings.md' })
+      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${otherOptions.join(', ')}.`, { page: 'settings.md' })
     }
   }
   // Without a prototype: properties of a polluted `Object.prototype` are not options.
@@ -102,6 +97,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     settings,
     host,
     responses: readResponses(options),
+    challenge: defaultParameters,
     rules,
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifier, checksOf({ ...host, handlers: {} }), codecs),
     issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),
@@ -145,18 +141,6 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
       }
     })
   }
-}
-
-function endpointsOf (registration: Registration, instance: TokenAuth, keys: KeyUse, { classViews = [] }: Options): Endpoint[] {
-  const { settings, sessions } = registration
-  const views = readClassViews(classViews, { instance })
-  const endpoints: Endpoint[] = []
-  if (settings.authMode) endpoints.push(authenticateEndpoint(registration), verifyEndpoint(registration), meEndpoint(registration))
-  if (sessions !== undefined) endpoints.push(sessionRefreshEndpoint(registration, sessions), logoutEndpoint(registration, sessions), ...sessionEndpoints(registration, sessions))
-  else if (settings.authMode && settings.refreshTokenEnabled) endpoints.push(refreshEndpoint(registration))
-  if (settings.pathToJwks !== null) endpoints.push(jwksEndpoint(settings.pathToJwks, () => keys.jwkSet(), jwksMaxAge))
-  checkViewPaths(views, endpoints, settings)
-  return [...views.map(viewEndpoint), ...endpoints]
 }
 
 /** Tells what happens to keys: in an event, and in one log line for each change of state. */
@@ -208,6 +192,7 @@ function mayMixUsers (resolved: Resolved, { handlers }: Host, { size }: TrustedI
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
   const options = readOptions(typedOptions)
   const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
+  checkPaths(configured.settings, options)
   const hasKeys = options.keys !== undefined
   const { instanceName } = configured.settings
   const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify, instanceName))
@@ -232,10 +217,14 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
   const instance = new TokenAuth(registration)
   setRegistration(instance, registration)
-  const endpoints = endpointsOf(registration, instance, keys, options)
+  const { classViews = [] } = options
+  const views = readClassViews(classViews, { instance })
+  const endpoints = endpointsOf(registration, { jwkSet: () => keys.jwkSet(), maxAge: jwksMaxAge })
+  checkViewPaths(views, endpoints, settings)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
   const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
+  await addViews(fastify, registration, views, own)
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.
   if (live !== undefined) startKeys(fastify, live)

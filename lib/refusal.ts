@@ -3,6 +3,7 @@
  * an error is created only where the application sees one.
  */
 import { InvalidToken, TokenAuthError } from './errors.ts'
+import { challengeOf, type Challenge } from './http/challenge.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal
@@ -11,6 +12,7 @@ export type Verdict<T> = T | Refusal
 export interface Answer {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string>>
+  readonly challenge: Challenge | undefined
   readonly name: string
   readonly message: string
 }
@@ -41,8 +43,9 @@ export class Refusal {
   /** What to send when nothing of the application sees the error. Created once. */
   get answer (): Answer {
     if (this.#answer === undefined) {
-      const { statusCode, headers, name, message } = this.toError()
-      this.#answer = { statusCode, headers, name, message }
+      const error = this.toError()
+      const { statusCode, headers, name, message } = error
+      this.#answer = { statusCode, headers, challenge: challengeOf(error), name, message }
     }
     return this.#answer
   }
@@ -57,7 +60,7 @@ export const invalidToken = (reason: string) => new Refusal((given) => new Inval
  */
 export function copyError (error: TokenAuthError): TokenAuthError {
   const { name, statusCode, message, code, headers, stack } = error
-  const copy = new TokenAuthError({ name, statusCode, message })
+  const copy = new TokenAuthError({ name, statusCode, message, challenge: challengeOf(error) })
   Object.setPrototypeOf(copy, Object.getPrototypeOf(error))
   return Object.assign(copy, { code, headers: { ...headers }, stack })
 }

@@ -17,6 +17,7 @@ import { postgresShape } from '../dist/lib/sessions/stores/postgres.js'
 import { redisShape } from '../dist/lib/sessions/stores/redis.js'
 import { attackShape } from '../dist/lib/testing/attack/attack.js'
 import { environmentKey } from '../dist/lib/settings/configuration.js'
+import { endpointTable } from '../dist/lib/endpoints/table.js'
 import { routeSettings, settingNames, settingsSchema } from '../dist/lib/settings/schema.js'
 
 const root = new URL('../', import.meta.url)
@@ -121,11 +122,43 @@ const without = (base, members) => Object.fromEntries(Object.entries(members).fi
 
 const sessionSettingsTable = () => optionsTable('Setting', sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
 
+/** The comments of the rows of endpoints: the text, and that of the tag `@sessions`. */
+function commentsOfEndpoints () {
+  const path = 'lib/endpoints/table.ts'
+  const source = ts.createSourceFile(path, readFileSync(new URL(path, root), 'utf8'), ts.ScriptTarget.Latest, true)
+  const comments = new Map()
+  const visit = (node) => {
+    if (ts.isPropertyAssignment(node) && Object.hasOwn(endpointTable, node.name.getText())) {
+      const [comment] = ts.getJSDocCommentsAndTags(node)
+      const sessions = ts.getJSDocTags(node).find(({ tagName }) => tagName.text === 'sessions')
+      comments.set(node.name.getText(), { main: ts.getTextOfJSDocComment(comment.comment) ?? '', sessions: ts.getTextOfJSDocComment(sessions?.comment) ?? '' })
+    }
+    ts.forEachChild(node, visit)
+  }
+  visit(source)
+  return comments
+}
+
+/** Returns the rows of endpoints: the request, with what a client sends, and then the parts of the comment. */
+function endpointRows (which) {
+  const comments = commentsOfEndpoints()
+  return Object.entries(endpointTable).flatMap(([name, { method, path, below = '', hook }]) => {
+    const text = comments.get(name)[which]
+    if (text === '') return []
+    const address = `/auth${(settingsSchema.properties[path].default ?? '/jwks').replace(/^\/$/, '')}${below}`
+    const [sent, ...answers] = text.split('|').map((part) => part.trim())
+    return [[`\`${method} ${address}\` ${sent}`, ...answers, which === 'main' ? hook === undefined ? '' : `\`${hook}\`` : undefined].filter((part) => part !== undefined)]
+  })
+}
+
+const endpointsTable = () => table(['Request', 'Success', 'Failure', 'Extended by'], endpointRows('main'))
+const sessionEndpointsTable = () => table(['Request', 'Response'], endpointRows('sessions'))
+
 const documents = {
   'docs/comparison.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsTable },
   'docs/settings.md': { settings: settingsTable },
-  'docs/sessions.md': { 'session settings': sessionSettingsTable },
+  'docs/sessions.md': { 'session settings': sessionSettingsTable, 'session endpoints': sessionEndpointsTable },
   'docs/keys.md': {
     'members of keys': () => optionsTable('Member', signingKey.members, 'types/keys.ts', 'SigningKey'),
     'members of issuers': () => optionsTable('Member', trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer')
@@ -143,6 +176,7 @@ const documents = {
     'options of attack': () => optionsTable('Option', attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
   },
   'docs/reference.md': {
+    endpoints: endpointsTable,
     'options of generateAccessToken': () => optionsTable('Option', additionsShape.members, 'types/instance.ts', 'TokenAdditions')
   }
 }

@@ -5,8 +5,8 @@ import t from 'tap'
 import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../lib/settings/schema.ts'
 
-/** What every layer may import: values, errors, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
-const open = ['values', 'errors', 'configuration-errors', 'refusal', 'keys/algorithms']
+/** What every layer may import: values, errors with the challenge that they carry, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
+const open = ['values', 'http/challenge', 'errors', 'configuration-errors', 'refusal', 'keys/algorithms']
 
 /**
  * Who may import whom at run time, besides what is open to all. A module is a file of lib/ without its ending, or
@@ -15,6 +15,7 @@ const open = ['values', 'errors', 'configuration-errors', 'refusal', 'keys/algor
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
   values: [],
+  'http/challenge': [],
   errors: [],
   'configuration-errors': [],
   refusal: [],

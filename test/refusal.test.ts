@@ -12,7 +12,9 @@ t.test('a refusal creates an error for each caller, and its answer once', async 
   const { answer } = refusal
   t.equal(refusal.answer, answer)
   t.equal(made, 1)
-  t.strictSame({ ...answer, headers: Object.keys(answer.headers) }, { statusCode: 401, name: 'InvalidToken', message: 'Token is invalid.', headers: ['www-authenticate'] })
+  t.strictSame({ ...answer, headers: Object.keys(answer.headers) }, {
+    statusCode: 401, name: 'InvalidToken', message: 'Token is invalid.', headers: ['www-authenticate'], challenge: { description: 'Token is invalid.', error: 'invalid_token' }
+  })
 
   const errors = [refusal.toError(), refusal.toError()]
   t.equal(new Set(errors).size, 2)

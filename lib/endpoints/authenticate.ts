@@ -1,62 +1,77 @@
-/** POST {prefix}: issues an access token, and a refresh token if they are enabled (specification, Endpoints, rules 1 and 2). */
+/** POST {prefix}: issues an access token, and a refresh token if they are enabled (specification, Endpoints, rules 1 and 2). With sessions: starts one. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed, InvalidUserObject } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { callHost, isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
-import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
+import type { SessionService } from '../sessions/service.ts'
+import { startSession } from '../sessions/start.ts'
 import { secondsNow } from '../token/claims.ts'
-import { logInWithSession } from './session-login.ts'
-import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 
-/**
- * The specification answers a refused login as text, although the body is JSON. An application that renders refusals
- * itself chooses the media type itself.
- */
-function answerAsText (registration: Registration, request: FastifyRequest, reply: FastifyReply): void {
-  const { settings } = begin(registration, request, registration.rules)
-  if (settings.onRefusal === 'reply' && !isReplaced(registration.responses, 'exceptionResponse')) {
-    reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
-  }
-}
+/** The beginning of messages about the user. */
+const from = 'authenticate must return'
 
-async function authenticate (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const { host: { handlers }, responses, issuing } = registration
-  const state = begin(registration, request, registration.rules)
-  const { settings } = state
+/** Asks the application whose credentials a request carries. */
+async function findUser ({ host: { handlers } }: Registration, request: FastifyRequest): Promise<object> {
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
   if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
-  const userId = userIdOf(user, settings.userId, 'authenticate must return')
+  return user
+}
 
-  const accessToken = await issuing.accessToken(user, 'authenticate must return', state, { authTime: Math.floor(secondsNow()) })
+async function issueTokens (registration: Registration, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
+  const { host: { handlers }, responses, issuing } = registration
+  const { request, settings } = state
+  const user = await findUser(registration, request)
+  const userId = userIdOf(user, settings.userId, from)
+
+  const accessToken = await issuing.accessToken(user, from, state, { authTime: Math.floor(secondsNow()) })
   const refreshToken = settings.refreshTokenEnabled ? await issuing.refreshToken(request, user, state) : undefined
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
   const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
     () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 
   // A token that nobody receives is not stored.
-  if (isAnswered(request, reply)) return reply
+  if (isAnswered(request, reply)) return undefined
   // Stored when nothing else can fail, and before anything is sent, so that no token is half issued.
   if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
   publishIssued(settings.instanceName, userId, 'authenticate', request)
-  if (!isAnswered(request, reply)) setCookies(reply, cookies)
-  return body
+  return { body, cookies }
 }
 
-export function authenticateEndpoint (registration: Registration): Endpoint {
+async function logIn (registration: Registration, sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
+  const { responses, issuing } = registration
+  const { request } = state
+  const user = await findUser(registration, request)
+  let body: Record<string, unknown> = {}
+  const login = { sessions, issuing, state, request, reply, user, from, authTime: undefined, grant: 'authenticate' } as const
+  const sid = await startSession(login, async (tokens, known) => {
+    body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () => responses.extendAuthenticate(request, { user: known, ...tokens }))
+  })
+  return sid === undefined ? undefined : { body }
+}
+
+/**
+ * The specification answers a refused login as text, although the body is JSON. An application that renders refusals
+ * itself chooses the media type itself.
+ */
+function answerAsText ({ responses }: Registration, { settings }: RequestState, reply: FastifyReply): void {
+  if (settings.onRefusal === 'reply' && !isReplaced(responses, 'exceptionResponse')) {
+    reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
+  }
+}
+
+export function authenticateEndpoint (registration: Registration): Implementation {
   const { settings, sessions } = registration
   const names = settings.refreshTokenEnabled ? [settings.accessTokenName, settings.refreshTokenName] : [settings.accessTokenName]
   return {
-    method: 'POST',
-    path: settings.pathToAuthenticate,
-    access: false,
-    refusesOtherOrigins: true,
     schema: {
       summary: 'Issue an access token',
       tags: ['authentication'],
@@ -67,9 +82,13 @@ export function authenticateEndpoint (registration: Registration): Endpoint {
         ...(sessions !== undefined && { 503: { description: 'The session store is unavailable. No session was started.', ...errorSchema } })
       }
     },
-    handler: (request, reply) => (sessions === undefined ? authenticate(registration, request, reply) : logInWithSession(registration, sessions, request, reply)).catch((error: unknown) => {
-      if (error instanceof AuthenticationFailed && !isAnswered(request, reply)) answerAsText(registration, request, reply)
-      throw error
-    })
+    async handler (state, reply) {
+      try {
+        return await (sessions === undefined ? issueTokens(registration, state, reply) : logIn(registration, sessions, state, reply))
+      } catch (error) {
+        if (error instanceof AuthenticationFailed && !isAnswered(state.request, reply)) answerAsText(registration, state, reply)
+        throw error
+      }
+    }
   }
 }

@@ -1,8 +1,7 @@
 /** POST {prefix}/logout: ends the session of the request (RFC 7009). */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { MissingRefreshToken, SessionEnded } from '../errors.ts'
-import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
@@ -10,16 +9,17 @@ import { isWithoutToken } from '../request/extract.ts'
 import { refuseForeign } from '../request/identity.ts'
 import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
+import type { RefreshToken } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
-import { bodySchema, type Endpoint } from './endpoint.ts'
+import { bodySchema, type Implementation, type Result } from './endpoint.ts'
 import { findRefreshToken } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
-async function endByAccessToken (sessions: SessionService, state: RequestState, request: FastifyRequest): Promise<void> {
+async function endByAccessToken (sessions: SessionService, state: RequestState): Promise<void> {
   const refusal = await state.verify() ?? refuseForeign(state)
   if (refusal === null) {
     const { userId, sessionId } = state
-    if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', request)
+    if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', state.request)
     return
   }
   if (isWithoutToken(refusal)) {
@@ -31,8 +31,27 @@ async function endByAccessToken (sessions: SessionService, state: RequestState, 
   if (!(error instanceof SessionEnded)) throw error
 }
 
-async function logOut (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const state = begin(registration, request, registration.logoutRules)
+/**
+ * Ends the session of a refresh token. In cookie mode, somebody else may have planted its cookie in the browser, for example
+ * from a sibling domain: the session of a valid access cookie ends, too, so that the user is logged out in any case.
+ */
+async function endByRefreshToken (sessions: SessionService, state: RequestState, { userId, sid }: RefreshToken): Promise<void> {
+  const { request } = state
+  const ending = [sessions.end(userId, { sid }, 'logout', request)]
+  if (state.settings.cookieSet) ending.push(endByCookie(sessions, state, sid))
+  // A failure of one must not keep the other from ending.
+  for (const settled of await Promise.allSettled(ending)) if (settled.status === 'rejected') throw settled.reason
+}
+
+/** Ends the session of a valid access cookie, unless it is the one that is ended already. */
+async function endByCookie (sessions: SessionService, state: RequestState, ended: string): Promise<string[]> {
+  if (await state.verify() !== null || state.source !== 'cookie') return []
+  const { userId, sessionId } = state
+  if (userId === null || sessionId === null || sessionId === ended) return []
+  return await sessions.end(userId, { sid: sessionId }, 'logout', state.request)
+}
+
+async function logOut (sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result> {
   // In every response of this handler: a browser is logged out even while the store is down. A setting that cannot be
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined
@@ -41,13 +60,13 @@ async function logOut (registration: Registration, sessions: SessionService, req
   } catch (error) {
     failure = { error }
   }
-  const found = findRefreshToken(request, state)
+  const found = findRefreshToken(state)
   const token = typeof found === 'string' ? sessions.read(found) : undefined
-  if (token !== undefined) await sessions.end(token.userId, { sid: token.sid }, 'logout', request)
-  else if (typeof found !== 'string') await endByAccessToken(sessions, state, request)
-  else await endByAccessToken(sessions, state, request).catch(ignoreRefusal)
+  if (token !== undefined) await endByRefreshToken(sessions, state, token)
+  else if (typeof found !== 'string') await endByAccessToken(sessions, state)
+  else await endByAccessToken(sessions, state).catch(ignoreRefusal)
   if (failure !== undefined) throw failure.error
-  return isAnswered(request, reply) ? reply : reply.code(204).send()
+  return { status: 204 }
 }
 
 /** RFC 7009 section 2.2: a refresh token that is not authentic is answered like one that is. */
@@ -55,13 +74,9 @@ function ignoreRefusal (error: unknown): void {
   if (Object(error).statusCode >= 500 || !(error instanceof Error)) throw error
 }
 
-export function logoutEndpoint (registration: Registration, sessions: SessionService): Endpoint {
-  const { settings } = registration
+export function logoutEndpoint (registration: Registration): Implementation {
+  const { settings, sessions, logoutRules } = registration
   return {
-    method: 'POST',
-    path: settings.pathToLogout,
-    access: 'requires a token of the session',
-    refusesOtherOrigins: true,
     schema: {
       summary: 'End the session',
       description: 'Takes the refresh token, the access token, or both.',
@@ -75,7 +90,7 @@ export function logoutEndpoint (registration: Registration, sessions: SessionSer
       }
     },
     isBodyOptional: true,
-    readsToken: 'optional',
-    handler: (request, reply) => logOut(registration, sessions, request, reply)
+    begin: (request) => begin(registration, request, logoutRules),
+    handler: (state, reply) => logOut(sessions!, state, reply)
   }
 }

@@ -5,14 +5,11 @@ import { serializeUser } from '../host/users.ts'
 import { unauthorized } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
-import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
+import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
-export function meEndpoint (registration: Registration): Endpoint {
-  const { responses, settings, rules } = registration
+export function meEndpoint (registration: Registration): Implementation {
+  const { responses } = registration
   return {
-    method: 'GET',
-    path: settings.pathToRetrieveUser,
     schema: {
       summary: 'Return the current user',
       tags: ['authentication'],
@@ -23,11 +20,10 @@ export function meEndpoint (registration: Registration): Endpoint {
       }
     },
     guards: [makeProtectGuard(registration)],
-    async handler (request) {
-      const state = begin(registration, request, rules)
+    async handler (state) {
       const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
-      return await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: state.payload }))
+      return { body: await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(state.request, { user, payload: state.payload })) }
     }
   }
 }

@@ -12,15 +12,15 @@ function inBody ({ body }: FastifyRequest, name: string): string | undefined {
 }
 
 /** Returns the refresh token of a request: from where access tokens are read, or from the body; undefined for none. */
-export function findRefreshToken (request: FastifyRequest, { settings }: RequestState): Verdict<string> | undefined {
+export function findRefreshToken ({ request, settings }: RequestState): Verdict<string> | undefined {
   const found = extractRefreshToken(request.raw, settings)
   if (found === undefined) return inBody(request, settings.refreshTokenName)
   return found instanceof Refusal ? found : found.token
 }
 
 /** As {@link findRefreshToken}. @throws its refusal, or {MissingRefreshToken} */
-export function requireRefreshToken (request: FastifyRequest, state: RequestState): string {
-  const found = findRefreshToken(request, state)
+export function requireRefreshToken (state: RequestState): string {
+  const found = findRefreshToken(state)
   if (found instanceof Refusal) throw state.toRefreshError(found)
   if (found === undefined) throw new MissingRefreshToken()
   return found

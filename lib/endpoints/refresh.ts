@@ -1,30 +1,28 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { AuthenticationFailed } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
-import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
-import type { RefreshSubject } from '../request/state.ts'
-import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import type { RefreshSubject, RequestState } from '../request/state.ts'
+import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
 /** Refuses a request whose access token is not acceptable before its body is read. */
 const requireAccessToken = (registration: Registration) => refuseEarly(registration, (state) => state.verifyForRefresh())
 
-async function refresh (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+async function refresh (registration: Registration, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
   const { responses, host: { handlers }, issuing } = registration
-  const state = begin(registration, request, registration.rules)
-  const { settings } = state
+  const { request, settings } = state
   // The hook above let only an acceptable access token pass.
   const { payload, userId } = await state.verifyForRefresh() as RefreshSubject
-  const purportedToken = requireRefreshToken(request, state)
+  const purportedToken = requireRefreshToken(state)
   const refreshToken = await storedRefreshToken(handlers, request, userId)
   if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
 
@@ -36,20 +34,14 @@ async function refresh (registration: Registration, request: FastifyRequest, rep
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   const body = await extendBody(responses, tokenFields({ accessToken }, settings), 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
-  if (isAnswered(request, reply)) return reply
+  if (isAnswered(request, reply)) return undefined
   publishIssued(settings.instanceName, userId, 'refresh', request)
-  setCookies(reply, cookies)
-  return body
+  return { body, cookies }
 }
 
-export function refreshEndpoint (registration: Registration): Endpoint {
+export function refreshEndpoint (registration: Registration): Implementation {
   const { settings } = registration
   return {
-    method: 'POST',
-    readsToken: 'required',
-    path: settings.pathToRefresh,
-    access: 'requires an access token and a refresh token',
-    refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for a new access token',
       description: 'The access token is sent too; it may have expired.',
@@ -63,6 +55,6 @@ export function refreshEndpoint (registration: Registration): Endpoint {
     },
     isBodyOptional: true,
     guards: [requireAccessToken(registration)],
-    handler: (request, reply) => refresh(registration, request, reply)
+    handler: (state, reply) => refresh(registration, state, reply)
   }
 }

@@ -5,14 +5,15 @@ import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.t
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { retrieveUser, userIdOf } from '../host/users.ts'
-import { setCookies, tokenCookies } from '../http/cookies.ts'
+import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { beginWithoutToken } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
-import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
+import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
 /**
@@ -38,11 +39,10 @@ function withoutForeign401 (thrown: unknown): unknown {
  * The access token of the request is not looked at, and `retrieveUser` and the hooks do not see it. Nothing that can fail comes after `advance`, so that a client never
  * loses a rotation: a failure before it is retried with the same refresh token.
  */
-async function refresh (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
+async function refresh (registration: Registration, sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
   const { responses, host: { handlers }, issuing } = registration
-  const state = beginWithoutToken(registration, request)
-  const { settings } = state
-  const purportedToken = requireRefreshToken(request, state)
+  const { request, settings } = state
+  const purportedToken = requireRefreshToken(state)
   const token = sessions.read(purportedToken)
   if (token === undefined || sessions.ended.has(token.sid)) throw failed
 
@@ -63,27 +63,25 @@ async function refresh (registration: Registration, sessions: SessionService, re
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
 
-  if (isAnswered(request, reply)) return reply
+  if (isAnswered(request, reply)) return undefined
   // Without a connection, the client would not get the new token.
-  if (isClosed(request, reply)) return reply.hijack()
+  if (isClosed(request, reply)) {
+    reply.hijack()
+    return undefined
+  }
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') throw failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
-  if (isAnswered(request, reply)) return reply
+  if (isAnswered(request, reply)) return undefined
   // No cookie for an unchanged token, because a slow response could overwrite a newer cookie of another tab.
   const changed = settings.cookieSet && refreshToken !== purportedToken ? tokenCookies({ refreshToken }, settings, reply) : []
-  setCookies(reply, [...cookies, ...changed])
-  return { ...tokenFields({ accessToken, refreshToken }, settings), ...extension }
+  return { body: { ...tokenFields({ accessToken, refreshToken }, settings), ...extension }, cookies: [...cookies, ...changed] }
 }
 
-export function sessionRefreshEndpoint (registration: Registration, sessions: SessionService): Endpoint {
-  const { settings } = registration
+export function sessionRefreshEndpoint (registration: Registration): Implementation {
+  const { settings, sessions } = registration
   return {
-    method: 'POST',
-    path: settings.pathToRefresh,
-    access: 'requires a refresh token',
-    refusesOtherOrigins: true,
     schema: {
       summary: 'Exchange a refresh token for an access token and the next refresh token',
       description: 'After a 401, discard the tokens. After a 503, keep them and try again.',
@@ -97,6 +95,7 @@ export function sessionRefreshEndpoint (registration: Registration, sessions: Se
       }
     },
     isBodyOptional: true,
-    handler: (request, reply) => refresh(registration, sessions, request, reply).catch((error: unknown) => { throw withoutForeign401(error) })
+    begin: (request) => beginWithoutToken(registration, request),
+    handler: (state, reply) => refresh(registration, sessions!, state, reply).catch((error: unknown) => { throw withoutForeign401(error) })
   }
 }

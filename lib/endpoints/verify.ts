@@ -1,13 +1,11 @@
 /** GET {prefix}/verify: whether a token is valid (specification, Endpoints, rule 3). */
 import { Type } from '@sinclair/typebox'
-import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
+import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
 /** Returns the body before hooks extend it. */
 function bodyOf (refusal: Refusal | null, state: RequestState): Record<string, unknown> {
@@ -17,14 +15,10 @@ function bodyOf (refusal: Refusal | null, state: RequestState): Record<string, u
   return { valid: false, reason: message, detail }
 }
 
-export function verifyEndpoint (registration: Registration): Endpoint {
-  const { responses, settings, rules } = registration
+export function verifyEndpoint (registration: Registration): Implementation {
+  const { responses } = registration
   const isExtended = isReplaced(responses, 'extendVerify')
   return {
-    method: 'GET',
-    readsToken: 'required',
-    access: 'says whether the token is valid',
-    path: settings.pathToVerify,
     schema: {
       summary: 'Say whether the access token is valid',
       tags: ['authentication'],
@@ -34,17 +28,17 @@ export function verifyEndpoint (registration: Registration): Endpoint {
         ...unavailable(registration)
       }
     },
-    async handler (request, reply) {
-      const state = begin(registration, request, rules)
+    async handler (state, reply) {
+      const { request } = state
       const refusal = await state.verify()
-      if (isAnswered(request, reply)) return reply
+      if (isAnswered(request, reply)) return undefined
       // An outage says nothing about the token.
-      if (refusal !== null && refusal.answer.statusCode >= 500) return await sendRefusal(registration, request, reply, refusal, state)
+      if (refusal !== null && refusal.answer.statusCode >= 500) throw refusal
+      const status = refusal === null ? undefined : 400
       const body = bodyOf(refusal, state)
-      if (refusal !== null) reply.code(400)
-      if (!isExtended) return body
+      if (!isExtended) return { status, body }
       const user = refusal === null ? await state.user() : null
-      return await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: state.payload }))
+      return { status, body: await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: state.payload })) }
     }
   }
 }

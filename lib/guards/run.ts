@@ -11,7 +11,7 @@ import { begin } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
-import { answerRefusal, sendRefusal } from './refuse.ts'
+import { answerRefusal, errorOf, sendRefusal } from './refuse.ts'
 
 /** Checks a request whose token is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
@@ -97,7 +97,7 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
   if (timeout !== undefined) throw timeout
   if (isAllowed) return preventCaching(state, reply)
   publishRefused(guard.registration.settings.instanceName, request, refused)
-  const error = refused instanceof Refusal ? state.toError(refused) : refused
+  const error = refused instanceof Refusal ? errorOf(guard.registration, refused, state) : refused
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
 }

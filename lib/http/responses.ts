@@ -4,6 +4,7 @@ import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import type { Answer } from '../refusal.ts'
+import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>
@@ -35,7 +36,8 @@ export class Responses<User extends object = object, Claims extends object = Rec
   }
 }
 
-type Hook = Exclude<keyof Responses, 'exceptionResponse'>
+/** The methods that extend the body of an endpoint. */
+export type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
 /** Copies of the methods, because an application can also replace methods of the base class itself. */
 const { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse } = Responses.prototype
@@ -61,16 +63,15 @@ export async function extendBody (responses: Responses, body: Record<string, unk
 }
 
 /** Sends the default answer to a refusal, without an error object. */
-export function sendAnswer (reply: FastifyReply, { statusCode, headers, name, message }: Answer): FastifyReply {
-  // A new object each time, because hooks of the application may change it.
-  return reply.code(statusCode).headers({ ...headers }).send({ reasons: message, exception: name })
+export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, name, message }: Answer, parameters: ChallengeParameters): FastifyReply {
+  return reply.code(statusCode).headers(headersOf(headers, challenge, parameters)).send({ reasons: message, exception: name })
 }
 
 /** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
-export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError): MaybePromise<unknown> {
+export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError, parameters = defaultParameters): MaybePromise<unknown> {
   // Refusals are an everyday matter. What is an error of the application, or of what it depends on, leaves a trace.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
-  reply.code(error.statusCode).headers({ ...error.headers })
+  reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), parameters))
   const send = (body: unknown) => reply.sent ? reply : reply.send(body)
   const fail = (thrown: unknown) => {
     // The error of the application replaces the refusal, and must not be sent with its status and challenge.

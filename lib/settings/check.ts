@@ -6,7 +6,7 @@ import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
 import { quote, typeName } from '../values.ts'
 import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
-import { registeredClaimNames, settingsSchema, type pathSettings, type SettingName, type Settings } from './schema.ts'
+import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
@@ -82,7 +82,8 @@ export function checkSetting (name: SettingName, value: unknown, source: string,
 
 type Names = { readonly [K in SettingName]?: string }
 
-function checkDistinct (names: Names, what: string): void {
+/** @throws {InvalidConfiguration} for two settings with the same name or path */
+export function checkDistinct (names: Names, what: string): void {
   const taken = new Map<string, string>()
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
@@ -93,22 +94,8 @@ function checkDistinct (names: Names, what: string): void {
   }
 }
 
-/** Unless `strictSlashes` is true, an endpoint answers with and without a trailing slash. */
-const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
-
-/** @throws {InvalidConfiguration} if endpoints of one method have the same path */
-function checkPaths (settings: Settings, method: string, names: ReadonlyArray<typeof pathSettings[number]>): void {
-  const paths = names.flatMap((name) => {
-    const path = settings[name]
-    return path === null ? [] : [[name, settings.strictSlashes ? path : withoutSlash(path)]]
-  })
-  checkDistinct(Object.fromEntries(paths), `the ${method} endpoints need different paths`)
-}
-
-/** As {@link checkTogether}, for the endpoints and the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
+/** As {@link checkTogether}, for the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
 export function checkWithSessions (settings: Settings): void {
-  checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh', 'pathToLogout'])
-  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions', 'pathToJwks'])
   for (const setting of ['userId', 'scopesName'] as const) {
     if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', page: 'settings.md' })
   }
@@ -126,7 +113,7 @@ function checkPrefixes (settings: Settings): void {
 }
 
 /**
- * Checks the rules that concern several settings.
+ * Checks the rules that concern several settings. Those of paths stand with the table of endpoints.
  * @throws {InvalidConfiguration} if settings contradict each other
  */
 export function checkTogether (settings: Settings): void {
@@ -151,8 +138,6 @@ export function checkTogether (settings: Settings): void {
       throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', page: 'settings.md' })
     }
   }
-  checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh'])
-  checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToJwks'])
   if (settings.cookieSet) checkPrefixes(settings)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', page: 'settings.md' })

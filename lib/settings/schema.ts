@@ -160,8 +160,10 @@ export const settingsSchema = Type.Object({
 
 /** The settings that hold key material: never shown, read and checked apart. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
-/** The paths of the default endpoints. */
-export const pathSettings = ['pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'pathToLogout', 'pathToSessions', 'pathToJwks'] as const
+/** The settings that hold the path of an endpoint. */
+export type PathSetting = Extract<SettingName, `pathTo${string}`>
+/** The paths of the endpoints, each of which has a row in the table of endpoints. */
+export const pathSettings = Object.keys(settingsSchema.properties).filter((name): name is PathSetting => name.startsWith('pathTo'))
 /** The settings that shape routes, decided once: they take neither getter nor override. */
 export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'requireGuards', 'instanceName'] as const
 

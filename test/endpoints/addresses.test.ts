@@ -227,7 +227,7 @@ t.test('endpoints accept JSON bodies only, whatever parsers the host has: no for
   }
   await app.register(tokenAuth, { secret, authenticate, ...handlers, cookieSet: true, cookieStrict: false, classViews: [['/form', Form]] })
   const form = 'username=ada&password=lovelace'
-  const types = ['application/x-www-form-urlencoded', 'text/plain', 'multipart/form-data; boundary=x', 'application/xml', 'text/json-like', 'application/jsonp', 'application/x-json', '']
+  const types = ['application/x-www-form-urlencoded', 'text/plain', 'multipart/form-data; boundary=x', 'application/xml', 'text/json-like', 'application/jsonp', 'application/x-json', 'text/json', 'text/json; charset=utf-8', 'multipart/json', 'image/x+json', 'application/+json', '']
   for (const type of types) {
     for (const url of ['/auth', '/auth/', '/auth/refresh']) {
       const sent = type === '' ? {} : { 'content-type': type }

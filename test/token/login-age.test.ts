@@ -38,6 +38,7 @@ t.test('the refusal names the age in its challenge, and nothing of the token', a
   t.same(refusal?.answer, {
     statusCode: 401,
     headers: { 'www-authenticate': 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="60"' },
+    challenge: { description: 'A more recent login is required.', error: 'insufficient_user_authentication', maxAge: 60 },
     name: 'InsufficientUserAuthentication',
     message: 'A more recent login is required.'
   })

@@ -1,0 +1,171 @@
+/** Adds endpoints as routes: their paths, how their results are sent and their errors rendered, and that responses are not cached. */
+import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { describeGuard } from '../guards/describe.ts'
+import { sendRefusal } from '../guards/refuse.ts'
+import { isAnswered } from '../host/call.ts'
+import { setCookies } from '../http/cookies.ts'
+import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
+import type { Registration } from '../registration.ts'
+import { checkOrigin } from '../request/origin.ts'
+import { begin } from '../request/slot.ts'
+import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
+import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
+import { nameOperation } from './operation-ids.ts'
+
+/** RFC 6749 section 5.1 requires it of every response with a token. A refusal must not be cached either. */
+const noStore: onRequestHookHandler = function (_request, reply, done) {
+  reply.header('cache-control', 'no-store')
+  done()
+}
+
+/** Returns both spellings of a path, unless the router of the application answers both by itself. */
+function spellings (path: string, strict: boolean, ignoresSlash: boolean): string[] {
+  if (strict || ignoresSlash || path.endsWith('*')) return [path]
+  const bare = path.endsWith('/') ? path.slice(0, -1) : path
+  return bare === '' ? ['/'] : [bare, `${bare}/`]
+}
+
+/** Whether the router of an application treats `/x` and `/x/` as one path. */
+function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
+  return (initialConfig.routerOptions?.ignoreTrailingSlash ?? initialConfig.ignoreTrailingSlash) === true
+}
+
+/** Refuses requests from other origins in cookie mode. */
+const refuseOtherOrigins = (registration: Registration) =>
+  refuseEarly(registration, ({ settings }, request) => settings.cookieSet ? checkOrigin(request, settings) : null)
+
+/** Whether cookies are ever read. */
+const readsCookies = ({ settings, rules }: Registration) => settings.cookieSet || rules.isComputed('cookieSet')
+
+/**
+ * Passes what was thrown on to the next error handler in line, as Fastify itself does. It treats only an `Error` of this
+ * realm that is sent as an error: anything else would become the body of a 200, so that a promise must reject with it.
+ */
+function passOn (thrown: unknown, reply: FastifyReply): unknown {
+  return thrown instanceof Error ? reply.send(thrown) : Promise.reject(thrown)
+}
+
+/** A route below `urlPrefix`: an endpoint, or a method of a class view. */
+export interface PrefixedRoute extends Pick<RouteOptions, 'config' | 'handler' | 'bodyLimit' | 'validatorCompiler' | 'serializerCompiler'> {
+  readonly method: HTTPMethods
+  readonly path: string
+  readonly schema: FastifySchema
+  readonly guards: ReadonlyArray<NonNullable<RouteOptions['onRequest']>>
+  readonly isForOwnOrigin: boolean
+  readonly isCacheable: boolean
+  /** Returns the schema of the second spelling of the path, which is the same operation, documented once. */
+  readonly hide: (schema: FastifySchema) => FastifySchema
+}
+
+/**
+ * Adds a route, in both spellings of its path.
+ * @param host the context on which the plugin was registered. Its error handler counts, also one that is set later
+ * @throws {InvalidConfiguration} for a path that is taken
+ */
+export function addRoute (context: FastifyInstance, host: FastifyInstance, registration: Registration, route: PrefixedRoute): void {
+  const { path, schema, guards, isForOwnOrigin, isCacheable, hide, method, ...options } = route
+  const { urlPrefix, strictSlashes, instanceName } = registration.settings
+  const originGuards = isForOwnOrigin && readsCookies(registration) ? [refuseOtherOrigins(registration)] : []
+  const inherited = host.errorHandler
+  const urls = spellings(urlPrefix + (path === '/' && urlPrefix !== '' ? '' : path), strictSlashes, ignoresTrailingSlash(context))
+  for (const [index, url] of urls.entries()) {
+    if (host.hasRoute({ method, url: context.prefix + url })) {
+      throw new InvalidConfiguration(`The instance "${instanceName}" cannot add the route ${method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { page: 'instances.md' })
+    }
+    context.route({
+      ...options,
+      method,
+      url,
+      schema: index === 0 ? schema : hide(schema),
+      prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
+      ...(isCacheable && { exposeHeadRoute: true }),
+      onRequest: [...(isCacheable ? [] : [noStore]), ...originGuards, ...guards].flat(),
+      // The application's earlier error handler is the next in line anyway: called from here, it would log twice.
+      errorHandler: (error, request, reply) => host.errorHandler === inherited ? passOn(error, reply) : host.errorHandler(error, request, reply)
+    })
+  }
+}
+
+/**
+ * Calls a function with a context of its own, whose hooks and parsers concern no other route.
+ * @param options what the registration was given for Fastify, such as `prefix`
+ */
+export async function inOwnContext (host: FastifyInstance, options: FastifyRegisterOptions<object>, add: (context: FastifyInstance) => void): Promise<void> {
+  const plugin = async (context: FastifyInstance) => { add(context) }
+  // Fastify names a plugin without a name by its source code.
+  await host.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: 'fastify-token-auth' }), options)
+}
+
+/** Sends the result of a handler. An answer that was sent in the meantime stays, such as that of a timeout. */
+function sendResult (result: Result | undefined, request: FastifyRequest, reply: FastifyReply): unknown {
+  if (result === undefined || isAnswered(request, reply)) return reply
+  const { status, body, cookies = [] } = result
+  setCookies(reply, cookies)
+  if (status !== undefined) reply.code(status)
+  return body === undefined ? reply.send() : body
+}
+
+/** Makes the handler of the route of an endpoint. */
+function handlerOf (registration: Registration, { row: { readsToken }, begin: start, handler }: Endpoint) {
+  const { rules } = registration
+  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const state = start === undefined ? begin(registration, request, rules) : start(request)
+    let result
+    try {
+      result = await handler(state, reply)
+    } catch (error) {
+      return isAnswered(request, reply) ? reply : await sendRefusal(registration, request, reply, error, state)
+    }
+    return sendResult(result, request, reply)
+  }
+  if (readsToken !== undefined) describeGuard(handle, () => ({ registration, rules, scopeSets: [], isOptional: readsToken === 'optional', isReader: true }))
+  return handle
+}
+
+const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
+
+/** Documents an endpoint: its operation id, and its answer to requests from other origins. */
+function documented ({ row: { method, name }, schema }: Endpoint, registration: Registration, host: FastifyInstance): EndpointSchema {
+  const operationId = nameOperation(host, registration.settings.instanceName, name)
+  const response = readsCookies(registration) && method !== 'GET' ? { ...Object(schema.response), ...crossOriginAnswer } : schema.response
+  return { operationId, ...schema, response }
+}
+
+/** Hides a schema in the OpenAPI document. A response schema takes 5 KB in Fastify, and that of an endpoint only documents. */
+const hide = ({ response, ...rest }: FastifySchema) => ({ ...rest, hide: true })
+const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
+
+function routeOf (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): PrefixedRoute {
+  const { row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false }, path, guards = [] } = endpoint
+  const isOpen = readsToken === undefined && guards.length === 0
+  return {
+    method,
+    path,
+    guards,
+    isForOwnOrigin,
+    isCacheable,
+    schema: documented(endpoint, registration, host),
+    hide,
+    ...compilers(endpoint),
+    bodyLimit: bodyLimitOf(context),
+    config: {
+      tokenAuth: access,
+      // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
+      ...(isOpen && { swaggerTransform: unchanged })
+    },
+    handler: handlerOf(registration, endpoint)
+  }
+}
+
+/** Adds endpoints, those with each kind of bodies in a context of its own. @throws {InvalidConfiguration} */
+export async function addEndpoints (host: FastifyInstance, registration: Registration, endpoints: readonly Endpoint[], options: FastifyRegisterOptions<object>): Promise<void> {
+  for (const kind of ['json', 'form'] as const) {
+    const own = endpoints.filter(({ row: { bodies = 'json' } }) => bodies === kind)
+    if (own.length === 0) continue
+    await inOwnContext(host, options, (context) => {
+      acceptBodies(context, kind)
+      for (const endpoint of own) addRoute(context, host, registration, routeOf(context, host, registration, endpoint))
+    })
+  }
+}

@@ -1,0 +1,56 @@
+/** The header `WWW-Authenticate: Bearer`, written in one place from what an error says and what an instance adds. */
+
+/** What an error says in a challenge (RFC 6750 section 3, RFC 9470 section 3). Without `error`, no token was sent. */
+export interface Challenge {
+  readonly error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
+  /** The message of the error, which is sent where a header may carry it. */
+  readonly description?: string
+  /** In seconds. */
+  readonly maxAge?: number
+  readonly scope?: string
+}
+
+/** By errors. Not as a property, which loggers would write. */
+const challenges = new WeakMap<Error, Challenge>()
+
+/** Keeps what an error says in a challenge. */
+export function setChallenge (error: Error, challenge: Challenge): void {
+  challenges.set(error, challenge)
+}
+
+/** Returns what an error says in a challenge; undefined for one without a challenge. */
+export const challengeOf = (error: Error): Challenge | undefined => challenges.get(error)
+
+/** What every challenge of an instance says besides that. */
+export interface ChallengeParameters {
+  readonly realm: string
+}
+
+/** Those of an error that knows no instance, such as one that an application creates. */
+export const defaultParameters: ChallengeParameters = Object.freeze({ realm: 'token-auth' })
+
+/** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
+const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
+
+/** Writes the value of the header. What only an instance or a route knows comes last. */
+export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, { realm }: ChallengeParameters = defaultParameters): string {
+  let header = `Bearer realm="${realm}"`
+  if (error !== undefined) header += `, error="${error}"`
+  if (error !== undefined && quotable.test(description)) header += `, error_description="${description}"`
+  if (maxAge !== undefined) header += `, max_age="${maxAge}"`
+  if (scope !== undefined && quotable.test(scope)) header += `, scope="${scope}"`
+  return header
+}
+
+type Headers = Readonly<Record<string, string>>
+
+/**
+ * Returns the headers of the answer to a refused request, with the challenge of an instance.
+ * @param headers those of the error. A challenge that the application has changed stays as it is
+ * @param challenge what the error says; undefined for an error without a challenge
+ */
+export function headersOf (headers: Headers, challenge: Challenge | undefined, parameters: ChallengeParameters): Record<string, string> {
+  // A copy in any case, because hooks of the application may change it.
+  if (challenge === undefined || parameters === defaultParameters || headers['www-authenticate'] !== writeChallenge(challenge)) return { ...headers }
+  return { ...headers, 'www-authenticate': writeChallenge(challenge, parameters) }
+}

@@ -1,0 +1,182 @@
+/** What handlers, hooks of the host and other plugins throw, and is no `Error` of this realm. */
+import rateLimit from '@fastify/rate-limit'
+import type { FastifyInstance, FastifyReply, InjectOptions, LightMyRequestResponse } from 'fastify'
+import t, { type Test } from 'tap'
+import { runInNewContext } from 'node:vm'
+import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, claims, host, keysFor, mistyped, refreshStore, together, valid } from '../helper.ts'
+
+/** What the README of @fastify/rate-limit gives as `errorResponseBuilder`. */
+const builder = () => ({ statusCode: 429, error: 'Too Many Requests', message: 'I only allow 1 request per minute to this website.' })
+
+const foreign = (properties: string): unknown => runInNewContext(`Object.assign(new Error('of another realm'), ${properties})`)
+
+const objects: Readonly<Record<string, () => unknown>> = {
+  'a status': () => ({ statusCode: 401 }),
+  'a status under its other name': () => ({ status: 403, message: 'no' }),
+  'what a rate limit builds': builder,
+  'an object without a status': () => ({ message: 'no status' }),
+  'an error of another realm': () => foreign('{}'),
+  'an error of another realm with a status': () => foreign("{ statusCode: 409, code: 'CONFLICT' }"),
+  'an error of this realm': () => Object.assign(new Error('of this realm'), { statusCode: 418 }),
+  'a text': () => 'text',
+  'a number': () => 7,
+  'a list': () => ['list']
+}
+const falsy: Readonly<Record<string, () => unknown>> = Object.fromEntries([undefined, null, false, 0, -0, NaN, '', 0n].map((value) => [`${Object.is(value, -0) ? '-0' : typeof value} ${String(value)}`, () => value]))
+const nothing = () => undefined
+
+/** What is thrown next, and where. Once: Fastify calls some hooks for the answer to an error again. */
+class Throwing {
+  where = ''
+  what: () => unknown = nothing
+  throwAt (where: string): void {
+    if (this.where !== where) return
+    this.where = ''
+    throw this.what()
+  }
+}
+
+class Extra extends View {
+  static throwing = new Throwing()
+  override async get () { Extra.throwing.throwAt('handler'); return { extra: true } }
+  override async post () { Extra.throwing.throwAt('handler'); return { extra: true } }
+}
+
+const hooks = ['onRequest', 'preParsing', 'preValidation', 'preHandler', 'preSerialization', 'onSend'] as const
+const pair = keysFor('EdDSA')
+const asymmetric: TokenAuthOptions = mistyped({ ...pair, claimIss: 'us', claimAud: 'us', pathToJwks: '/jwks' })
+const headers = bearer(valid('EdDSA', claims({ iss: 'us', aud: 'us' })))
+
+/** Every endpoint, with a request that it accepts, or refuses by itself. */
+const requests: Readonly<Record<string, InjectOptions>> = {
+  login: { method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } },
+  verify: { url: '/auth/verify', headers },
+  me: { url: '/auth/me', headers },
+  refresh: { method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: 'stored' } },
+  logout: { method: 'POST', url: '/auth/logout', headers },
+  'list of sessions': { url: '/auth/sessions', headers },
+  'end of a session': { method: 'DELETE', url: '/auth/sessions/bEHfkXeQzv5hVAFDAoxnbw', headers },
+  'end of all sessions': { method: 'DELETE', url: '/auth/sessions', headers },
+  'published keys': { url: '/auth/jwks' },
+  view: { url: '/auth/extra' },
+  'view with a body': { method: 'POST', url: '/auth/extra', payload: {} }
+}
+
+const refused = ['refresh', 'refresh without sessions', 'end of a session']
+const withoutJson = ['published keys', 'logout', 'end of all sessions']
+
+type Prepare = (app: FastifyInstance) => unknown
+
+/** An application with endpoints of both kinds of refresh tokens, and a route of its own for each method. */
+async function service (t: Test, throwing: Throwing, options: TokenAuthOptions, before: Prepare, after: Prepare) {
+  const app = host(t)
+  for (const hook of hooks) app.addHook(mistyped<'onRequest'>(hook), async () => { throwing.throwAt(hook) })
+  app.addHook('preHandler', (_request, _reply, done) => {
+    try {
+      throwing.throwAt('a callback')
+      done()
+    } catch (error) {
+      done(mistyped(error))
+    }
+  })
+  await before(app)
+  await app.register(tokenAuth, together({ authenticate, classViews: [['/extra', Extra]] }, asymmetric, options))
+  await after(app)
+  const handler = async () => { throwing.throwAt('handler'); return { own: true } }
+  for (const method of ['GET', 'POST', 'DELETE'] as const) app.route({ method, url: '/own', handler })
+  await app.ready()
+  return app
+}
+
+const shown = ({ statusCode, body, headers: { 'content-type': type } }: LightMyRequestResponse) => ({ statusCode, body, type })
+const none: Prepare = () => {}
+const setHandler: Prepare = (app) => {
+  app.setErrorHandler((error: unknown, _request, reply: FastifyReply) => { reply.code(418).send({ mine: String(Object(error).message ?? error) }) })
+}
+const kinds: Readonly<Record<string, readonly [before: Prepare, after: Prepare]>> = {
+  'without an error handler': [none, none],
+  'with an error handler from before': [setHandler, none],
+  'with an error handler that is set later': [none, setHandler]
+}
+
+for (const [kind, [before, after]] of Object.entries(kinds)) {
+  t.test(`what a hook throws is answered by every endpoint as by a route of the host, ${kind}`, async (t) => {
+    const throwing = new Throwing()
+    const { stored, ...handlers } = refreshStore()
+    const [withSessions, without] = [await service(t, throwing, { sessions: {} }, before, after), await service(t, throwing, handlers, before, after)]
+    for (const where of [...hooks, 'a callback']) {
+      // Fastify takes a falsy value in a callback for none.
+      for (const [what, value] of Object.entries(where === 'a callback' ? objects : { ...objects, ...falsy })) {
+        for (const [name, request] of [...Object.entries(requests), ['refresh without sessions', requests.refresh!] as const]) {
+          const app = name === 'refresh without sessions' ? without : withSessions
+          const answers = []
+          for (const ask of [() => app.inject(request), () => app.inject({ ...request, url: '/own' })]) {
+            Object.assign(throwing, { where, what: value })
+            answers.push(shown(await ask()))
+          }
+          // What has no JSON body is not serialized.
+          const isReached = where !== 'preSerialization' || !withoutJson.includes(name)
+          const isSending = where === 'preSerialization' || where === 'onSend'
+          // Fastify keeps the status of a refusal that could not be sent.
+          if (isSending && refused.includes(name)) t.ok(Number(answers[0]?.statusCode) >= 400, `${name}: ${where} throws ${what}`)
+          else if (isReached) t.strictSame(answers[0], answers[1], `${name}: ${where} throws ${what}`)
+        }
+      }
+    }
+  })
+
+  t.test(`what a class view throws is answered as by a route of the host, falsy values too, ${kind}`, async (t) => {
+    const throwing = new Throwing()
+    const app = await service(t, throwing, { sessions: {} }, before, after)
+    Extra.throwing = throwing
+    for (const [what, value] of Object.entries({ ...objects, ...falsy })) {
+      for (const method of ['GET', 'POST'] as const) {
+        const answers = []
+        for (const url of ['/auth/extra', '/own']) {
+          Object.assign(throwing, { where: 'handler', what: value })
+          answers.push(shown(await app.inject({ method, url })))
+        }
+        t.ok(Number(answers[0]?.statusCode) >= 400, `${method}: ${what}`)
+        t.strictSame(answers[0], answers[1], `${method}: ${what}`)
+      }
+    }
+  })
+}
+
+t.test('what a handler throws with a status of 4xx is answered as by a route of the host, all else is HandlerFailed', async (t) => {
+  const throwing = new Throwing()
+  let value: () => unknown = nothing
+  const fail = async () => { throw value() }
+  const app = await service(t, throwing, { sessions: {}, authenticate: fail, retrieveUser: fail }, none, none)
+  for (const [what, made] of Object.entries({ ...objects, ...falsy })) {
+    value = made
+    for (const name of ['login', 'me']) {
+      const request = requests[name]!
+      const answer = shown(await app.inject(request))
+      Object.assign(throwing, { where: 'handler', what: made })
+      const own = shown(await app.inject({ ...request, url: '/own' }))
+      if (Object(made()).statusCode >= 400) t.strictSame(answer, own, `${name}: ${what}`)
+      else t.match(answer, { statusCode: 500, body: /"code":"TOKEN_AUTH_HANDLER_FAILED"/ }, `${name}: ${what}`)
+    }
+  }
+})
+
+t.test('a rate limit with the builder of its README is 429 at every endpoint, and a limited logout ends nothing', async (t) => {
+  const limit: Prepare = (app) => app.register(rateLimit, { max: 1, timeWindow: '1 minute', errorResponseBuilder: builder, keyGenerator: ({ method, url }) => `${method} ${url}` })
+  const { stored, ...handlers } = refreshStore()
+  const cases: [options: TokenAuthOptions, names: string[]][] = [[{ sessions: {} }, Object.keys(requests)], [handlers, ['login', 'refresh']]]
+  for (const [options, names] of cases) {
+    const app = await service(t, new Throwing(), options, limit, none)
+    for (const name of names) {
+      await app.inject(requests[name]!)
+      const limited = await app.inject(requests[name]!)
+      t.strictSame([limited.statusCode, limited.json()], [429, builder()], name)
+    }
+  }
+  const app = await service(t, new Throwing(), { sessions: {} }, limit, none)
+  const { access_token: token } = (await app.inject(requests.login!)).json()
+  await app.inject({ method: 'POST', url: '/auth/logout' })
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: bearer(token) })).statusCode, 429)
+  t.equal((await app.inject({ url: '/auth/me', headers: bearer(token) })).statusCode, 200)
+})
