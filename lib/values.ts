@@ -1,4 +1,5 @@
 /** What a value is, and how it is described in messages that must not print it. */
+import type { UserId } from '../types/handlers.ts'
 
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {
@@ -24,4 +25,9 @@ export function isPlainObject (value: unknown): value is Record<string, unknown>
 export function describeOther (value: unknown): string {
   const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Promise)
   return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
+}
+
+/** A user id is a non-empty string, a safe integer or a boolean. An object would reach the application's database query as one. */
+export function isUserId (value: unknown): value is UserId {
+  return (typeof value === 'string' && value !== '') || Number.isSafeInteger(value) || typeof value === 'boolean'
 }

@@ -9,7 +9,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import { secondsNow } from '../token/claims.ts'
 import { logInWithSession } from './session-login.ts'
 import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
@@ -19,7 +19,7 @@ import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpo
  * itself chooses the media type itself.
  */
 function answerAsText (registration: Registration, request: FastifyRequest, reply: FastifyReply): void {
-  const { settings } = begin(registration, request, registration.rules)
+  const { settings } = openState(registration, request, registration.rules)
   if (settings.onRefusal === 'reply' && !isReplaced(registration.responses, 'exceptionResponse')) {
     reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
   }
@@ -27,7 +27,7 @@ function answerAsText (registration: Registration, request: FastifyRequest, repl
 
 async function authenticate (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { host: { handlers }, responses, issuing } = registration
-  const state = begin(registration, request, registration.rules)
+  const state = openState(registration, request, registration.rules)
   const { settings } = state
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))

@@ -10,7 +10,7 @@ import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Settings } from '../settings/schema.ts'
 
@@ -150,7 +150,7 @@ const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => (
  */
 export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): onRequestAsyncHookHandler {
   return async (request, reply) => {
-    const state = begin(registration, request, registration.rules)
+    const state = openState(registration, request, registration.rules)
     const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
     let verdict
     try {
@@ -194,7 +194,7 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
         return await endpoint.handler(request, reply)
       } catch (error) {
         if (isAnswered(request, reply)) return reply
-        return await sendRefusal(registration, request, reply, error, begin(registration, request, rules))
+        return await sendRefusal(registration, request, reply, error, openState(registration, request, rules))
       }
     }
     if (endpoint.readsToken !== undefined) describeGuard(handler, () => ({ registration, rules, scopeSets: [], isOptional: endpoint.readsToken === 'optional', isReader: true }))

@@ -7,8 +7,7 @@ import { clearingCookies, setCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
-import { refuseForeign } from '../request/identity.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, type Endpoint } from './endpoint.ts'
@@ -16,7 +15,7 @@ import { findRefreshToken } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
 async function endByAccessToken (sessions: SessionService, state: RequestState, request: FastifyRequest): Promise<void> {
-  const refusal = await state.verify() ?? refuseForeign(state)
+  const refusal = await state.verifyOwn()
   if (refusal === null) {
     const { userId, sessionId } = state
     if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', request)
@@ -32,7 +31,7 @@ async function endByAccessToken (sessions: SessionService, state: RequestState, 
 }
 
 async function logOut (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-  const state = begin(registration, request, registration.logoutRules)
+  const state = openState(registration, request, registration.logoutRules)
   // In every response of this handler: a browser is logged out even while the store is down. A setting that cannot be
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined

@@ -5,7 +5,7 @@ import { serializeUser } from '../host/users.ts'
 import { unauthorized } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
 
 export function meEndpoint (registration: Registration): Endpoint {
@@ -24,7 +24,7 @@ export function meEndpoint (registration: Registration): Endpoint {
     },
     guards: [makeProtectGuard(registration, {})],
     async handler (request) {
-      const state = begin(registration, request, rules)
+      const state = openState(registration, request, rules)
       const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
       return await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(request, { user, payload: state.payload }))

@@ -10,7 +10,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RefreshSubject } from '../request/state.ts'
 import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
@@ -20,7 +20,7 @@ const requireAccessToken = (registration: Registration) => refuseEarly(registrat
 
 async function refresh (registration: Registration, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { responses, host: { handlers }, issuing } = registration
-  const state = begin(registration, request, registration.rules)
+  const state = openState(registration, request, registration.rules)
   const { settings } = state
   // The hook above let only an acceptable access token pass.
   const { payload, userId } = await state.verifyForRefresh() as RefreshSubject

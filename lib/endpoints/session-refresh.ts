@@ -10,7 +10,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { beginWithoutToken } from '../request/slot.ts'
+import { openWithoutToken } from '../request/slot.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
@@ -40,7 +40,7 @@ function withoutForeign401 (thrown: unknown): unknown {
  */
 async function refresh (registration: Registration, sessions: SessionService, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
   const { responses, host: { handlers }, issuing } = registration
-  const state = beginWithoutToken(registration, request)
+  const state = openWithoutToken(registration, request)
   const { settings } = state
   const purportedToken = requireRefreshToken(request, state)
   const token = sessions.read(purportedToken)

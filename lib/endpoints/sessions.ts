@@ -7,8 +7,7 @@ import { isAnswered } from '../host/call.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import { errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
-import { refuseForeign } from '../request/identity.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { isSessionId } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
@@ -19,7 +18,7 @@ import { bodySchema, refuseEarly, type Endpoint } from './endpoint.ts'
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
 function requireToken (registration: Registration): onRequestAsyncHookHandler {
   const { rules } = registration
-  const guard = refuseEarly(registration, async (state) => await state.verify() ?? refuseForeign(state))
+  const guard = refuseEarly(registration, (state) => state.verifyOwn())
   describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [] }))
   nameGuard(guard, registration.settings.instanceName, [])
   return guard
@@ -88,7 +87,7 @@ export function sessionEndpoints (registration: Registration, sessions: SessionS
   }
   const done = { 204: { description: 'Ended.', type: 'null' } }
   const guards = [requireToken(registration)]
-  const stateOf = (request: FastifyRequest) => begin(registration, request, rules)
+  const stateOf = (request: FastifyRequest) => openState(registration, request, rules)
   return [
     {
       method: 'GET',

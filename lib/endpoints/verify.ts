@@ -5,7 +5,7 @@ import { isAnswered } from '../host/call.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { bodySchema, unavailable, type Endpoint } from './endpoint.ts'
 
@@ -35,7 +35,7 @@ export function verifyEndpoint (registration: Registration): Endpoint {
       }
     },
     async handler (request, reply) {
-      const state = begin(registration, request, rules)
+      const state = openState(registration, request, rules)
       const refusal = await state.verify()
       if (isAnswered(request, reply)) return reply
       // An outage says nothing about the token.

@@ -1,8 +1,8 @@
 /** What `generateAccessToken` may be given besides the user. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isPlainObject, typeName } from '../values.ts'
-import { checkAuthTime } from '../settings/auth-time.ts'
 import { suggest } from '../settings/suggest.ts'
+import { checkAuthTime } from '../token/login-age.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 
 const names: readonly string[] = ['customClaims', 'extendPayload', 'scopes', 'authTime', 'request'] satisfies Array<keyof TokenAdditions<object>>

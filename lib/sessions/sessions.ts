@@ -7,10 +7,9 @@ import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
-import { isPlainObject, typeName } from '../values.ts'
-import { checkAuthTime } from '../settings/auth-time.ts'
+import { isPlainObject, isUserId, typeName } from '../values.ts'
+import { checkAuthTime } from '../token/login-age.ts'
 import { suggest } from '../settings/suggest.ts'
-import { isUserId } from '../settings/user-id.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
@@ -61,8 +60,8 @@ export class InstanceSessions implements Sessions<object> {
     reply.header('cache-control', 'no-store')
     const state = stateOf(request)
     // A login of another page would set its cookies: it could log the visitor in as somebody else.
-    const foreign = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
-    if (foreign !== null) throw state.toError(foreign)
+    const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
+    if (crossOrigin !== null) throw state.toError(crossOrigin)
     let tokens: NewTokens | undefined
     const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })

@@ -4,7 +4,7 @@ import { describeOther, isPlainObject, typeName } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, maximumSeconds, registeredClaimNames } from '../settings/schema.ts'
 import { suggest } from '../settings/suggest.ts'
-import { algorithms, isHmac, type Algorithm } from './algorithms.ts'
+import { algorithms, isHmac, type Algorithm } from '../keys/algorithms.ts'
 
 /** What a token of an issuer says, and where: all that is needed of an issuer after the verification. */
 export interface IssuerRules {
