@@ -104,8 +104,8 @@ export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Mad
     return fresh
   }
   return (...args) => {
-    const [algorithm, key, ...options] = args
-    const use = options.length === 0 ? algorithm : [algorithm, ...options].join(' ')
+    const [algorithm, key] = args
+    const use = args.length === 2 ? algorithm : [algorithm, ...args.slice(2)].join(' ')
     const own = held.get(key)
     const known = own?.get(use)
     if (known !== undefined) return known

@@ -8,8 +8,15 @@ const keptHeaders = 50
 export class KeptHeaders {
   readonly #kept = new Generations<string, Header>(keptHeaders)
   /** The header of the token that was verified last. */
-  #lastText = ''
+  #lastText: string
   #last: Header | undefined
+
+  /** @param expected a header that is kept from the beginning, so that a bad token with it costs no reading; empty for none */
+  constructor (expected: string) {
+    this.#lastText = expected
+    this.#last = readHeader(expected)
+    if (this.#last !== undefined) this.#kept.set(expected, this.#last)
+  }
 
   /** Returns a header, which is read if it is not kept. */
   read (text: string): Header | undefined {

@@ -56,10 +56,11 @@ function decode (token: string, dots: Dots, header: Header, authority: Authority
  * Creates a verifier.
  * @param findAuthority finds the authority that a token names
  * @param cacheSize how many verified tokens are remembered; 0: none
+ * @param ownHeader the header of own tokens, where all have the same; empty for none
  */
-export function createVerifier (findAuthority: FindAuthority, cacheSize: number): TokenVerifier {
+export function createVerifier (findAuthority: FindAuthority, cacheSize: number, ownHeader = ''): TokenVerifier {
   const memory = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
-  const headers = new KeptHeaders()
+  const headers = new KeptHeaders(ownHeader)
 
   function remember (verified: Verdict<VerifiedToken>, headerText: string, header: Header): Verdict<VerifiedToken> {
     if (verified instanceof Refusal) return verified
@@ -96,7 +97,8 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Toke
   const authority = ownAuthority(findFixed(algorithm, key))
   // Not with the first request.
   decoderOf(algorithm, key)
-  return createVerifier(() => authority, cacheSize)
+  const header = Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT' })).toString('base64url')
+  return createVerifier(() => authority, cacheSize, header)
 }
 
 /** Gives the verifier of tokens of one key, which all instances with this key share, and with it the remembered tokens. */
