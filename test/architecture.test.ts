@@ -36,7 +36,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/codec': ['token/form', 'fast-jwt', 'node:*'],
   'token/*': ['keys/*', 'authorities/*', 'token/claims', 'token/form', 'token/generations', 'token/codec'],
   'request/*': ['host/*', 'keys/*', 'authorities/*', 'token/*', 'node:*'],
-  'issuing/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
+  'issuing/*': ['settings/*', 'host/*', 'token/*', 'node:*'],
   'http/*': ['host/*', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
@@ -50,7 +50,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'warnings', 'events', 'settings/*', 'host/*', 'keys/*', 'authorities/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
+    'warnings', 'settings/*', 'host/*', 'keys/*', 'authorities/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   // Runs in browsers.
