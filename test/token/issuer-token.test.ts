@@ -36,6 +36,7 @@ t.test('issuers stand beside a secret, a pair and keys, whose tokens keep their 
     t.match((await answer(app, issue('a'))).json(), { issuer, userId: 'user-1' })
     t.equal(await status(app, forge(claims(), { key: otherSecret })), 401)
     t.equal(await status(app, forge(claims(), { algorithm: 'HS384' })), 401)
+    for (const kid of [5, null, '']) t.equal(await status(app, forge(claims(), { header: { kid } })), 401, 'no id of a key')
     if (options.authMode !== false) t.equal((await login(app)).statusCode, 200)
     t.match(app.tokenAuth.keyStatus(), { keys: options.keys === undefined ? [] : [{ kid: 'own' }], issuers: [{ issuer, keys: 1 }] })
     await app.close()
