@@ -4,23 +4,26 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRegisterOptions, Fasti
 import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
+import { joinAuthorities } from './authorities/authorities.ts'
+import { TrustedIssuers } from './authorities/issuers.ts'
+import { fixedKeys, isWithoutKeys, listedKeys } from './authorities/own.ts'
 import { addEndpoints } from './endpoints/routes.ts'
 import { checkPaths, endpointsOf } from './endpoints/table.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
-import { publishKeys } from './events.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
-import { collectHost, type Host } from './host/host.ts'
+import { collectHost } from './host/host.ts'
 import { defaultParameters } from './http/challenge.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
-import { jwksMaxAge, LiveKeys, type KeyNews } from './keys/live-keys.ts'
-import { TrustedIssuers, type IssuerNews } from './keys/trusted-issuer.ts'
+import { jwksMaxAge, LiveKeys } from './keys/live-keys.ts'
+import { tellOfIssuers, tellOfKeys } from './keys/news.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
-import { hostChecks } from './request/checks.ts'
+import { prepareChecks } from './request/checks.ts'
+import { faceOf } from './request/request-auth.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
 import { noteInstance, prepareSessions, readEnded } from './sessions/prepare.ts'
@@ -29,10 +32,10 @@ import { bookOf, type RouteBook } from './routes/book.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
-import { CodecCache } from './token/codec-cache.ts'
-import { isWithoutKeys, fixedKeyUse, liveKeyUse } from './token/key-use.ts'
+import { prepareSigner } from './token/signer.ts'
+import { prepareVerifiers } from './token/verifier.ts'
 import { TokenAuth } from './token-auth.ts'
-import { warn, warnOfSettings } from './warnings.ts'
+import { warn, warnOfRegistration } from './warnings.ts'
 
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
@@ -79,41 +82,33 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
   const { settings } = resolved
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
-  // Created for the first computed key: most registrations never compute one.
-  let made: CodecCache | undefined
-  const codecs = () => {
-    made ??= new CodecCache()
-    return made
-  }
-
-  const keys = live === undefined ? fixedKeyUse(resolved, issuers) : liveKeyUse(live, issuers)
-  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, keys.fingerprints, keys.signing)
-  // Tokens of others have no claims of this application.
-  const checksOf = (asked: Host) => ({ session: sessions?.check, checks: hostChecks(asked), ofIssuers: issuers && hostChecks({ ...asked, customClaims: [] }) })
-  const checks = checksOf(host)
-  const verifier = keys.verifierOf(resolved)
-  const rules = prepareRules(resolved, verifier, checks, codecs)
+  const own = live === undefined ? fixedKeys(resolved, issuers !== undefined) : listedKeys(live)
+  const authorities = joinAuthorities(own, issuers)
+  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, own.fingerprints, own.signingKey)
+  const checks = prepareChecks(host, sessions?.check)
+  const verifierFor = prepareVerifiers(authorities)
+  const rules = prepareRules(resolved, verifierFor(resolved), checks)
   const registration: Registration = Object.freeze({
     settings,
     host,
     responses: readResponses(options),
     challenge: defaultParameters,
     rules,
-    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifier, checksOf({ ...host, handlers: {} }), codecs),
-    issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),
+    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifierFor(resolved), prepareChecks({ ...host, handlers: {} }, sessions?.check)),
+    issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),
     sessions: sessions?.service,
     watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
-    keys: keys.control,
+    keys: authorities.control,
     routes,
     outage: outageOf(sessionSettings, issuers),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
-      keys.checkOverrides(overrides, overridden)
+      authorities.checkOverrides(overrides, overridden)
       if (hasSessions) checkSessionOverrides(overridden.settings, settings)
-      return prepareRules(overridden, keys.verifierOf(overridden), checks, codecs)
+      return prepareRules(overridden, verifierFor(overridden), checks)
     }
   })
-  return { registration, sessions, keys }
+  return { registration, sessions, own }
 }
 
 /** Properties of every request of Fastify that a getter would break. */
@@ -137,27 +132,10 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
     fastify.decorateRequest(name, {
       getter (this: FastifyRequest) {
         const nearest: unknown = Reflect.get(this.server, name)
-        return stateOf(nearest === instance ? registration : registrationOf(nearest)!, this).face
+        return faceOf(stateOf(nearest === instance ? registration : registrationOf(nearest)!, this))
       }
     })
   }
-}
-
-/** Tells what happens to keys: in an event, and in one log line for each change of state. */
-const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, kid, error, isNew }: KeyNews) => {
-  if (type === 'switched') fastify.log.info(`${instanceName}: the key ${kid} signs from now on.`)
-  if (type === 'reloaded') fastify.log.info(`${instanceName}: the keys were reloaded.`)
-  if (type === 'late') fastify.log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
-  if (type === 'reload-failed' && isNew) fastify.log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
-  publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
-}
-
-/** As {@link tellOfKeys}, for trusted issuers. */
-const tellOfIssuers = (fastify: FastifyInstance, instanceName: string) => ({ type, issuer, error }: IssuerNews) => {
-  if (type === 'issuer-failed') fastify.log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
-  if (type === 'issuer-recovered') fastify.log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
-  if (type === 'no-key') fastify.log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
-  else publishKeys({ instanceName, type, issuer })
 }
 
 /** Calls the function of keys regularly, and notices switches, until the application closes. */
@@ -166,52 +144,23 @@ function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
   fastify.addHook('onClose', async () => { live.stop() })
 }
 
-/** In milliseconds: how long the start of an application waits for the keys of issuers, all of its registrations together. */
-const issuersTime = 5000
-/** Until when applications wait, by their servers. */
-const waiting = new WeakMap<object, number>()
-
-/** Reads the keys of trusted issuers until the application closes. One that cannot be reached does not keep the application from starting. */
-async function startIssuers (fastify: FastifyInstance, issuers: TrustedIssuers): Promise<void> {
-  fastify.addHook('onClose', async () => { issuers.stop() })
-  // 0 means no limit.
-  const halfTimeout = Number(fastify.initialConfig.pluginTimeout) / 2 || issuersTime
-  const now = performance.now()
-  const until = waiting.get(fastify.server) ?? now + Math.min(issuersTime, halfTimeout)
-  waiting.set(fastify.server, until)
-  let timer: NodeJS.Timeout | undefined
-  await Promise.race([issuers.start(), new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])
-  clearTimeout(timer)
-}
-
-/** Whether a token may have a user id that belongs to another user under another issuer. */
-function mayMixUsers (resolved: Resolved, { handlers }: Host, { size }: TrustedIssuers, hasKeys: boolean): boolean {
-  return handlers.retrieveUser === undefined && handlers.trusted === undefined && (size > 1 || hasKeys || !isWithoutKeys(resolved))
-}
-
 const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
   const options = readOptions(typedOptions)
   const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
   checkPaths(configured.settings, options)
   const hasKeys = options.keys !== undefined
   const { instanceName } = configured.settings
-  const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify, instanceName))
+  const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify.log, instanceName))
   const needsNoSecret = hasKeys || (issuers !== undefined && isWithoutKeys(configured))
   const { resolved: given, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify, instanceName)) : undefined
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify.log, instanceName)) : undefined
   const book = bookOf(fastify)
-  const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
+  const { registration, sessions, own } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration
   if (settings.requireGuards) book.requireGuards(fastify)
-  if (isDefaultSecret) warn('W01', instanceName)
-  if (keys.isShort) warn('W02', instanceName)
-  if (keys.isMixed) warn('W17', instanceName)
-  if (issuers?.hasAnyAudience === true) warn('W18', instanceName)
-  if (issuers !== undefined && mayMixUsers(resolved, host, issuers, hasKeys)) warn('W21', instanceName)
-  if (issuers !== undefined && sessions !== undefined && keys.fingerprints.length === 0) warn('W25', instanceName)
-  warnOfSettings(resolved, host, sessions)
+  warnOfRegistration({ resolved, host, own, issuers, sessions, isDefaultSecret })
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')
   if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
@@ -219,17 +168,19 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   setRegistration(instance, registration)
   const { classViews = [] } = options
   const views = readClassViews(classViews, { instance })
-  const endpoints = endpointsOf(registration, { jwkSet: () => keys.jwkSet(), maxAge: jwksMaxAge })
+  const endpoints = endpointsOf(registration, { jwkSet: () => own.jwkSet(), maxAge: jwksMaxAge })
   checkViewPaths(views, endpoints, settings)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
-  const own: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
-  await addViews(fastify, registration, views, own)
-  await addEndpoints(fastify, registration, endpoints, own)
+  const shared: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
+  await addViews(fastify, registration, views, shared)
+  await addEndpoints(fastify, registration, endpoints, shared)
   // Last: a registration that fails is no instance.
   if (live !== undefined) startKeys(fastify, live)
-  if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', instanceName)
-  if (issuers !== undefined) await startIssuers(fastify, issuers)
+  if (noteInstance(fastify, own.fingerprints, sessions?.store)) warn('W22', instanceName)
+  if (issuers === undefined) return
+  fastify.addHook('onClose', async () => { issuers.stop() })
+  await issuers.start(fastify.server, fastify.initialConfig.pluginTimeout)
 }
 
 /**

@@ -1,4 +1,5 @@
 /** The record of one registration, which its guards, endpoints and public face share. */
+import type { KeyControl } from './authorities/authorities.ts'
 import type { ChallengeParameters } from './http/challenge.ts'
 import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
@@ -6,7 +7,6 @@ import type { AccessRules } from './request/rules.ts'
 import type { Owner } from './request/state.ts'
 import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
-import type { KeyControl } from './token/key-use.ts'
 import type { RouteAccess } from '../types/routes.ts'
 
 /** The routes of an application, and who may use them. */

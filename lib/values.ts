@@ -1,4 +1,5 @@
 /** What a value is, and how it is described in messages that must not print it. */
+import type { UserId } from '../types/handlers.ts'
 
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {
@@ -44,4 +45,9 @@ export function describeGiven (value: unknown): string {
   if (typeof value === 'number') return String(value)
   if (isText(value) && value.trim() === '') return value === '' ? 'an empty string' : 'a blank string'
   return Array.isArray(value) && value.length === 0 ? 'an empty list' : typeName(value)
+}
+
+/** A user id is a non-empty string, a safe integer or a boolean. An object would reach the application's database query as one. */
+export function isUserId (value: unknown): value is UserId {
+  return (typeof value === 'string' && value !== '') || Number.isSafeInteger(value) || typeof value === 'boolean'
 }

@@ -1,5 +1,7 @@
 /** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code, by which it can be looked up and filtered. */
 import { types } from 'node:util'
+import type { TrustedIssuers } from './authorities/issuers.ts'
+import type { OwnKeys } from './authorities/own.ts'
 import type { Host } from './host/host.ts'
 import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
@@ -38,13 +40,34 @@ export function warn (code: WarningCode, instanceName: string): void {
   process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** Emits the warnings about the settings of a registration and the functions of its application. */
-export function warnOfSettings ({ settings, getters }: Resolved, { handlers, customClaims, extraVerifications }: Host, sessions: PreparedSessions | undefined): void {
+/** What the warnings about a registration depend on. */
+interface Registered {
+  readonly resolved: Resolved
+  readonly host: Host
+  readonly own: OwnKeys
+  readonly issuers: TrustedIssuers | undefined
+  readonly sessions: PreparedSessions | undefined
+  /** Whether its secret is the random one of this process. */
+  readonly isDefaultSecret: boolean
+}
+
+/** Emits the warnings about a registration: its keys, its settings, and the functions of its application. */
+export function warnOfRegistration ({ resolved: { settings, getters }, host, own, issuers, sessions, isDefaultSecret }: Registered): void {
+  const { handlers, customClaims, extraVerifications } = host
   const { authMode, scopesEnabled, refreshTokenEnabled } = settings
   const setsCookies = settings.cookieSet || getters.has('cookieSet')
   // An instance without endpoints often has the settings and handlers of the service that issues its tokens.
   const areScopesFixed = authMode && !getters.has('scopesEnabled')
+  const hasOwnKeys = own.fingerprints.length > 0
+  const kindsOfUsers = (issuers?.size ?? 0) + (hasOwnKeys ? 1 : 0)
   const findings: Partial<Record<WarningCode, boolean>> = {
+    W01: isDefaultSecret,
+    W02: own.isShort,
+    W17: own.isMixed,
+    W18: issuers?.hasAnyAudience === true,
+    // A user id may belong to another user under another issuer.
+    W21: issuers !== undefined && kindsOfUsers > 1 && handlers.retrieveUser === undefined && handlers.trusted === undefined,
+    W25: issuers !== undefined && sessions !== undefined && !hasOwnKeys,
     W03: !settings.doProtection,
     W04: !settings.verifyExp,
     W05: settings.queryStringSet,

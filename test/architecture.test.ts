@@ -29,13 +29,19 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'settings/*': ['@sinclair/typebox', 'node:*'],
   // What the application supplies.
   'host/*': ['settings/*'],
-  // Keys and tokens know no Fastify; fast-jwt and jose are met in one file each.
-  'keys/remote-key-set': ['jose'],
-  'keys/*': ['settings/*', 'host/*', 'node:*'],
-  'token/codec': ['keys/*', 'token/*', 'fast-jwt', 'node:*'],
-  'token/*': ['settings/*', 'keys/*', 'token/codec'],
-  'request/*': ['host/*', 'keys/*', 'token/*', 'node:*'],
-  'issuing/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'node:*'],
+  // Keys, authorities and tokens know no Fastify; fast-jwt and jose are met in one file each.
+  'keys/*': ['settings/*', 'host/*', 'events', 'node:*'],
+  // What a token says, and how it is read: of these files, authorities make use.
+  'token/claims': [],
+  'token/form': ['node:*'],
+  'token/scopes': [],
+  'token/generations': [],
+  'authorities/remote-key-set': ['jose'],
+  'authorities/*': ['settings/*', 'host/*', 'keys/*', 'token/claims', 'token/form', 'token/scopes', 'token/generations', 'authorities/remote-key-set'],
+  'token/codec': ['token/form', 'fast-jwt', 'node:*'],
+  'token/*': ['keys/*', 'authorities/*', 'token/claims', 'token/form', 'token/generations', 'token/codec'],
+  'request/*': ['host/*', 'keys/*', 'authorities/*', 'token/*', 'node:*'],
+  'issuing/*': ['settings/*', 'host/*', 'token/*', 'node:*'],
   'http/*': ['host/*', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
@@ -49,7 +55,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
-    'warnings', 'events', 'settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
+    'warnings', 'settings/*', 'host/*', 'keys/*', 'authorities/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
     '@fastify/cookie', 'fastify-plugin'
   ],
   // Runs in browsers.
@@ -149,13 +155,13 @@ t.test('no file imports itself, not even around a corner or for a type', async (
   for (const file of all) t.notOk(reach(file).has(file), file)
 })
 
-t.test('keys and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async (t) => {
+t.test('keys, authorities and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async (t) => {
   for (const file of files) {
     const packages = importsOf(file).map(({ target }) => packageOf(target))
-    if (/^lib\/(?:keys|token)\//.test(file)) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
+    if (/^lib\/(?:keys|authorities|token)\//.test(file)) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
     t.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
     // Its types neither: it is optional, and the declarations of this package must be read without it.
-    t.equal(packages.includes('jose'), file === 'lib/keys/remote-key-set.ts', `${file} and jose`)
+    t.equal(packages.includes('jose'), file === 'lib/authorities/remote-key-set.ts', `${file} and jose`)
   }
 })
 

@@ -13,7 +13,7 @@ import tokenAuth, {
   Authentication, Configuration, HandlerFailed, injectUser, InvalidConfiguration, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, scoped, TokenAuthError, type UserRouteHandler, View
 } from '../lib/index.ts'
 import { hmacKey } from '../lib/keys/material.ts'
-import { remoteKeySet } from '../lib/keys/remote-key-set.ts'
+import { remoteKeySet } from '../lib/authorities/remote-key-set.ts'
 import { attack, createTestToken, type AttackedRequest, type AttackOptions, type AttackTarget } from '../lib/testing.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, host, mistyped, otherSecret, rsaPair, secret } from './helper.ts'
 

@@ -6,11 +6,13 @@ import jsonwebtoken from 'jsonwebtoken'
 import tokenAuth from '../../dist/lib/index.js'
 import { extractToken } from '../../dist/lib/request/extract.js'
 import { LiveKeys } from '../../dist/lib/keys/live-keys.js'
-import { TrustedIssuers } from '../../dist/lib/keys/trusted-issuer.js'
 import { settingsSchema } from '../../dist/lib/settings/schema.js'
-import { signerOf, verifierOf } from '../../dist/lib/token/codec.js'
-import { useLiveKeys } from '../../dist/lib/token/key-use.js'
-import { signingKey, verifyingKey } from '../../dist/lib/keys/configured-keys.js'
+import { joinAuthorities } from '../../dist/lib/authorities/authorities.js'
+import { TrustedIssuers } from '../../dist/lib/authorities/issuers.js'
+import { listedKeys } from '../../dist/lib/authorities/own.js'
+import { signerOf } from '../../dist/lib/token/codec.js'
+import { prepareVerifiers, verifierOf } from '../../dist/lib/token/verifier.js'
+import { signingKey, verifyingKey } from '../../dist/lib/keys/material.js'
 import { areScopesEnough, parseRequirements } from '../../dist/lib/token/scopes.js'
 import { answerWith } from '../helper/cores.js'
 import { timeOf, timesOf } from '../helper/time.js'
@@ -74,8 +76,8 @@ async function ringVerifiers (algorithm, keys, issuers) {
   const settings = { ...defaults, algorithm }
   const resolved = { settings, getters: new Set(), keys: () => ({}) }
   const live = await LiveKeys.read(keys, resolved, () => {})
-  const use = useLiveKeys(live, issuers && await TrustedIssuers.read(issuers, resolved, () => {}))
-  return (tokenCacheSize) => use.verifierOf({ settings: { ...settings, tokenCacheSize } })
+  const verifiersOf = prepareVerifiers(joinAuthorities(listedKeys(live), issuers && await TrustedIssuers.read(issuers, resolved, () => {})))
+  return (tokenCacheSize) => verifiersOf({ settings: { ...settings, tokenCacheSize } })()
 }
 
 /** Compares a ring of four keys with one key. */

@@ -9,7 +9,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import type { Hook } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { PathSetting, Settings } from '../settings/schema.ts'
 
@@ -115,7 +115,7 @@ export function tokenProperties (names: readonly string[], { tokensInBody }: Set
  */
 export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): onRequestAsyncHookHandler {
   return async (request, reply) => {
-    const state = begin(registration, request, registration.rules)
+    const state = openState(registration, request, registration.rules)
     const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
     let verdict
     try {

@@ -6,8 +6,7 @@ import { clearingCookies, setCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
-import { refuseForeign } from '../request/identity.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { RefreshToken } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
@@ -16,7 +15,7 @@ import { findRefreshToken } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
 async function endByAccessToken (sessions: SessionService, state: RequestState): Promise<void> {
-  const refusal = await state.verify() ?? refuseForeign(state)
+  const refusal = await state.verifyOwn()
   if (refusal === null) {
     const { userId, sessionId } = state
     if (userId !== null && sessionId !== null) await sessions.end(userId, { sid: sessionId }, 'logout', state.request)
@@ -90,7 +89,7 @@ export function logoutEndpoint (registration: Registration): Implementation {
       }
     },
     isBodyOptional: true,
-    begin: (request) => begin(registration, request, logoutRules),
+    begin: (request) => openState(registration, request, logoutRules),
     handler: (state, reply) => logOut(sessions!, state, reply)
   }
 }

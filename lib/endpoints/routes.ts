@@ -8,7 +8,7 @@ import { setCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
 import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
 import { nameOperation } from './operation-ids.ts'
@@ -110,7 +110,7 @@ function sendResult (result: Result | undefined, request: FastifyRequest, reply:
 function handlerOf (registration: Registration, { row: { readsToken }, begin: start, handler }: Endpoint) {
   const { rules } = registration
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    const state = start === undefined ? begin(registration, request, rules) : start(request)
+    const state = start === undefined ? openState(registration, request, rules) : start(request)
     let result
     try {
       result = await handler(state, reply)

@@ -10,7 +10,7 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { beginWithoutToken } from '../request/slot.ts'
+import { openWithoutToken } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
@@ -95,7 +95,7 @@ export function sessionRefreshEndpoint (registration: Registration): Implementat
       }
     },
     isBodyOptional: true,
-    begin: (request) => beginWithoutToken(registration, request),
+    begin: (request) => openWithoutToken(registration, request),
     handler: (state, reply) => refresh(registration, sessions!, state, reply).catch((error: unknown) => { throw withoutForeign401(error) })
   }
 }

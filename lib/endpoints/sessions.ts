@@ -6,7 +6,6 @@ import { describeGuard, nameGuard } from '../guards/describe.ts'
 import { clearingCookies } from '../http/cookies.ts'
 import { errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
-import { refuseForeign } from '../request/identity.ts'
 import type { RequestState } from '../request/state.ts'
 import { isSessionId } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
@@ -17,7 +16,7 @@ import { bodySchema, refuseEarly, type Implementation, type Result } from './end
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
 function requireToken (registration: Registration): onRequestAsyncHookHandler {
   const { rules } = registration
-  const guard = refuseEarly(registration, async (state) => await state.verify() ?? refuseForeign(state))
+  const guard = refuseEarly(registration, (state) => state.verifyOwn())
   describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [] }))
   nameGuard(guard, registration.settings.instanceName, [])
   return guard

@@ -4,7 +4,7 @@ import { InvalidClassViews } from '../configuration-errors.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import type { Registration } from '../registration.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Endpoint, EndpointSchema } from './endpoint.ts'
 import { addRoute, inOwnContext } from './routes.ts'
@@ -44,7 +44,7 @@ function handlerOf (registration: Registration, { handler }: ViewRoute) {
     } catch (error) {
       if (isAnswered(request, reply)) return reply
       // Not begun before: the view reads the state that its guard left.
-      return await sendRefusal(registration, request, reply, error, begin(registration, request, registration.rules))
+      return await sendRefusal(registration, request, reply, error, openState(registration, request, registration.rules))
     }
   }
 }

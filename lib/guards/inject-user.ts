@@ -6,7 +6,7 @@ import { typeName } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
-import { begin, stateOf } from '../request/slot.ts'
+import { openState, stateOf } from '../request/slot.ts'
 import { describeInjected } from './describe.ts'
 import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
@@ -29,7 +29,7 @@ export function makeInjection<Route extends object> (
   const hasOwnRules = guard.rules !== registration.rules
   const injected: InjectedRouteHandler = async function (request, reply) {
     // Without overrides the handler goes by what a guard of the route found.
-    const state = hasOwnRules ? begin(registration, request, guard.rules) : stateOf(registration, request)
+    const state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
     // What the application answered in the meantime stays its answer.
     const refuse = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state, guard.redirect)
     let user: object | null = null

@@ -7,7 +7,7 @@ import { publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import { isWithoutToken } from '../request/extract.ts'
-import { begin } from '../request/slot.ts'
+import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
@@ -58,7 +58,7 @@ function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest,
 
 /** Runs a guard as a hook with a callback, as Fastify calls it. */
 function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
-  const state = begin(guard.registration, request, guard.rules)
+  const state = openState(guard.registration, request, guard.rules)
   let refusal: MaybePromise<Refusal | null>
   try {
     refusal = decide(guard, state, request)
@@ -83,7 +83,7 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
  * refused request was answered, so that code after `await guard(request, reply)` does not run.
  */
 async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const state = begin(guard.registration, request, guard.rules)
+  const state = openState(guard.registration, request, guard.rules)
   let isAllowed = false
   let refused: unknown
   try {

@@ -47,15 +47,16 @@ function readComputed (source: string, scopes: unknown): Requirement[] {
 }
 
 /** Says why a token is refused: which requirement it does not satisfy, and what it has instead. */
-function explain (requirements: readonly Requirement[], { scopes, trusted }: RequestState, { override, requireAllActions }: ScopeRules): string {
+function explain (requirements: readonly Requirement[], { scopes, authority }: RequestState, { override, requireAllActions }: ScopeRules): string {
   if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
-  return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, trusted?.exactScopes) ?? []).join('; ')
+  return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, authority!.exactScopes) ?? []).join('; ')
 }
 
 function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
-  const { scopes, trusted } = state
+  // Called for a valid token only.
+  const { scopes, authority } = state
   try {
-    return areScopesEnough(requirements, scopes, rules, trusted?.exactScopes)
+    return areScopesEnough(requirements, scopes, rules, authority!.exactScopes)
   } catch (error) {
     throw hostError('overrideScopeValidator', error)
   }
@@ -68,14 +69,14 @@ function insufficientScope (requirements: readonly Requirement[], { requireAll }
 }
 
 /** Remembers the decision for each token that is remembered itself. Only for decisions that follow from the token alone. */
-function rememberDecisions (decide: (state: RequestState) => boolean): (state: RequestState) => boolean {
+function rememberDecisions (hasScopes: (state: RequestState) => boolean): (state: RequestState) => boolean {
   const decisions = new WeakMap<object, boolean>()
   return (state) => {
     const { remembered } = state
-    if (remembered === null) return decide(state)
+    if (remembered === null) return hasScopes(state)
     let decision = decisions.get(remembered)
     if (decision === undefined) {
-      decision = decide(state)
+      decision = hasScopes(state)
       decisions.set(remembered, decision)
     }
     return decision
@@ -91,8 +92,8 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
   const rules: ScopeRules = { requireAll, requireAllActions, override: overrideScopeValidator }
   if (fixed !== undefined && destructureScopes === undefined) {
     const followsFromToken = overrideScopeValidator === undefined && !guard.rules.isComputed('scopesName')
-    const decide = (state: RequestState) => areEnough(state, fixed, rules)
-    const isAllowed = followsFromToken ? rememberDecisions(decide) : decide
+    const hasScopes = (state: RequestState) => areEnough(state, fixed, rules)
+    const isAllowed = followsFromToken ? rememberDecisions(hasScopes) : hasScopes
     const refusal = insufficientScope(fixed, rules)
     const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
     return makeHook({ ...guard, isOptional: false, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)

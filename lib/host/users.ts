@@ -2,10 +2,9 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidUserObject } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
-import { isUserId } from '../settings/user-id.ts'
+import { isUserId, typeName } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 import { callHost, readHost } from './call.ts'
-import { typeName } from '../values.ts'
 import type { HostHandlers } from './handlers.ts'
 
 const serializers = ['toDict', 'toJSON'] as const

@@ -1,7 +1,6 @@
 /** What `generateAccessToken` may be given besides the user. */
 import type { FastifyRequest } from 'fastify'
-import { authTime } from '../settings/auth-time.ts'
-import { func, given } from '../settings/kinds.ts'
+import { authTime, func, given } from '../settings/kinds.ts'
 import { optional, optionsOf, readRecord } from '../settings/records.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 

@@ -2,13 +2,9 @@
 import type { FastifyRequest } from 'fastify'
 import { readCustomClaims } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
-import { signingNames } from '../keys/configured-keys.ts'
-import { prepareFromKey, type FromKey } from '../keys/prepare.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../host/getters.ts'
-import type { Signer } from '../token/codec.ts'
-import type { CodecCache } from '../token/codec-cache.ts'
-import type { SignerSource } from '../token/key-use.ts'
+import type { SignerSource } from '../token/signer.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 import { issueAccessToken } from './access-token.ts'
 import { generateRefreshToken, randomRefreshToken, type GenerateRefreshToken } from './refresh-token.ts'
@@ -27,22 +23,12 @@ export interface Issuing {
   readonly withoutRequest: RequestSettings
 }
 
-function prepareSigner (resolved: Resolved, signers: SignerSource | undefined, codecs: () => CodecCache): FromKey<Signer> {
-  const { settings, getters } = resolved
-  if (signers === undefined) return prepareFromKey(resolved, signingNames, (current, given) => codecs().signer(current, given))
-  if (getters.has('claimIat')) return (context) => signers(context.settings.claimIat)
-  const signer = signers(settings.claimIat)
-  return () => signer
-}
-
 /**
  * Prepares what a registration issues.
- * @param signers undefined where the key that signs is computed per request, or missing
- * @param codecs gives the signers of keys that are computed per request
+ * @param signerFor gives the signer for the settings of a request
  * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
-export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signers: SignerSource | undefined, codecs: () => CodecCache, hasSessions: boolean): Issuing {
-  const signerFor = prepareSigner(resolved, signers, codecs)
+export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signerFor: SignerSource, hasSessions: boolean): Issuing {
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken

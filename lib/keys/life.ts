@@ -8,16 +8,19 @@ import { WatchedControllers } from './watched-controllers.ts'
  */
 export interface Life { until: number }
 
+/** The life of a key that never changes. */
+export const endless: Readonly<Life> = Object.freeze({ until: Infinity })
+
 /** The `until` of a key that was removed. No token of it counts, not even for a refresh. */
 const removed = -Infinity
 
 /** Whether tokens of a key are accepted. No clock is asked where a key has no end. */
-export const isAlive = ({ until }: Life) => until === Infinity || Date.now() < until
+export const isAlive = ({ until }: Readonly<Life>) => until === Infinity || Date.now() < until
 
 /** As {@link isAlive}, for the access token that comes with a refresh: it may be weeks old, so any key counts that is configured. */
-export const isConfigured = ({ until }: Life) => until !== removed
+export const isConfigured = ({ until }: Readonly<Life>) => until !== removed
 
-const controllers = new WatchedControllers<Life>()
+const controllers = new WatchedControllers<Readonly<Life>>()
 const createReason = () => new InvalidToken()
 
 /** Aborts what depends on the tokens of a key. */
@@ -35,7 +38,7 @@ export function remove (life: Life): void {
  * Aborts a controller when {@link abortTokens} is called, or at once where the key was removed. Not when a trusted issuer
  * cannot be reached for too long, which says nothing of the token.
  */
-export function watchKey (life: Life, controller: AbortController): void {
+export function watchKey (life: Readonly<Life>, controller: AbortController): void {
   if (life.until === removed) controller.abort(createReason())
-  else controllers.add(life, controller)
+  else if (life !== endless) controllers.add(life, controller)
 }

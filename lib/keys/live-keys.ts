@@ -1,13 +1,13 @@
 /** The keys of an instance with the option `keys`: the ring that counts now, and how a function of the application replaces it. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { callPatiently } from '../host/call.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { KeyEvent } from '../../types/events.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
 import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
 import { abortTokens, isAlive } from './life.ts'
-import { callPatiently } from './patience.ts'
+import type { KeyNews } from './news.ts'
 import { readEntries, type Entry } from './ring-entries.ts'
 
 /** In milliseconds: how often a function is called, and dates are compared with the clock. */
@@ -16,16 +16,6 @@ const reloadTime = 60_000
 export const jwksMaxAge = 300
 
 const page = 'keys.md'
-
-/** What is told of keys, besides the name of their instance. */
-export interface KeyNews {
-  readonly type: Extract<KeyEvent['type'], 'switched' | 'reloaded' | 'reload-failed' | 'late'>
-  readonly kid?: string
-  /** Why a reload failed. */
-  readonly error?: unknown
-  /** Whether it differs from what was told before, so that it belongs into the log. */
-  readonly isNew: boolean
-}
 
 /** Calls a function of keys, and reads what it returns, which may have getters. @param isPatient whether the process must not end meanwhile */
 async function callKeys (keys: () => unknown, settings: Settings, isPatient: boolean): Promise<readonly Entry[]> {

@@ -1,5 +1,6 @@
 /** The checks of the application on a payload, as records in the order in which they are asked. */
 import type { FastifyRequest } from 'fastify'
+import type { VerifiedToken } from '../authorities/authority.ts'
 import { InvalidToken, TokenAuthError } from '../errors.ts'
 import { hostError } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
@@ -51,11 +52,24 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
   }
 }
 
+/** Returns the refusal of a token whose session has ended; undefined for any other. */
+export type SessionCheck = (payload: VerifiedToken['payload']) => Refusal | undefined
+
+/** What is checked after the claims, in this order. */
+export interface Checks {
+  /** Undefined without sessions. */
+  readonly session: SessionCheck | undefined
+  /** The checks of the application. */
+  readonly all: readonly Check[]
+  /** Those for tokens without the custom claims of the application. */
+  readonly withoutClaims: readonly Check[]
+}
+
 /**
- * Creates the checks of a registration: custom claims, then extra verifications (specification, States and transitions,
+ * Creates the checks of the application: custom claims, then extra verifications (specification, States and transitions,
  * rule 5), then the handler `trusted`.
  */
-export function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }: Host): readonly Check[] {
+function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }: Host): readonly Check[] {
   return [
     ...customClaims.map((claim): Check => ({
       refusal: invalidClaim(claim.key, `the claim "${claim.key}" is missing or was not verified`),
@@ -68,6 +82,9 @@ export function hostChecks ({ customClaims, extraVerifications, handlers: { trus
     ...trusted === undefined ? [] : [{ refusal: notTrusted, ask: askTrusted.bind(undefined, trusted) }]
   ]
 }
+
+/** Prepares what is checked after the claims. @param session undefined without sessions */
+export const prepareChecks = (host: Host, session: SessionCheck | undefined): Checks => ({ session, all: hostChecks(host), withoutClaims: hostChecks({ ...host, customClaims: [] }) })
 
 const chosen = (answer: unknown, refusal: Refusal) => answer instanceof Refusal ? answer : refusal
 

@@ -7,7 +7,7 @@ import { withoutRequest } from '../host/getters.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { registeredStateOf } from './slot.ts'
 import type { Owner } from './state.ts'
-import { keyNotKnown, ownPayload } from './verify.ts'
+import { keyNotKnown, ownPayload, type Verification } from './verify.ts'
 
 const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
 
@@ -18,12 +18,13 @@ const needsRequest = '. Call verifyToken(token, request), or read request.tokenA
 export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token: string) => Payload {
   // Reading a setting that has a getter throws.
   const results = withoutRequest(needsRequest)
-  const context = { results, settings: rules.settingsOf(results), request: undefined }
+  const settings = rules.settingsOf(results)
   const isTrustedAsked = handlers.trusted !== undefined
   return (token) => {
     if (typeof token !== 'string') throw new InvalidToken()
     if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { page: 'reference.md#handlers', duringRequest: true })
-    const verdict = rules.verify(token, context, 'access')
+    const verification: Verification = { results, settings, request: undefined }
+    const verdict = rules.verify(token, verification, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
     if (!(verdict instanceof Promise)) return ownPayload(verdict)
     // A rejection that nobody handles would end the process.

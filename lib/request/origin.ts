@@ -93,7 +93,7 @@ function isOwnHost (origin: string, host: string): boolean {
 }
 
 /** Whether the headers of a request that is not harmless say that another origin sent it. */
-function isForeign (request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
+function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
   const { origin, site } = readHeaders(request.raw)
   // Of two values none is believed: another part of the system may have read the other one.
   if (origin === null || site === null) return true
@@ -106,7 +106,7 @@ function isForeign (request: OriginCarrier, trustedOrigins: readonly string[]): 
   return !trustedOrigins.includes(origin)
 }
 
-const crossOrigin = new Refusal(() => new CrossOriginRequest())
+const crossOriginRefusal = new Refusal(() => new CrossOriginRequest())
 
 /**
  * Decides whether a request comes from where it may, in cookie mode.
@@ -117,7 +117,7 @@ export function checkOrigin (request: OriginCarrier, settings: Pick<Settings, 't
   const { raw } = request
   if (isHarmless(raw) || isSameOrigin(raw.headers)) return null
   const { trustedOrigins } = settings
-  return trustedOrigins === '*' || !isForeign(request, trustedOrigins) ? null : crossOrigin
+  return trustedOrigins === '*' || !isCrossOrigin(request, trustedOrigins) ? null : crossOriginRefusal
 }
 
 /** The sender chooses the value. */

@@ -1,32 +1,18 @@
 /** `request.tokenAuth`: what the application may know of the authentication state of a request. */
-import type { TokenAuthError } from '../errors.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth, VerifiedRequest } from '../../types/instance.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { TokenSource } from './extract.ts'
-import { createSignal, type Circumstances } from './signal.ts'
-import type { ValidToken } from './verify.ts'
-
-/** What is read of the state of a request. Without a valid token, all properties but `settings` are null. */
-export interface Readable extends Circumstances {
-  readonly valid: ValidToken | null
-  readonly source: TokenSource | null
-  readonly payload: Payload | null
-  readonly userId: UserId | null
-  readonly scopes: string[] | null
-  readonly settings: Readonly<Settings>
-  user (): Promise<object | null>
-  ready (): Promise<void>
-  toRefused (): TokenAuthError
-}
+import { createSignal } from './signal.ts'
+import type { RequestState } from './state.ts'
 
 /** The public face of a request's state. The state itself, with rules and registration, stays private. */
-export class RequestAuth implements RequestTokenAuth<object> {
-  readonly #state: Readable
+class RequestAuth implements RequestTokenAuth<object> {
+  readonly #state: RequestState
   #signal: AbortSignal | undefined
   #verified: VerifiedRequest | undefined
 
-  constructor (state: Readable) {
+  constructor (state: RequestState) {
     this.#state = state
   }
 
@@ -34,7 +20,7 @@ export class RequestAuth implements RequestTokenAuth<object> {
   get userId (): UserId | null { return this.#state.userId }
   get scopes (): string[] | null { return this.#state.scopes }
   get sessionId (): string | null { return this.#state.sessionId }
-  get issuer (): string | null { return this.#state.valid?.verified.issuer?.issuer ?? null }
+  get issuer (): string | null { return this.#state.authority?.issuer ?? null }
   get token (): string | null { return this.#state.valid?.verified.token ?? null }
   get source (): TokenSource | null { return this.#state.source }
   get settings (): Readonly<Settings> { return this.#state.settings }
@@ -60,4 +46,10 @@ export class RequestAuth implements RequestTokenAuth<object> {
     this.#signal ??= createSignal(valid.verified, this.#state)
     return this.#signal
   }
+}
+
+/** Returns the public face of a request's state, always the same object. */
+export function faceOf (state: RequestState): RequestTokenAuth<object> {
+  state.face ??= new RequestAuth(state)
+  return state.face
 }

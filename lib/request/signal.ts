@@ -6,22 +6,10 @@
  * most requests end long before their token expires.
  */
 import { getEventListeners } from 'node:events'
-import type { FastifyRequest } from 'fastify'
 import { InvalidToken, TokenExpired } from '../errors.ts'
 import { watchKey } from '../keys/life.ts'
-import type { Settings } from '../settings/schema.ts'
-import type { VerifiedToken } from '../token/codec.ts'
-
-/** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
-export type WatchSession = (sid: string, controller: AbortController) => void
-
-/** What the signal of a token depends on besides the token. */
-export interface Circumstances {
-  readonly request: FastifyRequest
-  readonly settings: Readonly<Settings>
-  readonly sessionId: string | null
-  readonly owner: { readonly watchSession: WatchSession | undefined }
-}
+import type { VerifiedToken } from '../authorities/authority.ts'
+import type { RequestState } from './state.ts'
 
 /** In milliseconds. Node.js replaces a longer timeout by one of 1 ms. */
 const longestTimeout = 2 ** 31 - 1
@@ -74,16 +62,13 @@ function removeListeners (signal: AbortSignal): void {
  * Creates the signal of a valid token.
  * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
  */
-export function createSignal ({ registered, issuer, life }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+export function createSignal (token: VerifiedToken, { request: { raw }, settings, sessionId, owner }: RequestState): AbortSignal {
   const controller = new AbortController()
   if (sessionId !== null) owner.watchSession?.(sessionId, controller)
-  if (life !== undefined) watchKey(life, controller)
-  // Where "exp" is not verified, guards accept an own token after it, too.
-  const expires = (settings.verifyExp || issuer !== undefined) && registered.exp !== undefined ? (registered.exp + settings.leeway) * 1000 : Infinity
-  // A trusted issuer may prolong the life of its keys.
-  const keyEnds = life === undefined || issuer !== undefined ? Infinity : life.until
-  const end = Math.min(expires, keyEnds)
-  if (end !== Infinity) abortAt(end, controller, end === expires ? createExpired : createInvalid)
+  watchKey(token.life, controller)
+  const { expiry, retirement } = token.authority.endsOf(token, settings)
+  const end = Math.min(expiry, retirement)
+  if (end !== Infinity) abortAt(end, controller, end === expiry ? createExpired : createInvalid)
   if (controller.signal.aborted) return controller.signal
 
   // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.

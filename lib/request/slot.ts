@@ -25,7 +25,7 @@ function find (owner: Owner, request: FastifyRequest): RequestState | null {
  * Returns the state of a request under the rules of a guard. Other rules begin with a new state: what was found under laxer
  * rules must not let a request pass stricter ones. Only results of getters are kept.
  */
-export function begin (owner: Owner, request: FastifyRequest, rules: AccessRules): RequestState {
+export function openState (owner: Owner, request: FastifyRequest, rules: AccessRules): RequestState {
   const known = find(owner, request)
   if (known !== null && known.rules === rules) return known
   const slotted: SlottedRequest = request
@@ -39,7 +39,7 @@ export function begin (owner: Owner, request: FastifyRequest, rules: AccessRules
  * Returns a new state in which the request carries no access token, whatever it carries: for an endpoint that does not look
  * at it. Otherwise, the application could take the user of one token for the user of another one.
  */
-export function beginWithoutToken (owner: Owner, request: FastifyRequest): RequestState {
+export function openWithoutToken (owner: Owner, request: FastifyRequest): RequestState {
   const slotted: SlottedRequest = request
   const state = new RequestState(owner, request, owner.rules, find(owner, request)?.results, slotted[slot] ?? null)
   state.refuse(notRead)
@@ -49,7 +49,7 @@ export function beginWithoutToken (owner: Owner, request: FastifyRequest): Reque
 
 /** Returns the state of a request as its last guard left it; without a guard, under the rules of the registration. */
 export function stateOf (owner: Owner, request: FastifyRequest): RequestState {
-  return find(owner, request) ?? begin(owner, request, owner.rules)
+  return find(owner, request) ?? openState(owner, request, owner.rules)
 }
 
 /** Returns the state of a request under the rules of the registration, without a change to what its guard left. */

@@ -1,28 +1,26 @@
 /** Authentication state of one request for one registration. */
 import type { FastifyRequest } from 'fastify'
+import { notOwn, type Authority, type VerifiedToken } from '../authorities/authority.ts'
 import type { Host } from '../host/host.ts'
 import { retrieveUser } from '../host/users.ts'
 import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import { RequestResults, type GetterResults } from '../host/getters.ts'
 import type { Settings } from '../settings/schema.ts'
-import type { VerifiedToken } from '../token/codec.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
+import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
-import { scopesIn, userIdIn } from './identity.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
-import { RequestAuth, type Readable } from './request-auth.ts'
 import type { AccessRules } from './rules.ts'
-import type { WatchSession } from './signal.ts'
-import { keyNotKnown, ownPayload, type Context, type ValidToken } from './verify.ts'
+import { keyNotKnown, ownPayload, type ValidToken, type Verification } from './verify.ts'
 
 /** The registration that a state belongs to. */
 export interface Owner {
   /** The rules of the registration itself; guards with overrides have their own. */
   readonly rules: AccessRules
   readonly host: Host
-  /** Undefined without sessions. */
-  readonly watchSession: WatchSession | undefined
+  /** Aborts a controller when a session ends, or at once where it has; undefined without sessions. It keeps no strong reference to the controller. */
+  readonly watchSession: ((sid: string, controller: AbortController) => void) | undefined
 }
 
 /** The access token of a refresh request. */
@@ -32,7 +30,7 @@ export interface RefreshSubject {
 }
 
 /** What one request was found to carry, under the rules of one guard. Created for each request; never share it between requests. */
-export class RequestState implements Context, Readable {
+export class RequestState implements Verification {
   readonly owner: Owner
   readonly request: FastifyRequest
   readonly rules: AccessRules
@@ -41,7 +39,9 @@ export class RequestState implements Context, Readable {
   readonly settings: Readonly<Settings>
   /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
   readonly next: RequestState | null
-  waitsForCheck = false
+  waitsForKeys = false
+  /** What the application sees as `request.tokenAuth`, from when it asks. */
+  face: RequestTokenAuth<object> | undefined = undefined
   /** Undefined until something asks; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
   #isDeciding = false
@@ -50,7 +50,6 @@ export class RequestState implements Context, Readable {
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
-  #face: RequestAuth | undefined
 
   constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
     this.owner = owner
@@ -59,12 +58,6 @@ export class RequestState implements Context, Readable {
     this.results = results ?? new RequestResults(request)
     this.settings = rules.settingsOf(this.results)
     this.next = next
-  }
-
-  /** What the application sees as `request.tokenAuth`. */
-  get face (): RequestAuth {
-    this.#face ??= new RequestAuth(this)
-    return this.#face
   }
 
   /**
@@ -76,6 +69,11 @@ export class RequestState implements Context, Readable {
     // Not `??=`: null is the most frequent value.
     if (this.#outcome === undefined) this.#outcome = this.#verifyOnce()
     return this.#outcome
+  }
+
+  /** As {@link verify}, for what only the users of this instance may do: to end sessions, for example. */
+  async verifyOwn (): Promise<Refusal | null> {
+    return await this.verify() ?? (this.authority!.hasSessions ? null : notOwn)
   }
 
   #verifyOnce (): MaybePromise<Refusal | null> {
@@ -93,8 +91,8 @@ export class RequestState implements Context, Readable {
     if (found instanceof Refusal) return found
     this.#found = found
     // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
-    const foreign = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
-    if (foreign !== null) return foreign
+    const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
+    if (crossOrigin !== null) return crossOrigin
     const verdict = this.rules.verify(found.token, this, 'access')
     if (!(verdict instanceof Promise)) return this.#keep(verdict)
     return verdict.then((settled) => {
@@ -125,7 +123,7 @@ export class RequestState implements Context, Readable {
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
-    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: userIdIn(valid.verified, this.settings) }
+    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.verified.authority.userIdOf(valid.verified.payload, this.settings) }
   }
 
   /** As {@link verify}, for readers that cannot wait. */
@@ -135,7 +133,7 @@ export class RequestState implements Context, Readable {
       // A rejection that nobody handles would end the process.
       outcome.catch(() => {})
       // Anybody can send a token whose key is not known yet.
-      if (this.rules.readsKeys && !this.waitsForCheck) return false
+      if (this.waitsForKeys) return false
       throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in "trusted" itself, use the parameters.')
     }
     return outcome === null
@@ -192,21 +190,19 @@ export class RequestState implements Context, Readable {
   }
 
   get userId (): UserId | null {
-    return this.#isValid() ? userIdIn(this.#valid!.verified, this.settings) : null
+    return this.authority?.userIdOf(this.#valid!.verified.payload, this.settings) ?? null
   }
 
   get scopes (): string[] | null {
-    return this.#isValid() ? scopesIn(this.#valid!.verified, this.settings) : null
+    return this.authority?.scopesOf(this.#valid!.verified.payload, this.settings) ?? null
   }
 
-  /** The rules of the trusted issuer; undefined for own tokens. */
-  get trusted (): VerifiedToken['issuer'] {
-    return this.#isValid() ? this.#valid!.verified.issuer : undefined
-  }
+  /** Who vouches for the token. */
+  get authority (): Authority | null { return this.#isValid() ? this.#valid!.verified.authority : null }
 
   get sessionId (): string | null {
     // What an issuer calls a session is none of this instance.
-    const claims = this.trusted === undefined ? this.claims : null
+    const claims = this.authority?.hasSessions === true ? this.claims : null
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 

@@ -1,7 +1,7 @@
 /** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import type { SessionCheck } from '../request/verify.ts'
+import type { SessionCheck } from '../request/checks.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'

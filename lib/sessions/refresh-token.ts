@@ -9,7 +9,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { createHmac, createSecretKey, hkdfSync, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto'
-import { isUserId } from '../settings/user-id.ts'
+import { isUserId } from '../values.ts'
 import type { UserId } from '../../types/handlers.ts'
 import { maximumUserBytes, userIdText, type Binding } from './user.ts'
 

@@ -7,10 +7,9 @@ import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
-import { authTime } from '../settings/auth-time.ts'
-import { given, orNull } from '../settings/kinds.ts'
+import { authTime, given, orNull } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, readValue, required } from '../settings/records.ts'
-import { isUserId } from '../settings/user-id.ts'
+import { isUserId } from '../values.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
@@ -60,8 +59,8 @@ export class InstanceSessions implements Sessions<object> {
     reply.header('cache-control', 'no-store')
     const state = stateOf(request)
     // A login of another page would set its cookies: it could log the visitor in as somebody else.
-    const foreign = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
-    if (foreign !== null) throw state.toError(foreign)
+    const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
+    if (crossOrigin !== null) throw state.toError(crossOrigin)
     let tokens: NewTokens | undefined
     const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
     const sessionId = await startSession(login, async (made) => { tokens = made })

@@ -107,3 +107,9 @@ export const objectWith = <Value>(methods: readonly [string, ...string[]]): Kind
     return missing === undefined ? value as Value : new Wrong(`an object without the method "${missing}"`)
   }
 })
+
+/** What fits into a refresh token. The milliseconds of `Date.now()` are beyond it. */
+const latestAuthTime = 2 ** 40 - 1
+
+/** The time of a login, in seconds since 1970. */
+export const authTime = named('a whole number of seconds since 1970, such as Math.floor(Date.now() / 1000)', whole(1, latestAuthTime))

@@ -2,8 +2,7 @@
 import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
-import { isUserId } from '../settings/user-id.ts'
-import { isText } from '../values.ts'
+import { isText, isUserId } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 
 type Claims = Readonly<Record<string, unknown>>

@@ -1,4 +1,5 @@
 /** The form of a token (RFC 7515 section 7.1), and what its header may say. fast-jwt accepts more than the RFCs do. */
+import { isUtf8 } from 'node:buffer'
 
 /** The longest token that is verified, in characters. A longer one would cost time before it can be refused. */
 export const maximumTokenLength = 8192
@@ -13,8 +14,11 @@ function isCanonical (token: string, start: number, end: number): boolean {
   return rest === 0 || (lastCharacters[rest]?.includes(token[end - 1]!) ?? false)
 }
 
+/** The positions of the two dots of a token. */
+export type Dots = readonly [first: number, second: number]
+
 /** The positions of the two dots; undefined where a text is not three non-empty segments of canonical base64url. */
-export function findDots (token: string): [number, number] | undefined {
+export function findDots (token: string): Dots | undefined {
   if (token.length > maximumTokenLength) return undefined
   const first = token.indexOf('.')
   const second = token.indexOf('.', first + 1)
@@ -25,25 +29,77 @@ export function findDots (token: string): [number, number] | undefined {
   return [first, second]
 }
 
-/** The types of tokens, in lower case. A media type may be written without `application/` (RFC 7515 section 4.1.9). */
-const ownTypes = ['jwt']
-const accessTokenTypes = ['at+jwt', 'application/at+jwt']
-const issuerTypes = [...ownTypes, ...accessTokenTypes]
+/**
+ * Calls a function while V8 captures no stack traces, of which a bad token would cost up to two. `Reflect.set` does not
+ * throw where the process runs with frozen intrinsics; there the traces are captured.
+ */
+export function withoutStackTraces<T> (create: () => T): T {
+  const limit = Error.stackTraceLimit
+  Reflect.set(Error, 'stackTraceLimit', 0)
+  try {
+    return create()
+  } finally {
+    Reflect.set(Error, 'stackTraceLimit', limit)
+  }
+}
 
-const isOneOf = (types: readonly string[], typ: unknown) => typeof typ === 'string' && types.includes(typ.toLowerCase())
-
-/** Whether a header says that a token is an access token (RFC 9068 section 2.1). */
-export const isAccessToken = (typ: unknown) => isOneOf(accessTokenTypes, typ)
+/** Copies a text. V8 keeps the whole string of which a text is a part in memory: here a Cookie header. */
+export const detached = (text: string) => Buffer.from(text, 'latin1').toString('latin1')
 
 /**
- * Whether a header says nothing that must be understood (RFC 7515 section 4.1.11) or that makes the token another kind of
- * token (RFC 8725 section 3.11). Hints at keys (jwk, jku, x5u, x5c) are allowed, because they are never used; `kid` only chooses among known keys. `alg`
- * was compared with the algorithm of the key before the signature was verified.
- * @param isForeign whether the token is one of a trusted issuer
+ * Reads a segment of a token: its own members, without a prototype.
+ * @returns undefined for anything but the JSON of an object or a list
  */
-export function isHeaderAcceptable (header: Readonly<Record<string, unknown>>, isForeign: boolean): boolean {
-  if (Object.hasOwn(header, 'crit') || Object.hasOwn(header, 'enc') || Object.hasOwn(header, 'b64')) return false
-  if (Object.hasOwn(header, 'typ') && !isOneOf(isForeign ? issuerTypes : ownTypes, header.typ)) return false
-  // The claims of a nested token (RFC 7519 section 5.2) are not in its payload.
-  return !Object.hasOwn(header, 'cty') || (typeof header.cty === 'string' && header.cty.toUpperCase() !== 'JWT')
+export function readSegment (bytes: Buffer): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = withoutStackTraces(() => JSON.parse(bytes.toString()))
+    return typeof value === 'object' && value !== null ? Object.assign(Object.create(null), value) : undefined
+  } catch {
+    return undefined
+  }
 }
+
+/** What the header of a token says. Before the signature is verified, it only serves to find the key. */
+export interface Header {
+  readonly alg: string
+  /** Undefined for none, null for a value that is no id of a key. */
+  readonly kid: string | null | undefined
+  /** Undefined for none. */
+  readonly typ: unknown
+  /** Whether it says nothing that must be understood, or that makes the token another kind of token. */
+  readonly isPlain: boolean
+}
+
+const longestKid = 256
+
+function readKid (kid: unknown): Header['kid'] {
+  if (kid === undefined) return undefined
+  return typeof kid === 'string' && kid !== '' && kid.length <= longestKid ? kid : null
+}
+
+/** Members that must be understood (RFC 7515 section 4.1.11), or that make the token an encrypted one. */
+const demanding = ['crit', 'enc', 'b64']
+
+/**
+ * Reads a header. Hints at keys (jwk, jku, x5u, x5c) are allowed, because they are never used; `kid` only chooses among known keys.
+ * @returns undefined for a header without an algorithm
+ */
+export function readHeader (text: string): Header | undefined {
+  const bytes = Buffer.from(text, 'base64url')
+  const members = readSegment(bytes)
+  if (members === undefined || typeof members.alg !== 'string') return undefined
+  const { alg, kid, typ, cty } = members
+  // The claims of a nested token (RFC 7519 section 5.2) are not in its payload.
+  const isNested = cty !== undefined && (typeof cty !== 'string' || cty.toUpperCase() === 'JWT')
+  return { alg, kid: readKid(kid), typ, isPlain: !isNested && isUtf8(bytes) && !demanding.some((name) => name in members) }
+}
+
+/** The types of tokens (RFC 8725 section 3.11), in lower case. A media type may be written without `application/` (RFC 7515 section 4.1.9). */
+const jwtType = 'jwt'
+const accessTokenTypes = ['at+jwt', 'application/at+jwt']
+
+/** Whether a header says that a token is an access token (RFC 9068 section 2.1). */
+export const isAccessToken = (typ: unknown) => typeof typ === 'string' && accessTokenTypes.includes(typ.toLowerCase())
+
+/** Whether a header says that a token is a JWT without a use of its own, or says nothing of its type. */
+export const isPlainJwt = (typ: unknown) => typ === undefined || (typeof typ === 'string' && typ.toLowerCase() === jwtType)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { remoteKeySet } from '../../lib/keys/remote-key-set.ts'
+import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
 import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()

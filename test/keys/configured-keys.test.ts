@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Algorithm } from '../../lib/index.ts'
-import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys } from '../../lib/keys/configured-keys.ts'
+import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { verifierOf } from '../../lib/token/codec.ts'
+import { verifierOf } from '../../lib/token/verifier.ts'
 import { algorithms, bearer, build, claims, edPair, forge, otherSecret, refusal, secret } from '../helper.ts'
 import { ec, rsa } from './fixtures.ts'
 

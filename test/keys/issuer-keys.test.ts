@@ -3,7 +3,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:cry
 import t from 'tap'
 import type { Test } from 'tap'
 import type { JsonWebKey, TokenAuthOptions, TrustedIssuer } from '../../lib/index.ts'
-import { readKeySet } from '../../lib/keys/issuer-keys.ts'
+import { readKeySet } from '../../lib/authorities/issuer-keys.ts'
 import { granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from './issuers.ts'
 import { environment, mistyped, pairFor, refusal, rsaPair } from '../helper.ts'
 

@@ -7,14 +7,14 @@ import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import t from 'tap'
 import type { Algorithm, JsonWebKey } from '../../lib/index.ts'
-import { signingKey, verifyingKey } from '../../lib/keys/configured-keys.ts'
-import { checkPair, hmacKey, privateKey, publicKey } from '../../lib/keys/material.ts'
+import { checkPair, hmacKey, privateKey, publicKey, signingKey, verifyingKey } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { signerOf, verifierOf, type Verifier } from '../../lib/token/codec.ts'
+import { signerOf } from '../../lib/token/codec.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
 import { algorithms, build, claims, ecPair, edPair, environment, forge, keysFor, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
 import { base64, certificate, certified, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
 
-const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
+const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instanceof Refusal)
 const asymmetric = algorithms.filter((name) => !name.startsWith('HS'))
 
 /** The forms that a key may have: text is also written to a file. */

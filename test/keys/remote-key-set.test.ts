@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
-import { remoteKeySet } from '../../lib/keys/remote-key-set.ts'
+import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
 import { audience, granted, issue, issuer, jwk, keyServer, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { holdTimers } from '../helper.ts'
 

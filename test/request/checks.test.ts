@@ -2,13 +2,13 @@ import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { InvalidClaim } from '../../lib/errors.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { hostChecks, runChecks, type Check } from '../../lib/request/checks.ts'
+import { prepareChecks, runChecks, type Check } from '../../lib/request/checks.ts'
 import type { CustomClaim, ExtraVerification, Payload } from '../../lib/index.ts'
 
 const payload = (extra: Payload = {}): Payload => ({ user_id: 1, ...extra })
 
 function ask (given: Payload, customClaims: readonly CustomClaim[], extraVerifications: readonly ExtraVerification[] = []) {
-  const outcome = runChecks(hostChecks({ handlers: {}, customClaims, extraVerifications }), given, undefined)
+  const outcome = runChecks(prepareChecks({ handlers: {}, customClaims, extraVerifications }, undefined).all, given, undefined)
   return outcome instanceof Refusal ? outcome.toError() : outcome
 }
 

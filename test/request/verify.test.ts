@@ -1,5 +1,7 @@
 import t from 'tap'
+import { ownAuthority } from '../../lib/authorities/own.ts'
 import { InvalidClaim } from '../../lib/errors.ts'
+import { endless } from '../../lib/keys/life.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import type { Check } from '../../lib/request/checks.ts'
 import { verifyToken } from '../../lib/request/verify.ts'
@@ -11,11 +13,11 @@ t.test('a check that has to be waited for decides about the token, and gets a pa
   const { tokenAuth: { settings } } = await build(t)
   const context = { settings, results: withoutRequest(''), request: undefined }
   const payload: Record<string, unknown> = claims({ tenant: 'a' })
-  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), issuer: undefined, life: undefined }
+  const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), authority: ownAuthority(() => []), life: endless }
   const refusal = new Refusal(() => new InvalidClaim())
   const verdictOf = (answer: unknown) => {
     const check: Check = { refusal, ask: async (copy) => { copy.tenant = 'b'; return answer } }
-    return verifyToken('x.y.z', () => verified, { session: undefined, checks: [check], ofIssuers: undefined }, context, 'access')
+    return verifyToken('x.y.z', () => verified, { session: undefined, all: [check], withoutClaims: [] }, context, 'access')
   }
   const passed = verdictOf(true)
   t.ok(passed instanceof Promise)

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { InvalidClaim, TokenExpired, TokenNotActive, type TokenAuthError } from '../../lib/errors.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
-import { isUserId } from '../../lib/settings/user-id.ts'
+import { isUserId } from '../../lib/values.ts'
 import { checkClaims, copyPayload, readRegistered } from '../../lib/token/claims.ts'
 import { bearer, build, forge, login, payloadOf, setClock, warnings } from '../helper.ts'
 

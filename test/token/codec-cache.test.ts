@@ -8,23 +8,33 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { InvalidConfiguration } from '../../lib/configuration-errors.ts'
 import type { Settings } from '../../lib/index.ts'
-import type { ConfiguredKeys } from '../../lib/keys/configured-keys.ts'
+import { CheckedKeys } from '../../lib/authorities/computed-keys.ts'
+import type { ConfiguredKeys } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
-import { CodecCache } from '../../lib/token/codec-cache.ts'
-import type { Verifier } from '../../lib/token/codec.ts'
+import { signerOf } from '../../lib/token/codec.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
 import { bearer, build, claims, environment, forge, mistyped, otherSecret, readsOf, rsaPair, secret } from '../helper.ts'
 import { base64, ec, ecPrivate, ecPublic, encrypted, rsa } from '../keys/fixtures.ts'
 
-const accepts = (verify: Verifier, token: string) => !(verify(token) instanceof Refusal)
+const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instanceof Refusal)
+
+/** The verifiers and signers of the keys of one registration, as they are made for a request. */
+function codecs () {
+  const keys = new CheckedKeys()
+  return {
+    verifier: ({ algorithm, tokenCacheSize }: Settings, given: ConfiguredKeys) => verifierOf(algorithm, keys.get('verify', algorithm, given), tokenCacheSize),
+    signer: ({ algorithm, claimIat }: Settings, given: ConfiguredKeys) => signerOf(algorithm, keys.get('sign', algorithm, given), claimIat)
+  }
+}
 
 t.test('keys that are computed from requests', async (t) => {
   const settings = (extra: Partial<Settings> = {}): Settings => ({ ...resolveSettings({}, undefined).settings, ...extra })
   const tenant = (index: number): ConfiguredKeys => ({ secret: `${secret} of tenant ${index}` })
 
   await t.test('the same key gives the same verifier and signer, other rules or keys others', async (t) => {
-    const cache = new CodecCache()
-    const { verifier, signer } = { verifier: cache.verifier.bind(cache), signer: cache.signer.bind(cache) }
+    const cache = codecs()
+    const { verifier, signer } = cache
     const file = join(t.testdir({ secret }), 'secret')
     for (const given of [secret, Buffer.from(secret), createSecretKey(Buffer.from(secret)), { path: file }, pathToFileURL(file), { kty: 'oct', k: base64(secret, 'base64url') }]) {
       for (const round of [1, 2]) {
@@ -40,7 +50,7 @@ t.test('keys that are computed from requests', async (t) => {
   })
 
   await t.test('a key is checked as if it were given at registration, and a bad one is not kept', async (t) => {
-    const cache = new CodecCache()
+    const cache = codecs()
     for (const round of [1, 2]) {
       t.throws(() => cache.verifier(settings(), { secret: rsa.publicKey }), InvalidConfiguration, `round ${round}`)
       t.throws(() => cache.verifier(settings(), { secret: '' }), InvalidConfiguration)
@@ -57,7 +67,7 @@ t.test('keys that are computed from requests', async (t) => {
   await t.test('one that is in use stays, and of those that are not only so many are kept', async (t) => {
     setFlagsFromString('--expose-gc')
     const collectGarbage: () => void = runInNewContext('gc')
-    const cache = new CodecCache()
+    const cache = codecs()
     const inUse = cache.verifier(settings(), tenant(0))
     const made: WeakRef<object>[] = []
     for (let index = 1; index <= 2500; index++) {
@@ -87,7 +97,7 @@ t.test('keys that are computed from requests', async (t) => {
   })
 
   await t.test('keys that differ in anything are different keys, whatever form they have', async (t) => {
-    const cache = new CodecCache()
+    const cache = codecs()
     const rs = settings({ algorithm: 'RS256' })
     const es = settings({ algorithm: 'ES256' })
     const verify = (keys: ConfiguredKeys, of = es) => cache.verifier(of, keys)
@@ -153,7 +163,7 @@ t.test('keys that are computed from requests', async (t) => {
   await t.test('a key file that was not replaced is read once', async (t) => {
     const path = join(t.testdir({ secret }), 'secret')
     const reads = readsOf(t, path)
-    const cache = new CodecCache()
+    const cache = codecs()
     for (let time = 0; time < 10; time++) cache.verifier(settings(), { secret: { path } })
     t.equal(reads(), 1)
     writeFileSync(path, `${secret}, replaced`)

@@ -2,20 +2,21 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { ownAuthority } from '../../lib/authorities/own.ts'
 import { createRing } from '../../lib/keys/key-ring.ts'
 import { readEntries } from '../../lib/keys/ring-entries.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { createRingVerifier } from '../../lib/token/ring.ts'
-import type { Verifier } from '../../lib/token/codec.ts'
+import { createVerifier, type TokenVerifier } from '../../lib/token/verifier.ts'
 import { build, claims, forge, otherSecret, secret, signature } from '../helper.ts'
 
 const { tokenAuth: { settings } } = await build(t)
 const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
-const verifierOf = (cacheSize: number) => createRingVerifier(() => ring, cacheSize)
+const authority = ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined))
+const verifierOf = (cacheSize: number) => createVerifier(() => authority, cacheSize)
 
-function verified (verify: Verifier, token: string) {
+function verified (verify: TokenVerifier, token: string) {
   const outcome = verify(token)
-  if (outcome instanceof Refusal) throw new Error('refused')
+  if (outcome instanceof Refusal || outcome instanceof Promise) throw new Error('refused')
   return outcome
 }
 

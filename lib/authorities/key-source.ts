@@ -3,7 +3,7 @@
  * and when a token names a key that is not known. All issuers with one address share a source, so that a process fetches
  * once for all of its instances.
  */
-import { callPatiently } from './patience.ts'
+import { callPatiently } from '../host/call.ts'
 import { readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { ReadKeys } from './remote-key-set.ts'
 

@@ -1,8 +1,9 @@
 /** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
+import { algorithmTable, type Algorithm } from '../keys/algorithms.ts'
+import { isAlive, remove, type Life } from '../keys/life.ts'
+import { publicKey } from '../keys/material.ts'
 import { isText } from '../values.ts'
-import { algorithmTable, type Algorithm } from './algorithms.ts'
-import { isAlive, remove, type Life } from './life.ts'
-import { publicKey, type Key } from './material.ts'
+import type { UsableKey } from './authority.ts'
 
 /** One key of a set: its members that are read, copied. */
 export type PublishedJwk = Readonly<Record<string, unknown>>
@@ -47,17 +48,11 @@ const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'E
 /** Names a key by its id and its numbers. */
 const identityOf = ({ kty, kid, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, kid, crv, x, y, n, e])
 
-/** A key that was found for a token. */
-export interface FoundKey {
-  readonly key: Key
-  readonly life: Life
-}
-
 /** A key of a set, checked for an algorithm when a token with this algorithm first names it: sets may have many keys. */
 class IssuerKey {
   readonly jwk: PublishedJwk
   readonly life: Life
-  readonly #found = new Map<Algorithm, FoundKey | null>()
+  readonly #found = new Map<Algorithm, UsableKey | null>()
 
   constructor (jwk: PublishedJwk, life: Life) {
     this.jwk = jwk
@@ -72,7 +67,7 @@ class IssuerKey {
   }
 
   /** Returns the key for an algorithm; null where the key must not be used with it. */
-  for (algorithm: Algorithm): FoundKey | null {
+  for (algorithm: Algorithm): UsableKey | null {
     let found = this.#found.get(algorithm)
     if (found === undefined) {
       found = this.#check(algorithm)
@@ -81,10 +76,10 @@ class IssuerKey {
     return found
   }
 
-  #check (algorithm: Algorithm): FoundKey | null {
+  #check (algorithm: Algorithm): UsableKey | null {
     if (this.jwk.kty !== typeOf(algorithm)) return null
     try {
-      return { key: publicKey(algorithm, 'jwks', { ...this.jwk }), life: this.life }
+      return { algorithm, verifying: publicKey(algorithm, 'jwks', { ...this.jwk }), life: this.life }
     } catch {
       // Wrong use, curve or size, or invalid numbers.
       return null
@@ -167,7 +162,7 @@ export class IssuerKeys {
    * Finds the key that a token may be signed with.
    * @returns null where the key that is meant does not count; undefined where none is known, so that a newer set may have it
    */
-  find (algorithm: Algorithm, kid: string | undefined): FoundKey | null | undefined {
+  find (algorithm: Algorithm, kid: string | undefined): UsableKey | null | undefined {
     if (kid !== undefined) {
       const key = this.#byKid.get(kid)
       if (key === undefined || key === null) return key

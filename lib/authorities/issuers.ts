@@ -1,0 +1,90 @@
+/** The option `issuers`: the trusted issuers of one instance. */
+import type { IssuerNews } from '../keys/news.ts'
+import type { Resolved } from '../settings/configuration.ts'
+import { readSegment } from '../token/form.ts'
+import type { KeyStatus } from '../../types/keys.ts'
+import type { Lookup } from './authority.ts'
+import { checkOwnIssuer, readIssuerEntries, type IssuerEntry } from './issuer-options.ts'
+import { sourceOfAddress, sourceOfFunction, type KeySource } from './key-source.ts'
+import { remoteKeySet } from './remote-key-set.ts'
+import { TrustedIssuer } from './trusted.ts'
+
+/**
+ * Prepares what makes the source of an issuer's keys; undefined where they never change.
+ * @throws {InvalidConfiguration} where jose is missing
+ */
+async function sourceOf ({ jwksUri, jwks }: IssuerEntry): Promise<(() => KeySource) | undefined> {
+  if (jwksUri !== undefined) {
+    const read = await remoteKeySet(jwksUri)
+    return () => sourceOfAddress(jwksUri, read)
+  }
+  return typeof jwks === 'function' ? () => sourceOfFunction(() => Reflect.apply(jwks, undefined, [])) : undefined
+}
+
+/** In milliseconds: how long the start of an application waits for the keys of issuers, all of its registrations together. */
+const startTime = 5000
+/** Until when applications wait, by what identifies them. */
+const waiting = new WeakMap<object, number>()
+
+/** The trusted issuers of one instance. */
+export class TrustedIssuers {
+  readonly #issuers: ReadonlyMap<string, TrustedIssuer>
+
+  private constructor (issuers: readonly TrustedIssuer[]) {
+    this.#issuers = new Map(issuers.map((one) => [one.issuer, one]))
+  }
+
+  /**
+   * Reads the option `issuers`. Nothing is fetched yet.
+   * @param report told what happens to their keys
+   * @throws {InvalidConfiguration}
+   */
+  static async read (option: unknown, resolved: Resolved, report: (news: IssuerNews) => void): Promise<TrustedIssuers> {
+    const issuers: TrustedIssuer[] = []
+    for (const entry of readIssuerEntries(option, resolved)) issuers.push(new TrustedIssuer(entry, await sourceOf(entry), report))
+    return new TrustedIssuers(issuers)
+  }
+
+  get size (): number {
+    return this.#issuers.size
+  }
+
+  /** Whether an issuer has tokens for any audience. */
+  get hasAnyAudience (): boolean {
+    return [...this.#issuers.values()].some(({ hasAnyAudience }) => hasAnyAudience)
+  }
+
+  /** Finds the issuer that a token names; undefined for none of these. */
+  readonly lookup: Lookup = (token, [first, second]) => {
+    const iss = readSegment(Buffer.from(token.slice(first + 1, second), 'base64url'))?.iss
+    return typeof iss === 'string' ? this.#issuers.get(iss) : undefined
+  }
+
+  /** Checks that a guard does not take the issuer of its tokens for one of these. @throws {InvalidConfiguration} */
+  checkClaimIss (claimIss: string | null): void {
+    checkOwnIssuer([...this.#issuers.keys()], claimIss)
+  }
+
+  /**
+   * Begins to read the keys. An issuer that cannot be reached does not keep an application from starting.
+   * @param application identifies the application, whose registrations share the time
+   * @param pluginTimeout in milliseconds: how long the application waits for a plugin; 0 for no limit
+   */
+  async start (application: object, pluginTimeout: number | undefined): Promise<void> {
+    const now = performance.now()
+    const until = waiting.get(application) ?? now + Math.min(startTime, Number(pluginTimeout) / 2 || startTime)
+    waiting.set(application, until)
+    let timer: NodeJS.Timeout | undefined
+    const reading = Promise.all([...this.#issuers.values()].map((issuer) => issuer.start()))
+    await Promise.race([reading, new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])
+    clearTimeout(timer)
+  }
+
+  stop (): void {
+    for (const issuer of this.#issuers.values()) issuer.stop()
+  }
+
+  status (): KeyStatus['issuers'] {
+    return [...this.#issuers.values()].map((issuer) => issuer.status())
+  }
+}

@@ -1,0 +1,154 @@
+/** What a trusted issuer vouches for: which key a token is verified with, what its tokens grant, and what is known of its keys now. */
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { KeysUnavailable } from '../errors.ts'
+import type { IssuerNews } from '../keys/news.ts'
+import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
+import type { Settings } from '../settings/schema.ts'
+import { checkIssuerClaims, invalidClaim, secondsNow } from '../token/claims.ts'
+import { isAccessToken, isPlainJwt, type Header } from '../token/form.ts'
+import { readScopes } from '../token/scopes.ts'
+import type { MaybePromise, UserId } from '../../types/handlers.ts'
+import type { KeyStatus } from '../../types/keys.ts'
+import { badHeader, type Authority, type Ends, type SignedContent, type UsableKey, type VerifiedToken } from './authority.ts'
+import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
+import type { IssuerEntry } from './issuer-options.ts'
+import { forgetSource, type KeySource } from './key-source.ts'
+
+const wrongAlgorithm = invalidToken('its issuer does not sign with its "alg"')
+const unknownKey = invalidToken('no key of its issuer has its "kid" and "alg"')
+const unavailable = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer could not be fetched')
+
+const isoOrNull = (time: number | null) => time === null ? null : new Date(time).toISOString()
+
+const wrongIssuer = invalidClaim('iss', 'the claim "iss" is missing or names another issuer')
+const wrongType = invalidToken('its "typ" is not "at+jwt"')
+
+/** One trusted issuer of an instance. Its users have no sessions here, and its tokens no claims of this application. */
+export class TrustedIssuer implements Authority {
+  readonly issuer: string
+  readonly hasSessions = false
+  readonly hasCustomClaims = false
+  readonly exactScopes: boolean
+  readonly #entry: IssuerEntry
+  readonly #keys: IssuerKeys
+  readonly #makeSource: (() => KeySource) | undefined
+  /** Undefined where the keys never change, and while they are not read. */
+  #source: KeySource | undefined
+  /** Whether the keys that were read last had one for the algorithms of the issuer's tokens. */
+  #hasKey = true
+  /** Until when the keys count that were read last, in milliseconds since 1970. */
+  #until = -Infinity
+  readonly #report: (news: IssuerNews) => void
+
+  /** @param makeSource undefined where the keys never change */
+  constructor (entry: IssuerEntry, makeSource: (() => KeySource) | undefined, report: (news: IssuerNews) => void) {
+    const { issuer, exactScopes } = entry.rules
+    this.issuer = issuer
+    this.exactScopes = exactScopes
+    this.#entry = entry
+    this.#keys = new IssuerKeys(issuer)
+    this.#makeSource = makeSource
+    this.#report = report
+    if (makeSource === undefined) this.#readFixed()
+  }
+
+  /** Reads keys that never change. @throws {InvalidConfiguration} where no token could be verified with them */
+  #readFixed (): void {
+    const { place, jwks, algorithms } = this.#entry
+    try {
+      this.#keys.replace(readKeySet(jwks), Infinity)
+    } catch {
+      // What is no JWK set has no key, as the message below says.
+    }
+    if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
+    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', page: 'keys.md#trust-other-issuers' })
+  }
+
+  /** Begins to read the keys. Resolves when they were read, or could not be. */
+  async start (): Promise<void> {
+    this.#source = this.#makeSource?.()
+    await this.#source?.add(this)
+  }
+
+  stop (): void {
+    const { jwksUri } = this.#entry
+    if (this.#source?.remove(this) === true && jwksUri !== undefined) forgetSource(jwksUri)
+  }
+
+  accept (keys: readonly PublishedJwk[], at: number): void {
+    this.#until = at + this.#entry.staleIfErrorMs
+    this.#keys.replace(keys, this.#until)
+    const hasKey = [...this.#entry.algorithms.values()].some((algorithm) => this.#keys.has(algorithm))
+    if (!hasKey && this.#hasKey) this.#report({ type: 'no-key', issuer: this.issuer })
+    this.#hasKey = hasKey
+  }
+
+  failed (error: unknown): void {
+    this.#report({ type: 'issuer-failed', issuer: this.issuer, error })
+  }
+
+  recovered (): void {
+    this.#report({ type: 'issuer-recovered', issuer: this.issuer })
+  }
+
+  /** Whether its tokens may be for any audience. */
+  get hasAnyAudience (): boolean {
+    return this.#entry.audiences === undefined
+  }
+
+  find ({ alg, kid }: Pick<Header, 'alg' | 'kid'>): MaybePromise<Verdict<readonly UsableKey[]>> {
+    if (kid === null) return badHeader
+    const algorithm = this.#entry.algorithms.get(alg)
+    if (algorithm === undefined) return wrongAlgorithm
+    const known = this.#keys.find(algorithm, kid)
+    if (known !== undefined) return known === null ? unknownKey : [known]
+    const source = this.#source
+    if (source === undefined) return unknownKey
+    // After a jump of the clock, keys may be too old without a failure.
+    if (source.isThrottled) return source.failedAt === null && this.#until > Date.now() ? unknownKey : unavailable
+    return source.load().then(() => {
+      const found = this.#keys.find(algorithm, kid)
+      if (found !== undefined) return found === null ? unknownKey : [found]
+      if (source.failedAt !== null) return unavailable
+      if (source.pause()) this.#report({ type: 'unknown-kid', issuer: this.issuer })
+      return unknownKey
+    })
+  }
+
+  admit ({ payload, registered }: SignedContent, { typ }: Header): Refusal | undefined {
+    const { audiences, audienceName, typ: requiredTyp } = this.#entry
+    if (!isPlainJwt(typ) && !isAccessToken(typ)) return badHeader
+    // Again, because what chose the issuer was not verified.
+    if (registered.iss !== this.issuer) return wrongIssuer
+    if (requiredTyp !== undefined && !isAccessToken(typ)) return wrongType
+    if (audiences === undefined) return undefined
+    const claim: unknown = Object.hasOwn(payload, audienceName) ? payload[audienceName] : undefined
+    const list: readonly unknown[] = Array.isArray(claim) ? claim : [claim]
+    if (list.some((audience) => typeof audience === 'string' && audiences.has(audience))) return undefined
+    return invalidClaim(audienceName, `the claim "${audienceName}" is missing or names another audience`)
+  }
+
+  check ({ payload, registered }: SignedContent, { leeway }: Settings): Refusal | undefined {
+    return checkIssuerClaims(payload, registered, this.#entry.rules.userId, leeway, secondsNow())
+  }
+
+  userIdOf (payload: SignedContent['payload']): UserId {
+    // It was checked with the other claims.
+    return payload[this.#entry.rules.userId] as UserId
+  }
+
+  scopesOf (payload: SignedContent['payload']): string[] | null {
+    const claims = this.#entry.rules.scopesNames.filter((name) => Object.hasOwn(payload, name))
+    return claims.length === 0 ? null : claims.flatMap((name) => readScopes(payload[name]))
+  }
+
+  endsOf ({ registered: { exp } }: VerifiedToken, { leeway }: Settings): Ends {
+    // A valid token has a date of expiry. The issuer may prolong the life of its keys.
+    return { expiry: (exp! + leeway) * 1000, retirement: Infinity }
+  }
+
+  status (): KeyStatus['issuers'][number] {
+    const { fetchedAt = null, failedAt = null } = this.#source ?? {}
+    return { issuer: this.issuer, keys: this.#keys.count(this.#entry.algorithms.values()), fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
+  }
+}

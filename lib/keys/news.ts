@@ -1,0 +1,46 @@
+/** What is told of keys while an application runs: in an event, and in one log line for each change of state. */
+import type { KeyEvent } from '../../types/events.ts'
+import { publishKeys } from '../events.ts'
+
+/** What happens to the keys of an instance. */
+export interface KeyNews {
+  readonly type: Extract<KeyEvent['type'], 'switched' | 'reloaded' | 'reload-failed' | 'late'>
+  readonly kid?: string
+  /** Why a reload failed. */
+  readonly error?: unknown
+  /** Whether it differs from what was told before, so that it belongs into the log. */
+  readonly isNew: boolean
+}
+
+/** What happens to the keys of a trusted issuer. */
+export interface IssuerNews {
+  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key'
+  readonly issuer: string
+  /** Why its keys could not be read. */
+  readonly error?: unknown
+}
+
+/** What is needed of the log of an application. */
+export interface KeyLog {
+  info (message: string): void
+  warn (message: string): void
+  warn (details: object, message: string): void
+  error (details: object, message: string): void
+}
+
+/** Returns a function that tells what happens to the keys of an instance. */
+export const tellOfKeys = (log: KeyLog, instanceName: string) => ({ type, kid, error, isNew }: KeyNews): void => {
+  if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
+  if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)
+  if (type === 'late') log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
+  if (type === 'reload-failed' && isNew) log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
+  publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
+}
+
+/** As {@link tellOfKeys}, for trusted issuers. */
+export const tellOfIssuers = (log: KeyLog, instanceName: string) => ({ type, issuer, error }: IssuerNews): void => {
+  if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
+  if (type === 'issuer-recovered') log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
+  if (type === 'no-key') log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
+  else publishKeys({ instanceName, type, issuer })
+}
