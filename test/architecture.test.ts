@@ -179,20 +179,13 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
 
 t.test('the walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
   const [, walks = ''] = /^## Walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies'], ['A refresh with sessions', 'endpoints/session-refresh', 'http/cookies']] as const
+  const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
   for (const [walk, first, last] of ends) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
     t.strictSame([steps[0], steps.at(-1)], [first, last], walk)
     for (const step of steps) t.ok(files.some((file) => file === `lib/${step}.ts` || file.startsWith(`lib/${step}/`)), `${walk}: ${step}`)
   }
-})
-
-t.test('the table of layers in CONTRIBUTING is this one', async (t) => {
-  const [, section = ''] = /^## Who may import whom\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
-  const rows = [...section.matchAll(/^\| `([^`]+)` \| (.*?) \|$/gm)].map(([, layer, allowed = '']) => [layer, [...allowed.matchAll(/`([^`]+)`/g)].map(([, name]) => name)])
-  const ours = (names: readonly string[]) => names.filter((name) => !name.startsWith('node:'))
-  t.strictSame(rows, Object.entries(layers).filter(([layer]) => !open.includes(layer)).map(([layer, allowed]) => [layer, ours(allowed)]))
 })
 
 t.test('the public face of a registration and the state of a request fit on a screen or two', async (t) => {

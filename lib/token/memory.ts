@@ -1,3 +1,4 @@
+/** The memory of verified tokens. */
 import { Generations } from './generations.ts'
 
 /**

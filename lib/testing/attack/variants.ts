@@ -1,3 +1,4 @@
+/** What hostile requests are made of. */
 import type { Trap } from './listener.ts'
 
 /** A hostile request, by what distinguishes it from the one that the route accepts. */
