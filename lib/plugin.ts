@@ -79,6 +79,14 @@ function outageOf (sessions: SessionSettings | undefined, issuers: TrustedIssuer
   return reasons.length === 0 ? undefined : reasons.join(' ')
 }
 
+/** Whether this service issues its tokens itself, and without scopes. */
+function lacksScopes ({ settings, getters }: Resolved, { handlers, customClaims }: Host): boolean {
+  const { authMode, scopesEnabled, scopesName } = settings
+  const areComputed = getters.has('scopesEnabled') || getters.has('scopesName')
+  const comeOtherwise = handlers.extendPayload !== undefined || handlers.overrideScopeValidator !== undefined || customClaims.some(({ key }) => key === scopesName)
+  return authMode && !scopesEnabled && !areComputed && !comeOtherwise
+}
+
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
 function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined, routes: RouteBook) {
   const { settings } = resolved
@@ -110,6 +118,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     keys: keys.control,
     routes,
     outage: outageOf(sessionSettings, issuers),
+    lacksScopes: issuers === undefined && lacksScopes(resolved, host),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
       keys.checkOverrides(overrides, overridden)
@@ -219,7 +228,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const book = bookOf(fastify)
   const { registration, sessions, keys } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration
-  if (settings.requireGuards) book.requireGuards(fastify)
+  book.watch(fastify, settings.instanceName, configured.given.has('requireGuards') ? settings.requireGuards : undefined)
   if (isDefaultSecret) warn('W01', instanceName)
   if (keys.isShort) warn('W02', instanceName)
   if (keys.isMixed) warn('W17', instanceName)

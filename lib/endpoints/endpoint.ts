@@ -5,6 +5,7 @@ import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
 import { sendRefusal } from '../guards/refuse.ts'
+import { isTrial } from '../guards/trial.ts'
 import { isAnswered } from '../host/call.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import { Refusal } from '../refusal.ts'
@@ -190,6 +191,7 @@ function addEndpoint (context: FastifyInstance, host: FastifyInstance, registrat
       throw new InvalidConfiguration(`The instance "${settings.instanceName}" cannot add the route ${endpoint.method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { page: 'instances.md' })
     }
     const handler = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+      if (isTrial(request, reply, handler)) return
       try {
         return await endpoint.handler(request, reply)
       } catch (error) {

@@ -10,11 +10,12 @@ import { publishRefused } from '../events.ts'
 import { typeName } from '../values.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
-import { describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
+import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { checkGuardOptions, readOptions } from './options.ts'
 import { makeProtectGuard, readProtect } from './protect.ts'
 import { makeScopedGuard, readScoped } from './scoped.ts'
+import { isTrial } from './trial.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
@@ -76,6 +77,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
+    if (isTrial(request, done, guard)) return
     let own: Guard
     try {
       own = guardOf(request.server)
@@ -119,6 +121,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   // The declaration of the instance's name says that its users are of this type.
   const handlerOf = perRegistration(choice, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
+    if (isTrial(request, reply, injected)) return
     let own: InjectedRouteHandler<Route>
     try {
       own = handlerOf(request.server)
@@ -131,3 +134,5 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   // As in makeInjection.
   return injected as InjectedRouteHandler<Route>
 }
+
+for (const [name, maker] of Object.entries({ protect, scoped, injectUser })) declareMaker(maker, name)

@@ -37,7 +37,7 @@ export function readOptions<Options extends object> (options: Options): Options 
   if (isPlainObject(value)) return Object.assign(Object.create(null), value)
   const isObject = typeof value === 'object' && value !== null
   if (isObject && 'raw' in value) {
-    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { page: 'guards.md', duringRequest: true })
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }.', { page: 'guards.md', duringRequest: true })
   }
   const hint = typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
   throw new InvalidConfiguration(`The options of a guard must be a plain object, such as { leeway: 60 }; given: ${describeOther(value)}.${hint}`, { page: 'guards.md' })

@@ -6,8 +6,52 @@ import { markRefused, publishRefused } from '../events.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { extractToken, type FoundToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './options.ts'
+
+/** Whether the log of a request has lines at the level `debug`. Loggers of an application may lack the method of pino. */
+function isDebugging ({ log }: FastifyRequest): boolean {
+  const { level, isLevelEnabled }: { level?: string, isLevelEnabled?: (level: string) => boolean } = log
+  return typeof isLevelEnabled === 'function' ? Reflect.apply(isLevelEnabled, log, ['debug']) : level === 'debug' || level === 'trace'
+}
+
+/** Returns since when a token has expired. Its signature was verified, so its payload is JSON, but it may be from before 1970. */
+function expiryOf (token: string): string {
+  const { exp }: { exp: number } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString())
+  return new Date(Math.max(exp, 0) * 1000).toISOString()
+}
+
+/** Returns the token of a request, or null. A getter of the application may fail here that an endpoint did not need. */
+function findToken (request: FastifyRequest, { settings }: RequestState): FoundToken | null {
+  try {
+    const found = extractToken(request.raw, settings)
+    return found instanceof Refusal ? null : found
+  } catch {
+    return null
+  }
+}
+
+/** Logs why a request is refused. Never the token, nor the values of its claims but for its expiry. */
+function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
+  const found = findToken(request, state)
+  const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
+  const reason: unknown = Reflect.get(refused, 'reason')
+  request.log.debug({
+    instanceName,
+    outcome: name,
+    statusCode,
+    ...typeof reason === 'string' && { reason },
+    ...found !== null && { source: found.source, ...refused instanceof Refusal && name === 'TokenExpired' && { expiredAt: expiryOf(found.token) } }
+  }, 'The request was refused.')
+}
+
+/** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */
+export function tellRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
+  publishRefused(registration.settings.instanceName, request, refused)
+  const isRefusal = refused instanceof Refusal || (refused instanceof TokenAuthError && !(refused instanceof HandlerFailed))
+  if (isRefusal && isDebugging(request)) logRefused(registration, request, refused, state)
+}
 
 /**
  * Publishes that a request is refused, and answers it.
@@ -17,7 +61,7 @@ import type { Redirect } from './options.ts'
 export function sendRefusal (
   registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
 ): MaybePromise<unknown> {
-  publishRefused(registration.settings.instanceName, request, refused)
+  tellRefused(registration, request, refused, state)
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 

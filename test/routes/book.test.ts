@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect } from '../../lib/index.ts'
-import { allHooksOf } from '../../lib/routes/hooks.ts'
+import { listsOf } from '../../lib/routes/hooks.ts'
 import { authenticate, bearer, build, claims, forge, host, mistyped, otherSecret, refreshStore, secret } from '../helper.ts'
 
 const handler = async () => 'reached'
@@ -191,13 +191,13 @@ t.test('an application has one book, whatever the number of instances: one hook 
   const instanceNames = Array.from({ length: 1000 }, (_, index) => `instance${index}`)
   for (const instanceName of instanceNames) {
     await app.register(tokenAuth, mistyped({ instanceName, authMode: false, secret }))
-    const { onRoute, onReady } = mistyped<Record<string, unknown[]>>(allHooksOf(app))
+    const { onRoute, onReady } = mistyped<Record<string, unknown[]>>(listsOf(app))
     counts.push([onRoute!.length, onReady!.length])
   }
   t.same([...new Set(counts.map(String))], ['1,1'])
   await app.register(async (nested) => {
     await nested.register(tokenAuth, { authMode: false, secret })
-    t.equal(mistyped<unknown[]>(allHooksOf(nested).onRoute).length, 1, 'a nested instance writes into the same book')
+    t.equal(mistyped<unknown[]>(listsOf(nested).onRoute).length, 1, 'a nested instance writes into the same book')
     nested.get('/nested', { onRequest: nested.tokenAuth.protect() }, handler)
   })
   app.get('/last', { onRequest: Reflect.get(app, 'instance999').protect() }, handler)
