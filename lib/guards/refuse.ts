@@ -6,7 +6,7 @@ import { markRefused, publishRefused } from '../events.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { extractToken, type FoundToken } from '../request/extract.ts'
+import { extractToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './options.ts'
 
@@ -16,25 +16,25 @@ function isDebugging ({ log }: FastifyRequest): boolean {
   return typeof isLevelEnabled === 'function' ? Reflect.apply(isLevelEnabled, log, ['debug']) : level === 'debug' || level === 'trace'
 }
 
-/** Returns since when a token has expired. Its signature was verified, so its payload is JSON, but it may be from before 1970. */
-function expiryOf (token: string): string {
+/** Returns since when a token has expired. It may be from before 1970. */
+function expiryOf (token: string): object {
   const { exp }: { exp: number } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString())
-  return new Date(Math.max(exp, 0) * 1000).toISOString()
+  return exp * 1000 < Date.now() ? { expiredAt: new Date(Math.max(exp, 0) * 1000).toISOString() } : {}
 }
 
-/** Returns the token of a request, or null. A getter of the application may fail here that an endpoint did not need. */
-function findToken (request: FastifyRequest, { settings }: RequestState): FoundToken | null {
+/** Returns where the token of a request was, and when it expired if that is why it is refused. */
+function describeToken (request: FastifyRequest, { settings }: RequestState, outcome: string): object {
   try {
     const found = extractToken(request.raw, settings)
-    return found instanceof Refusal ? null : found
+    return found instanceof Refusal ? {} : { source: found.source, ...outcome === 'TokenExpired' && expiryOf(found.token) }
   } catch {
-    return null
+    // A getter of the application that nothing else needed, or a token that only the application takes for an expired one.
+    return {}
   }
 }
 
 /** Logs why a request is refused. Never the token, nor the values of its claims but for its expiry. */
 function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
-  const found = findToken(request, state)
   const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
   const reason: unknown = Reflect.get(refused, 'reason')
   request.log.debug({
@@ -42,7 +42,7 @@ function logRefused ({ settings: { instanceName } }: Registration, request: Fast
     outcome: name,
     statusCode,
     ...typeof reason === 'string' && { reason },
-    ...found !== null && { source: found.source, ...refused instanceof Refusal && name === 'TokenExpired' && { expiredAt: expiryOf(found.token) } }
+    ...describeToken(request, state, name)
   }, 'The request was refused.')
 }
 

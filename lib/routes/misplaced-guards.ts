@@ -25,7 +25,7 @@ const adviceFor = (guard: unknown) => isInjected(guard) ? 'What injectUser() ret
 /** Describes a function that makes guards and is given in place of one, which it cannot be: it would be called with a request. */
 function uncalled (owner: string, maker: string, name: PropertyKey): InvalidConfiguration {
   const example = maker === 'injectUser' ? '{ handler: app.tokenAuth.injectUser(handler) }' : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
-  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and give its result: ${example}.`, { finding: 'E22', page: 'guards.md' })
+  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22', page: 'guards.md' })
 }
 
 /** @throws {InvalidConfiguration} for a route that has `protect`, `scoped` or `injectUser` itself under an option */
