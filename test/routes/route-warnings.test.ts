@@ -1,10 +1,11 @@
 /** The warnings about routes: open ones in production, and scopes that no token has. */
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
+import { createPublicKey } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import tokenAuth, { scoped, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, build, ecPair, host, mistyped, otherSecret, secret, warnings } from '../helper.ts'
+import { authenticate, build, host, mistyped, otherSecret, rsaPair, secret, warnings } from '../helper.ts'
 
 const handler = async () => 'reached'
 
@@ -110,11 +111,11 @@ t.test('a guard for scopes that no token has is a warning, which names the first
 
 t.test('W27 is not told where tokens may have scopes', async (t) => {
   const taken = textsOf(t, 'W27')
-  const { publicKey } = ecPair('prime256v1')
+  const jwk = { ...createPublicKey(rsaPair().publicKey).export({ format: 'jwk' }), kid: 'a' }
   const options: Record<string, TokenAuthOptions> = {
     'scopes are on': { scopesEnabled: true, addScopesToPayload: () => 'a' },
     'somebody else issues the tokens': { authMode: false },
-    'an issuer is trusted': { issuers: [{ issuer: 'https://issuer.example', audience: 'api', keys: [{ key: publicKey, algorithm: 'ES256' }] }], retrieveUser: () => null } as unknown as TokenAuthOptions,
+    'an issuer is trusted': { issuers: [{ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [jwk] } }], retrieveUser: () => null } as unknown as TokenAuthOptions,
     extendPayload: { extendPayload: (payload) => ({ ...payload, scopes: ['a'] }) },
     overrideScopeValidator: { overrideScopeValidator: () => true },
     'a custom claim': { customClaims: [{ key: 'scopes', attr: 'scopes', setup: () => ['a'], verify: () => true }] } as unknown as TokenAuthOptions,
