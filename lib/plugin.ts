@@ -80,10 +80,10 @@ function outageOf (sessions: SessionSettings | undefined, issuers: TrustedIssuer
 }
 
 /** Whether this service issues its tokens itself, and without scopes. */
-function lacksScopes ({ settings, getters }: Resolved, { handlers, customClaims }: Host): boolean {
-  const { authMode, scopesEnabled, scopesName } = settings
+function lacksScopes ({ settings, getters }: Resolved, { handlers }: Host): boolean {
+  const { authMode, scopesEnabled } = settings
   const areComputed = getters.has('scopesEnabled') || getters.has('scopesName')
-  const comeOtherwise = handlers.extendPayload !== undefined || handlers.overrideScopeValidator !== undefined || customClaims.some(({ key }) => key === scopesName)
+  const comeOtherwise = handlers.extendPayload !== undefined || handlers.overrideScopeValidator !== undefined
   return authMode && !scopesEnabled && !areComputed && !comeOtherwise
 }
 

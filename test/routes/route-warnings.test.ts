@@ -118,7 +118,6 @@ t.test('W27 is not told where tokens may have scopes', async (t) => {
     'an issuer is trusted': { issuers: [{ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [jwk] } }], retrieveUser: () => null } as unknown as TokenAuthOptions,
     extendPayload: { extendPayload: (payload) => ({ ...payload, scopes: ['a'] }) },
     overrideScopeValidator: { overrideScopeValidator: () => true },
-    'a custom claim': { customClaims: [{ key: 'scopes', attr: 'scopes', setup: () => ['a'], verify: () => true }] } as unknown as TokenAuthOptions,
     'a getter': { getScopesEnabled: () => true },
     'another getter': { getScopesName: () => 'role' }
   }
