@@ -27,6 +27,8 @@ const expected = {
   'GET /own': 'protected',
   'POST /scoped': 'scoped',
   'GET /injected': 'optional',
+  'GET /free': 'protected',
+  'GET /free-injected': 'optional',
   'GET /open': 'undecided',
   'GET /in': 'protected',
   'GET /in-later': 'protected'
@@ -46,6 +48,8 @@ async function wrapped (t: Test, before: (app: FastifyInstance) => unknown, afte
   app.get('/own', { onRequest: app.tokenAuth.protect() }, handler)
   app.post('/scoped', { preHandler: [async () => {}, app.tokenAuth.scoped('a')] }, handler)
   app.get('/injected', app.tokenAuth.injectUser(handler))
+  app.get('/free', { preValidation: protect() }, handler)
+  app.get('/free-injected', injectUser(handler))
   app.get('/open', handler)
   await app.register(async (nested) => {
     nested.addHook('preHandler', protect())
