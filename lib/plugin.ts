@@ -14,7 +14,7 @@ import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
-import { collectHost } from './host/host.ts'
+import { collectHost, type Host } from './host/host.ts'
 import { defaultParameters } from './http/challenge.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
@@ -77,6 +77,14 @@ function outageOf (sessions: SessionSettings | undefined, issuers: TrustedIssuer
   return reasons.length === 0 ? undefined : reasons.join(' ')
 }
 
+/** Whether this service issues its tokens itself, and without scopes. */
+function lacksScopes ({ settings, getters }: Resolved, { handlers }: Host): boolean {
+  const { authMode, scopesEnabled } = settings
+  const areComputed = getters.has('scopesEnabled') || getters.has('scopesName')
+  const comeOtherwise = handlers.extendPayload !== undefined || handlers.overrideScopeValidator !== undefined
+  return authMode && !scopesEnabled && !areComputed && !comeOtherwise
+}
+
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
 function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined, routes: RouteBook) {
   const { settings } = resolved
@@ -101,6 +109,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     keys: authorities.control,
     routes,
     outage: outageOf(sessionSettings, issuers),
+    lacksScopes: issuers === undefined && lacksScopes(resolved, host),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
       authorities.checkOverrides(overrides, overridden)
@@ -159,7 +168,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const book = bookOf(fastify)
   const { registration, sessions, own } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration
-  if (settings.requireGuards) book.requireGuards(fastify)
+  book.watch(fastify, settings.instanceName, configured.given.has('requireGuards') ? settings.requireGuards : undefined)
   warnOfRegistration({ resolved, host, own, issuers, sessions, isDefaultSecret })
 
   const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')

@@ -29,6 +29,8 @@ export interface Registration extends Owner {
   /** What the application may do with keys that change over time. */
   readonly keys: KeyControl
   readonly routes: RouteReport
+  /** Whether no access token of this registration has scopes, as far as that is known beforehand. */
+  readonly lacksScopes: boolean
   /** Why a guard answers 503, for the OpenAPI document; undefined where it never does. */
   readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */

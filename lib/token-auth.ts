@@ -9,6 +9,7 @@ import type { RouteAccess } from '../types/routes.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishIssued } from './events.ts'
+import { declareMaker } from './guards/describe.ts'
 import { makeInjection } from './guards/inject-user.ts'
 import { optionsOfGuards, readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
@@ -97,3 +98,6 @@ export class TokenAuth implements TokenAuthInstance<object> {
   extractUserId (request: FastifyRequest): UserId | null { return stateOf(this.#registration, request).userId }
   extractScopes (request: FastifyRequest): string[] | null { return stateOf(this.#registration, request).scopes }
 }
+
+const { protect, scoped, injectUser } = TokenAuth.prototype
+for (const [name, maker] of Object.entries({ protect, scoped, injectUser })) declareMaker(maker, name)

@@ -30,14 +30,19 @@ const texts = {
   W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
   W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Set "sessions.store" to redisSessions(client), postgresSessions(pool) or a store of your own.',
   W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set "cookieMaxAge" to the longest lifetime.',
-  W25: '"sessions" has no effect, because all keys are those of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Give the keys of the service that has the sessions as "keys" in place of "issuers", or remove "sessions".'
+  W25: '"sessions" has no effect, because all keys are those of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Give the keys of the service that has the sessions as "keys" in place of "issuers", or remove "sessions".',
+  W26: 'Routes have no guard, and do not say why they need none, so everybody may use them. Give each of them a guard, or say "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. Set "requireGuards" to true, and the application does not start with such a route; false silences this warning.',
+  W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so nobody passes, unless generateAccessToken() is given "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".'
 } as const
 
 export type WarningCode = keyof typeof texts
 
-/** Emits a process warning, which `process.on('warning')` receives and `--no-warnings` silences. */
-export function warn (code: WarningCode, instanceName: string): void {
-  process.emitWarning(`${instanceName}: ${texts[code]}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
+/**
+ * Emits a process warning, which `process.on('warning')` receives and `--no-warnings` silences.
+ * @param details what was found, as further sentences
+ */
+export function warn (code: WarningCode, instanceName: string, details = ''): void {
+  process.emitWarning(`${instanceName}: ${texts[code]}${details}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
 /** What the warnings about a registration depend on. */

@@ -137,12 +137,12 @@ t.test("a mistake of a handler is logged with a trace, and without the user's da
   checkLines(t, watched)
 })
 
-t.test('refusals are logged at the level at which every request is, none louder than the other', async (t) => {
+t.test('refusals are logged no louder than every request is, each in the same way', async (t) => {
   const watched = await service(t, {})
   const before = watched.lines.length
   for (const password of ['a wrong password', 'another']) await watched.app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password } })
   await watched.app.inject({ method: 'POST', url: '/auth', payload: { username: 'nobody', password: 'lovelace' } })
   await watched.app.inject('/early')
   const levels = watched.lines.slice(before).map(({ level, msg }) => `${String(level)} ${String(msg)}`)
-  t.same(levels, Array.from({ length: 4 }, () => ['30 incoming request', '30 request completed']).flat())
+  t.same(levels, Array.from({ length: 4 }, () => ['30 incoming request', '20 The request was refused.', '30 request completed']).flat())
 })

@@ -641,7 +641,7 @@ const testTokens: Case<[user: unknown, options?: object]>[] = [
 
 const requests: [options: object, act: Act, message: string][] = [
   [{}, (request, reply) => Reflect.apply(protect, undefined, [request, reply]),
-    'protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }. See docs/guards.md'],
+    'protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }. See docs/guards.md'],
   [{}, (request, reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [request, reply, {}]),
     'A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler. See docs/guards.md'],
   [{}, (request, reply) => protect({ instanceName: 'staff' })(request, reply),
@@ -758,6 +758,9 @@ t.test('production says that a secret is missing or short, and a name that it is
   undecided.get('/reports', async () => 'reached')
   t.equal(await said(async () => await undecided.ready()),
     '"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n  GET,HEAD /reports (fastify)\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: \'basic auth\' }" if something else guards it. See docs/guards.md#require-guards')
+  const uncalled = await build(t)
+  t.equal(await said(async () => uncalled.get('/reports', { onRequest: mistyped<ReturnType<typeof protect>>(protect) }, async () => 'reached')),
+    'The route GET /reports has the function protect itself as "onRequest". Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }. See docs/guards.md')
   const contradictory = await build(t, { requireGuards: true })
   contradictory.get('/reports', { onRequest: protect(), config: { tokenAuth: false } }, async () => 'reached')
   t.equal(await said(async () => await contradictory.ready()),

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
+import { isTrial } from '../guards/trial.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { setCookies } from '../http/cookies.ts'
@@ -110,6 +111,7 @@ function sendResult (result: Result | undefined, request: FastifyRequest, reply:
 function handlerOf (registration: Registration, { row: { readsToken }, begin: start, handler }: Endpoint) {
   const { rules } = registration
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    if (isTrial(request, reply, handle)) return undefined
     const state = start === undefined ? openState(registration, request, rules) : start(request)
     let result
     try {

@@ -39,9 +39,13 @@ type Describe = (context: FastifyInstance) => GuardDescription | undefined
 
 const descriptions = new WeakMap<object, Describe>()
 
+/** Leads from a guard to itself. Tools that wrap functions often copy their properties, which leads from the wrapper to the guard. */
+const original = Symbol('token-auth.guard')
+
 /** Registers what a guard, or a route handler that reads tokens, asks of requests. */
 export function describeGuard (guard: object, describe: Describe): void {
   descriptions.set(guard, describe)
+  Object.defineProperty(guard, original, { value: guard })
 }
 
 /** Route handlers made by `injectUser`: as hooks they would answer nothing, and the route's own handler would run. */
@@ -53,17 +57,35 @@ export function describeInjected (handler: object, describe: Describe): void {
   injectedHandlers.add(handler)
 }
 
-/** Whether a value is a route handler that `injectUser` made. */
-export function isInjected (value: unknown): boolean {
-  return typeof value === 'function' && injectedHandlers.has(value)
+/** Returns the guard, or described handler, that a value is or was copied from; undefined for any other value. */
+export function guardIn (value: unknown): object | undefined {
+  return typeof value === 'function' && Object.hasOwn(value, original) ? Reflect.get(value, original) : undefined
 }
 
 /** Whether a value is a guard, or a handler made by `injectUser`. */
 export function isGuard (value: unknown): boolean {
-  return typeof value === 'function' && descriptions.has(value)
+  return guardIn(value) !== undefined
 }
 
-/** Returns the description of a guard in the context of a route; undefined for any other function. */
+/** Whether a value is a route handler that `injectUser` made. */
+export function isInjected (value: unknown): boolean {
+  const guard = guardIn(value)
+  return guard !== undefined && injectedHandlers.has(guard)
+}
+
+/** Returns the description of a guard in the context of a route; undefined where its instance is not known. */
 export function descriptionOf (guard: object, context: FastifyInstance): GuardDescription | undefined {
   return descriptions.get(guard)?.(context)
+}
+
+const makers = new WeakMap<object, string>()
+
+/** Registers a function that makes guards, which itself is no guard. */
+export function declareMaker (maker: object, name: string): void {
+  makers.set(maker, name)
+}
+
+/** Returns the name of a function that makes guards: `protect`, `scoped` or `injectUser`; undefined for any other value. */
+export function makerIn (value: unknown): string | undefined {
+  return typeof value === 'function' ? makers.get(value) : undefined
 }

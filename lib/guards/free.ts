@@ -9,7 +9,7 @@ import { InitializationFailure } from '../errors.ts'
 import { publishRefused } from '../events.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
-import { describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
+import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { ofSetting } from '../settings/check.ts'
 import { given } from '../settings/kinds.ts'
@@ -17,6 +17,7 @@ import { optional } from '../settings/records.ts'
 import { optionsOfGuards, readOptions } from './options.ts'
 import { makeProtectGuard } from './protect.ts'
 import { makeScopedGuard, readScopes } from './scoped.ts'
+import { isTrial } from './trial.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
@@ -77,6 +78,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
+    if (isTrial(request, done, guard)) return
     let own: Guard
     try {
       own = guardOf(request.server)
@@ -117,6 +119,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   // The declaration of the instance's name says that its users are of this type.
   const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
+    if (isTrial(request, reply, injected)) return
     let own: InjectedRouteHandler<Route>
     try {
       own = handlerOf(request.server)
@@ -129,3 +132,5 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   // As in makeInjection.
   return injected as InjectedRouteHandler<Route>
 }
+
+for (const [name, maker] of Object.entries({ protect, scoped, injectUser })) declareMaker(maker, name)

@@ -11,6 +11,7 @@ import { describeInjected } from './describe.ts'
 import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
 import { preventCaching } from './run.ts'
+import { isTrial } from './trial.ts'
 
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
@@ -28,6 +29,7 @@ export function makeInjection<Route extends object> (
   checkRouteHandler(handler)
   const hasOwnRules = guard.rules !== registration.rules
   const injected: InjectedRouteHandler = async function (request, reply) {
+    if (isTrial(request, reply, injected)) return
     // Without overrides the handler goes by what a guard of the route found.
     const state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
     // What the application answered in the meantime stays its answer.

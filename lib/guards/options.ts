@@ -62,7 +62,7 @@ const hint = (value: unknown) => typeof value === 'string' || Array.isArray(valu
  */
 export function readOptions<Table extends Members> (guard: GuardName, members: Table, options: unknown): ReadOptions<Table> {
   if (!isPlainObject(options) && typeof options === 'object' && options !== null && 'raw' in options) {
-    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { preHandler: app.tokenAuth.protect() }.', { page, duringRequest: true })
+    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }.', { page, duringRequest: true })
   }
   const { own, others } = readWithOthers(optionsOf(`${guard}()`), options, { members, example: '{ leeway: 60 }', hint, page, others: { names: settingNames, called: 'the settings' } })
   checkOverrides(others)

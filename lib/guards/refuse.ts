@@ -7,8 +7,52 @@ import { challengeOf, headersOf } from '../http/challenge.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { extractToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './options.ts'
+
+/** Whether the log of a request has lines at the level `debug`. Loggers of an application may lack the method of pino. */
+function isDebugging ({ log }: FastifyRequest): boolean {
+  const { level, isLevelEnabled }: { level?: string, isLevelEnabled?: (level: string) => boolean } = log
+  return typeof isLevelEnabled === 'function' ? Reflect.apply(isLevelEnabled, log, ['debug']) : level === 'debug' || level === 'trace'
+}
+
+/** Returns since when a token has expired. It may be from before 1970. */
+function expiryOf (token: string): object {
+  const { exp }: { exp: number } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString())
+  return exp * 1000 < Date.now() ? { expiredAt: new Date(Math.max(exp, 0) * 1000).toISOString() } : {}
+}
+
+/** Returns where the token of a request was, and when it expired if that is why it is refused. */
+function describeToken (request: FastifyRequest, { settings }: RequestState, outcome: string): object {
+  try {
+    const found = extractToken(request.raw, settings)
+    return found instanceof Refusal ? {} : { source: found.source, ...outcome === 'TokenExpired' && expiryOf(found.token) }
+  } catch {
+    // A getter of the application that nothing else needed, or a token that only the application takes for an expired one.
+    return {}
+  }
+}
+
+/** Logs why a request is refused. Never the token, nor the values of its claims but for its expiry. */
+function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
+  const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
+  const reason: unknown = Reflect.get(refused, 'reason')
+  request.log.debug({
+    instanceName,
+    outcome: name,
+    statusCode,
+    ...typeof reason === 'string' && { reason },
+    ...describeToken(request, state, name)
+  }, 'The request was refused.')
+}
+
+/** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */
+export function tellRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
+  publishRefused(registration.settings.instanceName, request, refused)
+  const isRefusal = refused instanceof Refusal || (refused instanceof TokenAuthError && !(refused instanceof HandlerFailed))
+  if (isRefusal && isDebugging(request)) logRefused(registration, request, refused, state)
+}
 
 /**
  * Publishes that a request is refused, and answers it.
@@ -18,7 +62,7 @@ import type { Redirect } from './options.ts'
 export function sendRefusal (
   registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
 ): MaybePromise<unknown> {
-  publishRefused(registration.settings.instanceName, request, refused)
+  tellRefused(registration, request, refused, state)
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 

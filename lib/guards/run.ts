@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { publishRefused } from '../events.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import { isWithoutToken } from '../request/extract.ts'
@@ -11,7 +10,8 @@ import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
-import { answerRefusal, errorOf, sendRefusal } from './refuse.ts'
+import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
+import { isTrial } from './trial.ts'
 
 /** Checks a request whose token is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
@@ -96,7 +96,7 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
   if (isAllowed) return preventCaching(state, reply)
-  publishRefused(guard.registration.settings.instanceName, request, refused)
+  tellRefused(guard.registration, request, refused, state)
   const error = refused instanceof Refusal ? errorOf(guard.registration, refused, state) : refused
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
@@ -111,6 +111,7 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
+    if (isTrial(request, done, hook)) return
     if (done === undefined) {
       const allowed = wait(guard, request, reply)
       // A caller that forgets `await` must not end the process: the request was answered.

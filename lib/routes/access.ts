@@ -26,6 +26,9 @@ function accessOf (guards: readonly RouteGuard[], declaration: false | string | 
   return declaration === false || hasGuards ? 'public' : 'undecided'
 }
 
+/** Whether a route opens WebSockets, with a handler of their own that is called in place of the handler of the route. */
+const opensSockets = ({ added }: RouteEntry) => Reflect.get(added, 'wsHandler') !== undefined || Reflect.get(added, 'websocket') === true
+
 /** A route whose access is known. */
 export interface DecidedRoute extends Omit<RouteAccess, 'method'> {
   readonly entry: RouteEntry
@@ -36,10 +39,12 @@ export interface DecidedRoute extends Omit<RouteAccess, 'method'> {
 /** @throws {InvalidConfiguration} for a wrong `config.tokenAuth` */
 export function decide (entry: RouteEntry, found: readonly FoundGuard[]): DecidedRoute {
   const declaration = declarationOf(entry)
-  const guards = found.filter(({ description }) => isProtecting(description)).map(({ hook, description: { registration, isOptional = false, scopeSets } }) => ({
+  // A handler that reads the token is not called for a WebSocket.
+  const deciding = opensSockets(entry) ? found.filter(({ hook }) => hook !== 'handler') : found
+  const guards = deciding.filter(({ description }) => isProtecting(description)).map(({ hook, description: { registration, isOptional = false, scopeSets } }) => ({
     instanceName: registration.settings.instanceName, hook, isOptional, scopes: scopeSets === null ? null : scopeSets.map((scopes) => [...scopes])
   }))
-  const hasGuards = found.some(({ description }) => description.isReader !== true)
+  const hasGuards = deciding.some(({ description }) => description.isReader !== true)
   // The name of a plugin that is merged into its context comes after that of the context.
   const [plugin = ''] = entry.context.pluginName.split(' -> ')
   return {

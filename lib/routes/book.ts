@@ -1,52 +1,79 @@
 /** The book of routes of an application: every route that is added after the first instance, with its guards. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { RouteReport } from '../registration.ts'
 import type { RouteAccess } from '../../types/routes.ts'
-import { decide, rowsOf } from './access.ts'
+import { decide, rowsOf, type DecidedRoute } from './access.ts'
 import { guardsOf, noteRoute, type RouteEntry } from './entry.ts'
-import { contextsIn, watchRoutes } from './hooks.ts'
-import { checkMisplacedGuards } from './misplaced-guards.ts'
+import { contextsIn, observeHooks, rootOf, watchRoutes, watchStart } from './hooks.ts'
+import { checkMisplacedGuards, checkUncalled, checkUncalledHook } from './misplaced-guards.ts'
 import { documentGuards } from './openapi.ts'
 import { printRows, withoutSecondSpellings } from './report.ts'
 import { checkEarlierRoutes, checkRequiredGuards, earlierRoutes } from './required-guards.ts'
+import { warnOfOpenRoutes, warnOfUselessScopes, type Watch } from './route-warnings.ts'
 
 const decorator = Symbol('token-auth.routes')
 
 export class RouteBook implements RouteReport {
+  readonly #root: FastifyInstance
   readonly #earlier: string
   #entries: RouteEntry[] = []
-  #requiring: FastifyInstance[] = []
+  #watches: Watch[] = []
   #rows: RouteAccess[] | undefined
 
   constructor (fastify: FastifyInstance) {
+    this.#root = rootOf(fastify)
     this.#earlier = earlierRoutes(fastify)
-    const entries = this.#entries
+    // Also of outer contexts, from which others inherit.
+    observeHooks(this.#root, (name, hook) => { this.#check(() => { checkUncalledHook(name, hook) }) })
+    const note = (route: RouteOptions, context: FastifyInstance) => {
+      this.#check(() => { checkUncalled(route) })
+      this.#entries.push(noteRoute(route, context))
+    }
     // Contexts that exist already do not inherit the hook.
-    for (const context of [fastify, ...contextsIn(fastify)]) watchRoutes(context, function (route) { entries.push(noteRoute(route, this)) })
+    for (const context of [fastify, ...contextsIn(fastify)]) watchRoutes(context, function (route) { note(route, this) })
     // Not before: a context may add hooks to routes that it has already, and other plugins change options of routes.
-    fastify.addHook('onReady', async () => { this.#close() })
+    watchStart(this.#root, async () => { this.#check(() => { this.#close() }) })
   }
 
-  /** Requires a decision about each route of a context and those below. @throws {InvalidConfiguration} for routes that were added before */
-  requireGuards (context: FastifyInstance): void {
-    checkEarlierRoutes(this.#earlier)
-    this.#requiring.push(context)
+  /**
+   * Watches the routes of a context and those below for an instance.
+   * @param requireGuards undefined where the application did not set it
+   * @throws {InvalidConfiguration} where each route must be decided, and routes were added before
+   */
+  watch (context: FastifyInstance, instanceName: string, requireGuards: boolean | undefined): void {
+    if (requireGuards === true) this.#check(() => { checkEarlierRoutes(this.#earlier) })
+    this.#watches.push({ context, instanceName, requireGuards })
+  }
+
+  /**
+   * Closes the application where a check throws. Otherwise Fastify would answer the second request that comes by `inject()`,
+   * as serverless adapters send them: to it, the start is over.
+   */
+  #check (check: () => void): void {
+    try {
+      check()
+    } catch (error) {
+      this.#root.close().catch(() => {})
+      throw error
+    }
   }
 
   /** @throws {InvalidConfiguration} */
   #close (): void {
-    checkMisplacedGuards(this.#entries)
-    const routes = this.#entries.map((entry) => {
-      const guards = guardsOf(entry)
+    const found = this.#entries.map((entry) => ({ entry, guards: guardsOf(entry) }))
+    checkMisplacedGuards(found)
+    const routes: DecidedRoute[] = found.map(({ entry, guards }) => {
       documentGuards(entry, guards)
       return decide(entry, guards)
     })
     this.#rows = withoutSecondSpellings(routes.flatMap(rowsOf))
-    checkRequiredGuards(routes, this.#requiring)
+    checkRequiredGuards(routes, this.#watches.filter(({ requireGuards }) => requireGuards === true).map(({ context }) => context))
+    warnOfOpenRoutes(routes, this.#watches)
+    warnOfUselessScopes(found)
     // The options of routes and the contexts are not needed any more.
     this.#entries.length = 0
-    this.#requiring.length = 0
+    this.#watches.length = 0
   }
 
   /** Returns the rows, which belong to the caller. @throws {InvalidConfiguration} before the application is ready */

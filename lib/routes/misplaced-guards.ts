@@ -1,8 +1,8 @@
 /** Finds guards under route options that Fastify ignores, or that run after the handler, so that they do not protect the route. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { isGuard, isInjected } from '../guards/describe.ts'
-import { methodsOf, type RouteEntry } from './entry.ts'
+import { guardIn, isGuard, isInjected, makerIn } from '../guards/describe.ts'
+import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 import { allHooksOf, guardingHooks, hooksOf } from './hooks.ts'
 
 const guardingOptions: readonly PropertyKey[] = [...guardingHooks, 'handler']
@@ -13,31 +13,58 @@ function isMisplaced (name: PropertyKey, value: unknown): boolean {
   return name === 'handler' ? false : guardingOptions.includes(name) ? isInjected(value) : isGuard(value)
 }
 
-/** Returns the guards under wrong options of a route, each with the name of its option. */
-function misplacedIn (route: RouteOptions): Array<readonly [name: string, guard: unknown]> {
-  return Reflect.ownKeys(route).flatMap((name) => [Reflect.get(route, name)].flat(Infinity)
-    .filter((value) => isMisplaced(name, value))
-    .map((guard) => [String(name), guard] as const))
+/** Returns the values of the options of a route, those in lists one by one, each with the name of its option. */
+function valuesIn (route: RouteOptions): Array<readonly [name: PropertyKey, value: unknown]> {
+  return Reflect.ownKeys(route).flatMap((name) => [Reflect.get(route, name)].flat(Infinity).map((value) => [name, value] as const))
 }
 
+const nameOf = (route: RouteOptions) => `${methodsOf(route).join(',')} ${route.url}`
 const advice = 'Give it as onRequest, preValidation or preHandler.'
 const adviceFor = (guard: unknown) => isInjected(guard) ? 'What injectUser() returns is a route handler: give it as the handler.' : advice
 
-/** @throws {InvalidConfiguration} for a guard under an option of a route, unless the route has it where it guards, too */
-function checkRoute ({ route, added, context }: RouteEntry): void {
-  for (const [name, guard] of [...misplacedIn(added), ...misplacedIn(route)]) {
-    if (!isInjected(guard) && [...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].includes(guard)) continue
-    throw new InvalidConfiguration(`The route ${methodsOf(added).join(',')} ${added.url} has a guard as "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
+/** Describes a function that makes guards and is given in place of one, which it cannot be: it would be called with a request. */
+function uncalled (owner: string, maker: string, name: PropertyKey): InvalidConfiguration {
+  const example = maker === 'injectUser' ? '{ handler: app.tokenAuth.injectUser(handler) }' : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
+  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22', page: 'guards.md' })
+}
+
+/** @throws {InvalidConfiguration} for a route that has `protect`, `scoped` or `injectUser` itself under an option */
+export function checkUncalled (route: RouteOptions): void {
+  for (const [name, value] of valuesIn(route)) {
+    const maker = makerIn(value)
+    if (maker !== undefined) throw uncalled(`The route ${nameOf(route)}`, maker, name)
   }
+}
+
+/** As {@link checkUncalled}, for a hook of a context. @throws {InvalidConfiguration} */
+export function checkUncalledHook (name: string, hook: unknown): void {
+  const maker = makerIn(hook)
+  if (maker !== undefined) throw uncalled('A context', maker, name)
+}
+
+/** @throws {InvalidConfiguration} for a guard under an option of a route, unless the route has it where it guards, too */
+function checkRoute ({ route, added, context }: RouteEntry, found: readonly FoundGuard[]): void {
+  checkUncalled(route)
+  const standing = new Set<unknown>([...[...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].map(guardIn), ...found.map(({ guard }) => guard)])
+  const misplaced = [...valuesIn(added), ...valuesIn(route)].find(([name, value]) => isMisplaced(name, value) && (isInjected(value) || !standing.has(guardIn(value))))
+  if (misplaced === undefined) return
+  const [name, guard] = misplaced
+  throw new InvalidConfiguration(`The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
 }
 
 /** @throws {InvalidConfiguration} for a guard among the hooks of a context, such as `onResponse`, in which it does not guard */
 function checkContext (context: FastifyInstance): void {
-  const guarding = hooksOf(context)
-  for (const [name, hooks] of Object.entries(allHooksOf(context))) {
-    const guard = [hooks].flat().find((hook) => isMisplaced(name, hook) && (isInjected(hook) || !guarding.includes(hook)))
+  const guarding = new Set(hooksOf(context).map(guardIn))
+  for (const [name, hooks] of allHooksOf(context)) {
+    const guard = [...hooks].find((hook) => isMisplaced(name, hook) && (isInjected(hook) || !guarding.has(guardIn(hook))))
     if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
   }
+}
+
+/** A route, and the guards that were found where they guard. */
+export interface GuardedEntry {
+  readonly entry: RouteEntry
+  readonly guards: readonly FoundGuard[]
 }
 
 /**
@@ -46,7 +73,7 @@ function checkContext (context: FastifyInstance): void {
  * `onRoute` hook of the application may move the guard to a guarding hook.
  * @throws {InvalidConfiguration}
  */
-export function checkMisplacedGuards (entries: readonly RouteEntry[]): void {
-  for (const entry of entries) checkRoute(entry)
-  for (const context of new Set(entries.map(({ context }) => context))) checkContext(context)
+export function checkMisplacedGuards (routes: readonly GuardedEntry[]): void {
+  for (const { entry, guards } of routes) checkRoute(entry, guards)
+  for (const context of new Set(routes.map(({ entry }) => entry.context))) checkContext(context)
 }

@@ -1,13 +1,15 @@
 /** The setting `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
 import type { FastifyInstance, HTTPMethods } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import type { RouteAccess } from '../../types/routes.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
+import { hasUnknownHook } from './entry.ts'
 import { joinHead, undecidedIn } from './report.ts'
 
 const page = 'guards.md#require-guards'
 
 /** Whether a context is another one, or inside it. */
-const isIn = (context: FastifyInstance, outer: FastifyInstance) => context === outer || Object.prototype.isPrototypeOf.call(outer, context)
+export const isIn = (context: FastifyInstance, outer: FastifyInstance) => context === outer || Object.prototype.isPrototypeOf.call(outer, context)
 
 /**
  * Returns the routes of an application that were added before the plugin, as a tree; an empty string where there are none.
@@ -20,6 +22,9 @@ export function earlierRoutes (fastify: FastifyInstance): string {
   const hasOthers = isRoot && treeOf() !== '' && fastify.supportedMethods.some((method) => method !== 'OPTIONS' && treeOf(method as HTTPMethods) !== '')
   return hasOthers ? treeOf() : ''
 }
+
+/** Describes a row in messages. In parentheses: where the route was added. */
+export const inWords = ({ method, url, plugin }: RouteAccess) => `${method} ${url} (${plugin})`
 
 /** @param tree those that were added before, as text; empty where there are none @throws {InvalidConfiguration} if there are such routes */
 export function checkEarlierRoutes (tree: string): void {
@@ -40,6 +45,8 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
   }
   const undecided = undecidedIn(covered.flatMap(rowsOf))
   if (undecided.length === 0) return
-  const list = undecided.map(({ method, url, plugin }) => `  ${method} ${url} (${plugin})`).join('\n')
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.`, { finding: 'E20', page })
+  const list = undecided.map((row) => `  ${inWords(row)}`).join('\n')
+  const mayBeWrapped = covered.some(({ access, entry }) => access === 'undecided' && hasUnknownHook(entry))
+  const hint = mayBeWrapped ? ' Some of them have hooks that the plugin does not recognize. A guard is not recognized if a function of yours calls it, or if a tool has wrapped it, for example for tracing: load such a tool before you create the application, and register this plugin before you add guards.' : ''
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.${hint}`, { finding: 'E20', page })
 }

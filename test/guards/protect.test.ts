@@ -1,5 +1,5 @@
 import fastifyAuth from '@fastify/auth'
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, preHandlerHookHandler, preParsingHookHandler, RouteHandlerMethod, RouteShorthandOptions } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, preHandlerHookHandler, preParsingHookHandler, RouteOptions, RouteShorthandOptions } from 'fastify'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { runInNewContext } from 'node:vm'
@@ -201,10 +201,13 @@ t.test('a free-standing guard without an instance is a 500 and never an open rou
   t.ok(rejections.length === 1 && rejections[0] instanceof InitializationFailure)
 })
 
-t.test('a guard that nobody called to make it, a slip of the pen, opens nothing', async (t) => {
+t.test('a guard that is made for each request, and never called, opens nothing', async (t) => {
   const app = await build(t)
   const { protect: unbound, scoped: unboundScoped } = app.tokenAuth
-  const routes = [protect, scoped, unbound, unboundScoped].map((notMade, index) => counted(app, { preHandler: mistyped<Guard>(notMade) }, `/${index}`))
+  const routes = [protect, scoped, unbound, unboundScoped].map((maker, index) => {
+    const hook: Guard = mistyped((...parameters: Parameters<typeof protect>) => mistyped<typeof protect>(maker)(...parameters))
+    return counted(app, { preHandler: hook }, `/${index}`)
+  })
   for (const [index, route] of routes.entries()) {
     t.equal((await app.inject({ url: `/${index}`, headers: bearer(valid()) })).statusCode, 500)
     t.equal(route.calls, 0)
@@ -652,20 +655,46 @@ t.test('a guard that is called without a callback and not waited for refuses, an
   t.same(rejections, [])
 })
 
-t.test('protect, scoped and injectUser themselves in the place of what they return open nothing, and say that they must be called', async (t) => {
-  const app = await build(t)
-  const uncalled: Record<string, preHandlerHookHandler> = mistyped({
-    protect: app.tokenAuth.protect, scoped: app.tokenAuth.scoped, 'free-protect': protect, 'free-scoped': scoped
-  })
-  for (const [name, hook] of Object.entries(uncalled)) {
-    app.get(`/${name}/early`, { onRequest: mistyped<onRequestHookHandler>(hook) }, async () => 'reached')
-    app.get(`/${name}/late`, { preHandler: hook }, async () => 'reached')
+t.test('protect, scoped and injectUser themselves in the place of what they return are found when the route is added (E22)', async (t) => {
+  const example: Record<string, string> = {
+    protect: '{ onRequest: app.tokenAuth.protect() }', scoped: "{ onRequest: app.tokenAuth.scoped('orders:read') }", injectUser: '{ handler: app.tokenAuth.injectUser(handler) }'
   }
-  app.get('/injectUser', mistyped<RouteHandlerMethod>(app.tokenAuth.injectUser))
-  app.get('/free-injectUser', mistyped<RouteHandlerMethod>(injectUser))
-  for (const url of [...Object.keys(uncalled).flatMap((name) => [`/${name}/early`, `/${name}/late`]), '/injectUser', '/free-injectUser']) {
-    const response = await app.inject({ url, headers: bearer(forge(claims())) })
-    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /Call the function, and pass its result to the route/ }, url)
+  const makersOf = (app: FastifyInstance) => [
+    ['protect', app.tokenAuth.protect], ['scoped', app.tokenAuth.scoped], ['injectUser', app.tokenAuth.injectUser], ['protect', protect], ['scoped', scoped], ['injectUser', injectUser]
+  ] as const
+  for (let index = 0; index < 6; index++) {
+    for (const option of ['onRequest', 'preValidation', 'preHandler', 'handler', 'prehandler']) {
+      for (const isList of [false, true]) {
+        const app = await build(t)
+        const [name, maker] = makersOf(app)[index]!
+        const route = mistyped<RouteOptions>({ method: 'GET', url: '/a', handler: async () => 'reached', [option]: isList && option !== 'handler' ? [async () => {}, maker] : maker })
+        t.throws(() => app.route(route), {
+          name: 'InvalidConfiguration',
+          finding: 'TOKEN_AUTH_E22',
+          message: `The route GET /a has the function ${name} itself as "${option}". Call the function, and pass its result to the route: ${example[name]}. See node_modules/fastify-token-auth/docs/guards.md`
+        })
+        t.equal(await app.inject('/auth/me').then(({ statusCode }) => statusCode), 503, 'the application is closed')
+      }
+    }
+    const app = await build(t)
+    const [name, maker] = makersOf(app)[index]!
+    t.throws(() => app.addHook('onRequest', mistyped<onRequestHookHandler>(maker)), { finding: 'TOKEN_AUTH_E22', message: `A context has the function ${name} itself as "onRequest". ` })
+    const moved = await build(t)
+    moved.addHook('onRoute', (route) => { route.onRequest = mistyped<onRequestHookHandler>(maker) })
+    moved.get('/a', async () => 'reached')
+    await t.rejects(async () => { await moved.ready() }, { finding: 'TOKEN_AUTH_E22', message: `The route GET /a has the function ${name} itself as "onRequest". ` })
+  }
+})
+
+t.test('protect, scoped and injectUser that a function of the application calls with a request open nothing, and say that they must be called before', async (t) => {
+  const app = await build(t)
+  const makers: Record<string, unknown> = { protect: app.tokenAuth.protect, scoped: app.tokenAuth.scoped, injectUser: app.tokenAuth.injectUser, 'free-protect': protect, 'free-scoped': scoped, 'free-injectUser': injectUser }
+  for (const [name, maker] of Object.entries(makers)) {
+    app.get(`/${name}`, { preHandler: mistyped<preHandlerHookHandler>((...parameters: unknown[]) => mistyped<(...given: unknown[]) => unknown>(maker)(...parameters)) }, async () => 'reached')
+  }
+  for (const name of Object.keys(makers)) {
+    const response = await app.inject({ url: `/${name}`, headers: bearer(forge(claims())) })
+    t.match(response.json(), { statusCode: 500, code: 'TOKEN_AUTH_INVALID_CONFIGURATION', message: /Call the function, and pass its result to the route: { onRequest: / }, name)
   }
 })
 
