@@ -23,20 +23,20 @@ const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ'
 const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()
 const ed25519 = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }).toString()
 
-const hs = (given: unknown): TokenAuthOptions => mistyped({ algorithm: 'HS256', secret: given })
-const verifying = (algorithm: Algorithm, publicKey: unknown): TokenAuthOptions => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
+const hs = (given: unknown): Partial<TokenAuthOptions> => mistyped({ algorithm: 'HS256', secret: given })
+const verifying = (algorithm: Algorithm, publicKey: unknown): Partial<TokenAuthOptions> => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
 
 const soon = new Date(Date.now() + 3_600_000).toISOString()
-const keys = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ keys: list, ...options })
+const keys = (list: unknown, options: object = {}): Partial<TokenAuthOptions> => mistyped({ keys: list, ...options })
 const [one, other] = [{ key: secret, kid: 'one' }, { key: otherSecret, kid: 'other', signFrom: soon }]
 
 /** Nothing is fetched by a registration that fails. */
 const trusted = { issuer: 'https://issuer.example', audience: 'api', jwksUri: 'https://issuer.example/jwks' }
-const issuers = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ issuers: list, ...options })
+const issuers = (list: unknown, options: object = {}): Partial<TokenAuthOptions> => mistyped({ issuers: list, ...options })
 /** Issuers whose keys are known, so that nothing has to be fetched. */
 const fixed = (members: object = {}): NonNullable<TokenAuthOptions['issuers']>[number] => ({ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [JSON.parse(jwk(rsa.publicKey))] }, ...members })
 
-const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
+const errors: [finding: string, what: string, options: Partial<TokenAuthOptions>][] = [
   ['E01', 'an empty secret', hs('')],
   ['E01', 'an empty secret as a Buffer', hs(Buffer.alloc(0))],
   ['E01', 'a secret of white space', hs(' \n\t')],
@@ -145,7 +145,7 @@ const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
 /** Registers with no default of the helper, and says what that threw. */
-async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
+async function failureOf (t: Test, options: Partial<TokenAuthOptions>): Promise<unknown> {
   const app = host(t)
   try {
     await app.register(tokenAuth, together(options.secret === undefined && options.publicKey === undefined && options.keys === undefined ? { secret } : {}, { authenticate }, options))
@@ -155,7 +155,7 @@ async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> 
   return undefined
 }
 
-function secretsOf (options: TokenAuthOptions): string[] {
+function secretsOf (options: Partial<TokenAuthOptions>): string[] {
   const given = [options.secret, options.publicKey, options.privateKey].filter((key) => typeof key === 'string')
   return given.map((key) => base64(key).slice(0, 40)).filter((key) => key.length > 8)
 }
@@ -212,7 +212,7 @@ t.test('a missing secret is an error in production (E03), and a missing half of 
   t.match(await failureOf(t, { algorithm: 'RS256', authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E07' })
 })
 
-const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
+const dangers: [finding: string, what: string, options: Partial<TokenAuthOptions>][] = [
   ['W01', 'no secret', { secret: undefined }],
   ['W02', 'a secret shorter than the hash', { secret: 'x'.repeat(31) }],
   ['W02', 'a secret shorter than the hash of HS512', { algorithm: 'HS512', secret: 'x'.repeat(63) }],
@@ -310,7 +310,7 @@ t.test('sessions in memory warn in production only (W23)', async (t) => {
 t.test('a function of lifetimes and cookies that end with the browser are a warning (W24), unless cookieMaxAge or its getter is there', async (t) => {
   const codes = warnings(t, 'W24')
   const lifetime = () => 86_400
-  const harmless: TokenAuthOptions[] = [
+  const harmless: Partial<TokenAuthOptions>[] = [
     { cookieSet: true, cookieMaxAge: 60, sessions: { lifetime } }, { cookieSet: true, getCookieMaxAge: () => 60, sessions: { lifetime } },
     { sessions: { lifetime } }, { cookieSet: true, sessions: { lifetime: 86_400 } }
   ]
@@ -324,7 +324,7 @@ t.test('a function of lifetimes and cookies that end with the browser are a warn
 
 t.test('settings that are safe warn of nothing, with every algorithm', async (t) => {
   const codes = warnings(t)
-  const safe: TokenAuthOptions[] = [
+  const safe: Partial<TokenAuthOptions>[] = [
     {}, { cookieSet: true }, { cookieSet: true, cookieHttponly: false, cookieSplit: true }, { cookieSecure: false }, { debug: true },
     { secret: undefined, authMode: false, issuers: [fixed()] }, { retrieveUser: () => null, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] },
     // Tokens of the own keys have sessions.

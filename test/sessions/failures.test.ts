@@ -261,7 +261,7 @@ t.test('a user database that is down for three windows logs nobody out, and asks
 })
 
 /** An application in which handlers fail as a test says. */
-async function failing (t: Test, options: TokenAuthOptions = {}) {
+async function failing (t: Test, options: Partial<TokenAuthOptions> = {}) {
   let fault = ''
   const throwIf = (name: string) => { if (fault === name) throw new Error(name) }
   class Hooks extends Responses {
@@ -698,7 +698,7 @@ t.test('the endpoints for sessions may be at the prefix itself', async (t) => {
 
 t.test('an instance without sessions says so where one of their methods is called, and so does one that only verifies', async (t) => {
   const plain = await build(t)
-  const verifying = await build(t, mistyped<TokenAuthOptions>({ authMode: false, sessions: { store: memorySessions() } }))
+  const verifying = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, sessions: { store: memorySessions() } }))
   for (const { tokenAuth: { sessions } } of [plain, verifying]) {
     const calls = { start: () => sessions.start(mistyped({}), mistyped({}), { user_id: 1 }), list: () => sessions.list(1), end: () => sessions.end(1, 'A'.repeat(22)), endAll: () => sessions.endAll(1) }
     for (const [name, call] of Object.entries(calls)) {

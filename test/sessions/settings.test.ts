@@ -765,7 +765,7 @@ t.test('without a secret of sessions the key of refresh tokens is derived from t
     const store = new WatchedStore()
     const apps: FastifyInstance[] = []
     // One store object: all forms are one key.
-    for (const form of forms) apps.push((await withSessions(t, mistyped<TokenAuthOptions>({ ...form, sessions: { store } }))).app)
+    for (const form of forms) apps.push((await withSessions(t, mistyped<Partial<TokenAuthOptions>>({ ...form, sessions: { store } }))).app)
     const tokens: Tokens = await started(apps[0]!)
     for (const [index, app] of apps.entries()) t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, `${name}, form ${index}`)
     const bytes = Buffer.from(tokens.refresh_token, 'base64url')
