@@ -78,4 +78,4 @@ type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, C
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */
-export type TokenAuthOptions = { [Name in InstanceName]: OptionsOf<Name> }[InstanceName]
+export type TokenAuthOptions = { [Name in Exclude<InstanceName, 'tokenAuth'>]: OptionsOf<Name> }[Exclude<InstanceName, 'tokenAuth'>] | OptionsOf<'tokenAuth'>
