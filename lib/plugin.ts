@@ -160,7 +160,8 @@ function endpointsOf (registration: Registration, instance: TokenAuth, keys: Key
 }
 
 /** Tells what happens to keys: in an event, and in one log line for each change of state. */
-const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, kid, error, isNew }: KeyNews) => {
+const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, kid, error, isNew, isWeak }: KeyNews) => {
+  if (isWeak === true) warn('W02', instanceName)
   if (type === 'switched') fastify.log.info(`${instanceName}: the key ${kid} signs from now on.`)
   if (type === 'reloaded') fastify.log.info(`${instanceName}: the keys were reloaded.`)
   if (type === 'late') fastify.log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
@@ -169,10 +170,11 @@ const tellOfKeys = (fastify: FastifyInstance, instanceName: string) => ({ type, 
 }
 
 /** As {@link tellOfKeys}, for trusted issuers. */
-const tellOfIssuers = (fastify: FastifyInstance, instanceName: string) => ({ type, issuer, error }: IssuerNews) => {
+const tellOfIssuers = (fastify: FastifyInstance, instanceName: string) => ({ type, issuer, error, leftOut }: IssuerNews) => {
   if (type === 'issuer-failed') fastify.log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
   if (type === 'issuer-recovered') fastify.log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
   if (type === 'no-key') fastify.log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
+  else if (type === 'left-out') fastify.log.warn(`${instanceName}: the set of the issuer ${issuer} has more than 100 keys without "kid". ${leftOut} of them are not used.`)
   else publishKeys({ instanceName, type, issuer })
 }
 
@@ -221,7 +223,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const { settings, host } = registration
   if (settings.requireGuards) book.requireGuards(fastify)
   if (isDefaultSecret) warn('W01', instanceName)
-  if (keys.isShort) warn('W02', instanceName)
+  if (keys.isShort || sessions?.isWeak === true) warn('W02', instanceName)
   if (keys.isMixed) warn('W17', instanceName)
   if (issuers?.hasAnyAudience === true) warn('W18', instanceName)
   if (issuers !== undefined && mayMixUsers(resolved, host, issuers, hasKeys)) warn('W21', instanceName)
@@ -239,7 +241,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   await addEndpoints(fastify, registration, endpoints, own)
   // Last: a registration that fails is no instance.
   if (live !== undefined) startKeys(fastify, live)
-  if (noteInstance(fastify, keys.fingerprints, sessions?.store)) warn('W22', instanceName)
+  if (noteInstance(fastify, keys.fingerprints, sessions?.store, resolved)) warn('W22', instanceName)
   if (issuers !== undefined) await startIssuers(fastify, issuers)
 }
 

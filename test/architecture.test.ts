@@ -50,7 +50,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Runs in browsers.
   client: [],
   testing: ['testing/*'],
-  'testing/*': ['node:*'],
+  'testing/*': ['node:*', 'keys/known-secrets'],
   // Loads applications and reads their routes, but runs no request.
   cli: ['cli/*', 'node:*'],
   'cli/*': ['keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],

@@ -13,8 +13,10 @@ import { remoteKeySet } from './remote-key-set.ts'
 
 /** What is told of an issuer, besides the name of the instance. */
 export interface IssuerNews {
-  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key'
+  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key' | 'left-out'
   readonly issuer: string
+  /** How many keys without `kid` of its set are not used. */
+  readonly leftOut?: number
   /** Why its keys could not be read. */
   readonly error?: unknown
 }
@@ -34,6 +36,8 @@ export class TrustedIssuer {
   #source: KeySource | undefined
   /** Whether the keys that were read last had one for the algorithms of the issuer's tokens. */
   #hasKey = true
+  /** How many of the keys that were read last are not used. */
+  #leftOut = 0
   /** Until when the keys count that were read last, in milliseconds since 1970. */
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
@@ -51,12 +55,18 @@ export class TrustedIssuer {
   #readFixed (): void {
     const { place, jwks, algorithms } = this.entry
     try {
-      this.#keys.replace(readKeySet(jwks), Infinity)
+      this.#use(readKeySet(jwks), Infinity)
     } catch {
       // What is no JWK set has no key, as the message below says.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
     throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', page: 'keys.md#trust-other-issuers' })
+  }
+
+  #use (keys: readonly PublishedJwk[], until: number): void {
+    const leftOut = this.#keys.replace(keys, until)
+    if (leftOut > 0 && leftOut !== this.#leftOut) this.#report({ type: 'left-out', issuer: this.entry.rules.issuer, leftOut })
+    this.#leftOut = leftOut
   }
 
   /** Begins to read the keys. Resolves when they were read, or could not be. */
@@ -72,7 +82,7 @@ export class TrustedIssuer {
 
   accept (keys: readonly PublishedJwk[], at: number): void {
     this.#until = at + this.entry.staleIfErrorMs
-    this.#keys.replace(keys, this.#until)
+    this.#use(keys, this.#until)
     const hasKey = [...this.entry.algorithms.values()].some((algorithm) => this.#keys.has(algorithm))
     if (!hasKey && this.#hasKey) this.#report({ type: 'no-key', issuer: this.entry.rules.issuer })
     this.#hasKey = hasKey

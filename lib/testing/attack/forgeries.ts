@@ -1,6 +1,7 @@
 /** Tokens that anybody can make who has a valid one, or none: without its key. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+import { knownSecrets } from '../../keys/known-secrets.ts'
 import { encode, foreignKey, inputOf, signed, type ReadToken } from './jws.ts'
 import { causes, variantsOf, type Variant } from './variants.ts'
 
@@ -51,15 +52,10 @@ function wrongSignatures ({ algorithm, text, header, payload, signature }: ReadT
   })
 }
 
-const secrets = [
-  '', 'secret', 'secretkey', 'secret_key', 'supersecret', 'changeme', 'password', 'jwt_secret', 'your_jwt_secret', 'your-256-bit-secret', 'a-string-secret-at-least-256-bits-long', 'shhhhh',
-  'test', 'key', '123456', 'undefined', 'null'
-]
-
 /** Secrets of examples and tutorials. For a token of a pair, with HS256. */
-function knownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
+function withKnownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
   const alg = isHmac(algorithm) ? algorithm : 'HS256'
-  return secrets.map((secret) => ({
+  return ['', ...knownSecrets].map((secret) => ({
     name: secret === '' ? 'signed with an empty secret' : `signed with the secret "${secret}"`,
     wrong: causes.knownSecret,
     token: signed(inputOf({ ...header, alg }, payload), alg, createSecretKey(Buffer.from(secret)))
@@ -131,4 +127,4 @@ function wrongForms ({ text, algorithm, header, signature }: ReadToken): Variant
   })
 }
 
-export const forgeries = (token: ReadToken): Variant[] => [...unsigned(token), ...wrongSignatures(token), ...knownSecrets(token), ...wrongForms(token), ...twins(token)]
+export const forgeries = (token: ReadToken): Variant[] => [...unsigned(token), ...wrongSignatures(token), ...withKnownSecrets(token), ...wrongForms(token), ...twins(token)]
