@@ -96,8 +96,8 @@ t.test('sessions that began with a secret go on with keys, if the secret becomes
   const store = memorySessions()
   const old = await withoutKeys(t, { sessions: { store } })
   const next = await withKeys(t, [{ key: secret }], { sessions: { store, secret } })
-  const changed = await withKeys(t, [{ key: secret }], { sessions: { store, secret: ['x'.repeat(32), secret] } })
-  const other = await withKeys(t, [{ key: secret }], { sessions: { store, secret: 'x'.repeat(32) } })
+  const changed = await withKeys(t, [{ key: secret }], { sessions: { store, secret: ['a secret of sessions, of 32 bytes', secret] } })
+  const other = await withKeys(t, [{ key: secret }], { sessions: { store, secret: 'a secret of sessions, of 32 bytes' } })
   const { privateKey } = edPair()
   const key = createPrivateKey(privateKey)
   for (const secret of [privateKey, key, key.export({ type: 'pkcs8', format: 'der' })]) {
