@@ -23,6 +23,7 @@ const explanations = {
         : html`Nothing was lost: <a href="/login.html?next=${nextOf(request)}" target="_blank" rel="noopener">log in in another tab</a>, and then ${reload(request)}.`}</p>`,
     advice: 'Exchange the refresh token at POST /auth/refresh, or log in at POST /auth.'
   },
+  SessionEnded: { advice: 'The session has ended, and its refresh token with it. Log in at POST /auth.' },
   AuthenticationFailed: { advice: 'Check the name and the password.' },
   CrossOriginRequest: {
     title: 'From another site',

@@ -56,7 +56,7 @@ function isModulus (text: string): boolean {
 
 function formOf (text: string): string | undefined {
   // A line may be cut, and letters may be in the other case.
-  if (/-----(?:BEGIN|END) |(?:KEY|CERTIFICATE)-----/i.test(text) || pemBody.test(text)) return 'a PEM key or certificate'
+  if (/-----(?:BEGIN|END) |(?:KEY|CERTIFICATE)-----/i.test(text)) return 'a PEM key or certificate'
   if (/^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-|sk-ecdsa-)/.test(text) || text.includes('---- BEGIN SSH2')) return 'an ssh key'
   // Every JWK has this member. Inside other JSON its quotes may be escaped.
   if (/["']kty\\*["']\s*:/.test(text)) return 'a JWK'
@@ -117,5 +117,6 @@ export function asymmetricForm (secret: Buffer): string | undefined {
     }
     layer = inside
   }
-  return undefined
+  // Last, because text that can be decoded is named by its encoding.
+  return [...found.keys()].some((text) => pemBody.test(text)) ? 'a PEM key or certificate' : undefined
 }
