@@ -527,7 +527,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an array.${more}`)
   for (const list of [[undefined], [undefined, good], [good, undefined]]) t.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
   const bytes = Buffer.from(Array.from({ length: 32 }, (_, index) => index))
-  const goodSecrets = [good, 'ä secret ö of ü sessiöns', bytes, createSecretKey(bytes), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: bytes.toString('base64url') }]
+  const goodSecrets = [good, 'ä secret ö of ü sessiöns, ä, ö, ü', bytes, createSecretKey(bytes), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: bytes.toString('base64url') }]
   for (const given of [...goodSecrets, goodSecrets, undefined]) t.equal(await said(t, { sessions: { secret: given } }), '')
   environment(t, 'production')
   t.match(await refusal(t, { sessions: { store: new WatchedStore(), secret: 'x'.repeat(31) } }), {
