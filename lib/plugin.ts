@@ -164,7 +164,11 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const { resolved: given, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
-  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, tellOfKeys(fastify.log, instanceName)) : undefined
+  const tell = tellOfKeys(fastify.log, instanceName)
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, (news) => {
+    if (news.isWeak === true) warn('W02', instanceName)
+    tell(news)
+  }) : undefined
   const book = bookOf(fastify)
   const { registration, sessions, own } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration
@@ -186,7 +190,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   await addEndpoints(fastify, registration, endpoints, shared)
   // Last: a registration that fails is no instance.
   if (live !== undefined) startKeys(fastify, live)
-  if (noteInstance(fastify, own.fingerprints, sessions?.store)) warn('W22', instanceName)
+  if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn('W22', instanceName)
   if (issuers === undefined) return
   fastify.addHook('onClose', async () => { issuers.stop() })
   await issuers.start(fastify.server, fastify.initialConfig.pluginTimeout)

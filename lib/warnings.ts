@@ -8,7 +8,7 @@ import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
   W01: '"secret" is not set, so this process has generated a random secret. Other processes do not accept its tokens, and they become invalid when it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config. With NODE_ENV=production, this is an error.',
-  W02: 'The secret is shorter than the hash of the algorithm (RFC 7518 section 3.2), so it can be guessed from one token. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
+  W02: 'A secret can be guessed from one token: it is shorter than the hash of the algorithm (RFC 7518 section 3.2), repeats a few characters, or is one of examples, which everybody knows. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false, so every request passes every guard. Use it in tests and development only.',
   W04: '"verifyExp" is false, so access tokens never expire, and they cannot be revoked. Set it to true.',
   W05: '"queryStringSet" is true, so tokens appear in logs, browser histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler, because the default one logs URLs.',
@@ -67,7 +67,7 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
   const kindsOfUsers = (issuers?.size ?? 0) + (hasOwnKeys ? 1 : 0)
   const findings: Partial<Record<WarningCode, boolean>> = {
     W01: isDefaultSecret,
-    W02: own.isShort,
+    W02: own.isShort || sessions?.isWeak === true,
     W17: own.isMixed,
     W18: issuers?.hasAnyAudience === true,
     // A user id may belong to another user under another issuer.

@@ -61,8 +61,8 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // Runs in browsers.
   client: [],
   testing: ['testing/*'],
-  // Only the reader of options: what is tested is not its own witness.
-  'testing/*': ['settings/kinds', 'settings/records', 'node:*'],
+  // Only the reader of options and the secrets that everybody knows: what is tested is not its own witness.
+  'testing/*': ['settings/kinds', 'settings/records', 'keys/known-secrets', 'node:*'],
   // Loads applications and reads their routes, but runs no request.
   cli: ['cli/*', 'node:*'],
   'cli/*': ['keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],

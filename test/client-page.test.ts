@@ -167,7 +167,7 @@ for (const [mode, created] of [['cookie', cookieClient], ['header', headerClient
 }
 
 /** The page of another site, the service that it may use, and the address of that. */
-async function onOtherSite (t: Test, mode: string, options: TokenAuthOptions): Promise<{ page: Page, api: FastifyInstance, address: string }> {
+async function onOtherSite (t: Test, mode: string, options: Partial<TokenAuthOptions>): Promise<{ page: Page, api: FastifyInstance, address: string }> {
   const pages = host(t, { forceCloseConnections: true })
   await serve(t, pages, 'const [client, ok, response] = []; console.log(ok)')
   const origin = `http://app.example.localhost:${await listen(pages)}`
@@ -180,7 +180,7 @@ async function onOtherSite (t: Test, mode: string, options: TokenAuthOptions): P
 }
 
 /** What a page of another site gets: the status of a login, and of a request after it. */
-async function fromOtherSite (t: Test, mode: string, options: TokenAuthOptions): Promise<unknown> {
+async function fromOtherSite (t: Test, mode: string, options: Partial<TokenAuthOptions>): Promise<unknown> {
   const { page, address } = await onOtherSite(t, mode, options)
   return await page.evaluate(`import('/token-auth-client.js').then(async ({ createClient }) => {
     const client = createClient({ baseUrl: '${address}', mode: '${mode}' })

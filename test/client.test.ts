@@ -20,7 +20,7 @@ const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', impor
 
 const origin = 'https://shop.example'
 const [ada, grace] = users
-const cookieOptions: TokenAuthOptions = { cookieSet: true, tokensInBody: false }
+const cookieOptions: Partial<TokenAuthOptions> = { cookieSet: true, tokensInBody: false }
 /** Access tokens have expired, and no window of a rotation is open. */
 const later = 3600
 
@@ -38,7 +38,7 @@ interface Service {
 }
 
 /** A service with sessions, and a record of what it is asked. */
-async function service (t: Test, options: TokenAuthOptions = {}, prepare = (_app: FastifyInstance) => {}): Promise<Service> {
+async function service (t: Test, options: Partial<TokenAuthOptions> = {}, prepare = (_app: FastifyInstance) => {}): Promise<Service> {
   const app = host(t)
   prepare(app)
   await app.register(tokenAuth, together({ secret, authenticate, claimAuthTime: true, sessions: { store: memorySessions() } }, options))
@@ -138,7 +138,7 @@ function openTab (options: ClientOptions = {}) {
 }
 
 /** A tab whose access token has expired, and whose pauses last until they are released. */
-async function expiredTab (t: Test, serverOptions: TokenAuthOptions, options: ClientOptions) {
+async function expiredTab (t: Test, serverOptions: Partial<TokenAuthOptions>, options: ClientOptions) {
   const setTime = setClock(t, now())
   const served = await service(t, serverOptions)
   browse(t, served)
@@ -173,7 +173,7 @@ function watchLimits (t: Test): { limits: number[], giveUp: (limit: number) => v
   return { limits, giveUp: (limit) => { patience = limit } }
 }
 
-const modes: readonly [string, TokenAuthOptions, ClientOptions][] = [
+const modes: readonly [string, Partial<TokenAuthOptions>, ClientOptions][] = [
   ['cookie', cookieOptions, {}],
   ['header', {}, { mode: 'header', baseUrl: origin }]
 ]
@@ -813,7 +813,7 @@ const browser = openBrowser(t)
 interface Visit extends Service { context: BrowserContext, open: () => Promise<Page> }
 
 /** The service, its page, and the client in Chromium. Tabs have `client` and `reasons` as globals. */
-async function visit (t: Test, mode: string, serverOptions: TokenAuthOptions, storage = 'undefined'): Promise<Visit> {
+async function visit (t: Test, mode: string, serverOptions: Partial<TokenAuthOptions>, storage = 'undefined'): Promise<Visit> {
   const served = await service(t, serverOptions)
   const { app } = served
   app.get('/client.js', async (_request, reply) => reply.type('text/javascript').send(script))
@@ -840,7 +840,7 @@ async function visit (t: Test, mode: string, serverOptions: TokenAuthOptions, st
 }
 
 const logIn = (page: Page) => page.evaluate(`client.login(${JSON.stringify(ada)}).then(({ status }) => status)`)
-const inBrowser: readonly [string, string, TokenAuthOptions, string?][] = [
+const inBrowser: readonly [string, string, Partial<TokenAuthOptions>, string?][] = [
   ['cookies', 'cookie', cookieOptions], ['localStorage', 'header', {}, 'localStorage']
 ]
 

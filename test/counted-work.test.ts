@@ -48,7 +48,7 @@ let secrets = 0
 const freshSecret = () => `secret ${secrets++} of this file, of more than sixty-four bytes: 0123456789 0123456789`
 
 /** An application from whose registration on all is counted. */
-async function counting (t: Test, options: TokenAuthOptions) {
+async function counting (t: Test, options: Partial<TokenAuthOptions>) {
   const secret = freshSecret()
   Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, stacks: [] })
   const app = await build(t, together({ secret }, options))
@@ -56,7 +56,7 @@ async function counting (t: Test, options: TokenAuthOptions) {
 }
 
 t.test('signers and verifiers are made at registration and with guards, none for a request', async (t) => {
-  const cases: Record<string, TokenAuthOptions> = {
+  const cases: Record<string, Partial<TokenAuthOptions>> = {
     HS256: {}, ES256: keysFor('ES256'), 'no cache': { tokenCacheSize: 0 }, getters: { getLeeway: () => 60, getClaimIss: () => null }
   }
   for (const [what, options] of Object.entries(cases)) {
@@ -118,7 +118,7 @@ t.test('no signature is computed for a token whose alg is not that of a key with
 t.test('a forged token costs one signature for each key that could have signed it: that of its kid, and without one each key of its algorithm without a date', async (t) => {
   const keyOf = (which: number, algorithm: 'EdDSA' | 'ES256' = 'EdDSA') => pairFor(algorithm, which).privateKey
   const keys = [{ key: keyOf(1), kid: 'a' }, { key: keyOf(2), kid: 'b' }, { key: keyOf(3), kid: 'c' }, { key: keyOf(4), kid: 'd', signFrom: new Date(0) }, { key: keyOf(1, 'ES256'), kid: 'e', algorithm: 'ES256' as const }]
-  const [one, several]: readonly TokenAuthOptions[] = [{ secret: undefined, ...keysFor('EdDSA') }, { secret: undefined, algorithm: 'EdDSA', keys }]
+  const [one, several]: readonly Partial<TokenAuthOptions>[] = [{ secret: undefined, ...keysFor('EdDSA') }, { secret: undefined, algorithm: 'EdDSA', keys }]
   for (const [options, header, signatures] of [[one, {}, 1], [one, { kid: 'x' }, 1], [several, {}, 3], [several, { kid: 'd' }, 1], [several, { kid: 'x' }, 0]] as const) {
     const { app } = await counting(t, together(options ?? {}))
     app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
@@ -267,7 +267,7 @@ t.test('a host that sees the error of a refusal has it for itself', async (t) =>
     see(given[1])
     return { exception: given[1].name }
   }
-  const ways: Record<string, TokenAuthOptions> = {
+  const ways: Record<string, Partial<TokenAuthOptions>> = {
     rendered: { responsesClass: Own },
     thrown: { onRefusal: 'throw' },
     'awaited in a handler': {},

@@ -34,7 +34,7 @@ function isRefused (t: Test, answer: LightMyRequestResponse, message: string): v
 }
 
 /** An application with every kind of guard at `/<guard>`, and what ran of its handlers. */
-async function guarded (t: Test, options: TokenAuthOptions = {}, server: object = {}): Promise<{ app: FastifyInstance, ran: string[] }> {
+async function guarded (t: Test, options: Partial<TokenAuthOptions> = {}, server: object = {}): Promise<{ app: FastifyInstance, ran: string[] }> {
   const app = await build(t, { cookieSet: true, cookieStrict: false, ...options }, server)
   const ran: string[] = []
   const { tokenAuth } = app
@@ -237,7 +237,7 @@ t.test('login, refresh, logout and class views refuse requests of other origins 
 t.test('an instance that sets no cookies asks nothing, and one that computes it asks where it sets them', async (t) => {
   const authenticate = () => ({ user_id: 1 })
   const counts: Record<string, number> = {}
-  const countHooks = async (name: string, options: TokenAuthOptions) => {
+  const countHooks = async (name: string, options: Partial<TokenAuthOptions>) => {
     const app = host(t)
     app.addHook('onRoute', ({ url, onRequest }) => { if (url === '/auth') counts[name] = [onRequest ?? []].flat().length })
     t.equal(await refusal(t, { authenticate, ...options }, app), undefined)
@@ -431,7 +431,7 @@ const actions: Record<string, [request: string, script: (base: string) => string
 }
 
 /** A service that allows every origin by CORS, and what it answers next to a request. */
-async function serve (t: Test, options: TokenAuthOptions) {
+async function serve (t: Test, options: Partial<TokenAuthOptions>) {
   const app = host(t, { forceCloseConnections: true })
   const waiting = new Map<string, (answer: string) => void>()
   const answer = (request: string, said: string) => waiting.get(request)?.(said)
@@ -471,7 +471,7 @@ type Expected = Readonly<Record<string, string>>
 interface Case {
   title: string
   own: string
-  options: TokenAuthOptions
+  options: Partial<TokenAuthOptions>
   /** What becomes of the requests of a page at an address: `:own` and `:other` stand for ports. */
   pages: Record<string, Expected>
 }

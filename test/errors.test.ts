@@ -166,7 +166,7 @@ t.test('in production, what an error says of the application is its cause, and i
 
 t.test('in production, mistakes of the host reach exceptionResponse and the log, and clients only by name', async (t) => {
   environment(t, 'production')
-  const mistakes: [name: string, options: TokenAuthOptions, text: RegExp][] = [
+  const mistakes: [name: string, options: Partial<TokenAuthOptions>, text: RegExp][] = [
     ['InvalidUserObject', { authenticate: () => ({ name: 'ada' }) }, /authenticate must return a user whose/],
     ['MissingRegisteredClaim', { extendPayload: () => ({ user_id: 1 }) }, /The payload of a new access token lacks/],
     ['TokenTooLarge', { extendPayload: (payload) => ({ ...payload, much: 'x'.repeat(9000) }) }, /has \d+ characters/]

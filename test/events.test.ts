@@ -64,7 +64,7 @@ class Refusing extends View {
 }
 
 /** An application in which everything refuses that can. */
-async function refusing (t: Test, options: TokenAuthOptions = {}): Promise<FastifyInstance> {
+async function refusing (t: Test, options: Partial<TokenAuthOptions> = {}): Promise<FastifyInstance> {
   const { stored, ...store } = refreshStore()
   const app = await build(t, together(store, {
     retrieveUser: async (_request, { username }) => {
@@ -133,7 +133,7 @@ class Rendering extends Responses {
   }
 }
 
-for (const [way, options] of Object.entries<TokenAuthOptions>({
+for (const [way, options] of Object.entries<Partial<TokenAuthOptions>>({
   'by default': {}, 'rendered by the application': { responsesClass: Rendering }, thrown: { onRefusal: 'throw' }, explained: { debug: true }
 })) {
   t.test(`every refusal of a guard, injectUser or an endpoint is published once, ${way}`, async (t) => {
@@ -325,7 +325,7 @@ t.test('with sessions a token is published after its session was stored, also th
 })
 
 t.test('a token that is not issued in the end is not published', async (t) => {
-  const failures: TokenAuthOptions[] = [
+  const failures: Partial<TokenAuthOptions>[] = [
     { refreshTokenEnabled: true, storeRefreshToken: async () => { throw new Error('down') }, retrieveRefreshToken: async () => undefined },
     { authenticate: () => { throw new AuthenticationFailed() } },
     { extendPayload: () => ({}) },

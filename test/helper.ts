@@ -187,19 +187,19 @@ export function host (t: Ending, options: FastifyServerOptions = {}): FastifyIns
 }
 
 /** An application with the plugin registered; `secret` and `authenticate` are given unless the options say otherwise. */
-export async function build (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+export async function build (t: Test, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = host(t, server)
   await app.register(tokenAuth, together({ secret, authenticate }, options))
   return app
 }
 
 /** Options from several places, of which TypeScript cannot tell whether they go together. */
-export const together = (...parts: readonly TokenAuthOptions[]): TokenAuthOptions => Object.assign({}, ...parts)
+export const together = (...parts: ReadonlyArray<Partial<TokenAuthOptions>>): TokenAuthOptions => Object.assign({}, ...parts)
 
 /** What an instance that only verifies says of a token. */
-export async function verifying (t: Test, algorithm: Algorithm, options: TokenAuthOptions = {}): Promise<(token: string) => string> {
+export async function verifying (t: Test, algorithm: Algorithm, options: Partial<TokenAuthOptions> = {}): Promise<(token: string) => string> {
   const keys = keysFor(algorithm)
-  const key: TokenAuthOptions = 'secret' in keys ? { secret: keys.secret } : mistyped({ secret: undefined, publicKey: keys.publicKey })
+  const key: Partial<TokenAuthOptions> = 'secret' in keys ? { secret: keys.secret } : mistyped({ secret: undefined, publicKey: keys.publicKey })
   const app = await build(t, together({ algorithm, authMode: false }, key, options))
   return (token) => {
     try {

@@ -44,7 +44,7 @@ t.test('generateAccessToken makes a token that its instance accepts, with every 
 t.test('a generated token says what the settings of the registration say', async (t) => {
   const at = 1_700_000_000
   setClock(t, at + 0.9)
-  const cases: [options: TokenAuthOptions, payload: object][] = [
+  const cases: [options: Partial<TokenAuthOptions>, payload: object][] = [
     [{}, { user_id: 1, exp: at + 1800 }],
     [{ verifyExp: false }, { user_id: 1 }],
     [{ expirationDelta: 60, claimIat: true, claimNbf: true, claimNbfDelta: 0 }, { user_id: 1, exp: at + 60, nbf: at, iat: at }],
@@ -107,7 +107,7 @@ t.test('generateAccessToken makes no token for who is no user, nor from spoiled 
 
 t.test('where settings are computed from requests, generateAccessToken needs one and verifyToken cannot do', async (t) => {
   let asked = 0
-  const options: TokenAuthOptions = { getClaimIss: (request) => { asked++; return String(request.headers.tenant) }, getSecret: async (request) => request.headers.tenant === 'a' ? secret : otherSecret }
+  const options: Partial<TokenAuthOptions> = { getClaimIss: (request) => { asked++; return String(request.headers.tenant) }, getSecret: async (request) => request.headers.tenant === 'a' ? secret : otherSecret }
   const app = await build(t, options)
   await t.rejects(app.tokenAuth.generateAccessToken(user), RequiredKeysNotFound)
   t.throws(() => app.tokenAuth.verifyToken(forge(claims())), RequiredKeysNotFound)
@@ -155,7 +155,7 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
   const canary = 'a secret that nobody may find: 0123456789 0123456789'
   const isSecret = (value: unknown) => (typeof value === 'string' && value.includes(canary)) || (Buffer.isBuffer(value) && value.includes(canary)) ||
     (value instanceof KeyObject && value.type !== 'public')
-  const cases: TokenAuthOptions[] = [{ secret: canary }, { secret: undefined, getSecret: async () => canary }, { secret: undefined, getSecret: () => canary, getLeeway: () => 1 }, { ...keysFor('ES256'), secret: undefined }]
+  const cases: Partial<TokenAuthOptions>[] = [{ secret: canary }, { secret: undefined, getSecret: async () => canary }, { secret: undefined, getSecret: () => canary, getLeeway: () => 1 }, { ...keysFor('ES256'), secret: undefined }]
   for (const options of cases) {
     const app = await build(t, options)
     const guard = app.tokenAuth.protect({ secret: canary, algorithm: 'HS256' })
@@ -191,7 +191,7 @@ t.test('the results of getters cannot be read, or set in advance, by code that h
 
 t.test('verifyToken accepts nothing under a setting that only a request can compute', async (t) => {
   const soon = now() - 60
-  const stricter: [computed: TokenAuthOptions, otherwise: TokenAuthOptions, token: string][] = [
+  const stricter: [computed: Partial<TokenAuthOptions>, otherwise: Partial<TokenAuthOptions>, token: string][] = [
     [{ getClaimIss: () => 'here' }, {}, forge(claims({ iss: 'there' }))],
     [{ getClaimAud: () => 'us' }, {}, forge(claims({ aud: 'them' }))],
     [{ getClaimNbf: () => true }, {}, forge(claims())],
@@ -279,7 +279,7 @@ t.test('generateRefreshToken stores for the user whom a refresh will look for, w
 
 t.test('generateRefreshToken uses the generator of the registration, or the one computed for the request', async (t) => {
   const { stored, ...store } = refreshStore()
-  const generators: TokenAuthOptions[] = [
+  const generators: Partial<TokenAuthOptions>[] = [
     { generateRefreshToken: (request, { user_id: id }) => `${request.url} ${String(id)}` },
     { generateRefreshToken: async (request, { user_id: id }) => `${request.url} ${String(id)}` },
     { getGenerateRefreshToken: (request) => (_request, { user_id: id }) => `${request.url} ${String(id)}` }
@@ -295,8 +295,8 @@ t.test('generateRefreshToken uses the generator of the registration, or the one 
 t.test('no refresh token is stored where the generator, the user or the store is not right', async (t) => {
   const original = new Error('down')
   const { stored, ...store } = refreshStore()
-  const cases: [options: TokenAuthOptions, given: unknown, error: unknown][] = [
-    ...['', undefined, null, 5, {}].map((wrong): [TokenAuthOptions, unknown, unknown] => [{ generateRefreshToken: mistyped(() => wrong) }, user, { name: 'HandlerFailed' }]),
+  const cases: [options: Partial<TokenAuthOptions>, given: unknown, error: unknown][] = [
+    ...['', undefined, null, 5, {}].map((wrong): [Partial<TokenAuthOptions>, unknown, unknown] => [{ generateRefreshToken: mistyped(() => wrong) }, user, { name: 'HandlerFailed' }]),
     [{ generateRefreshToken: () => { throw original } }, user, { name: 'HandlerFailed', cause: original }],
     [{ getGenerateRefreshToken: mistyped(() => 'no function') }, user, { name: 'HandlerFailed' }],
     [{}, { name: 'nobody' }, { name: 'InvalidUserObject' }],
@@ -334,7 +334,7 @@ t.test('verifyToken gives a payload of its own, or throws what is wrong', async 
 
 interface Reading { authenticated: boolean, payload: unknown, userId: unknown, scopes: unknown, token: string | null, source: string | null, user: unknown }
 
-async function read (t: Test, options: TokenAuthOptions, request: { headers?: Record<string, string>, query?: Record<string, string> }): Promise<Reading> {
+async function read (t: Test, options: Partial<TokenAuthOptions>, request: { headers?: Record<string, string>, query?: Record<string, string> }): Promise<Reading> {
   const app = await build(t, options)
   return await during(app, request, async (given) => {
     const { tokenAuth: auth } = app

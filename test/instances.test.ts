@@ -178,7 +178,7 @@ interface Case { url: string, headers: Record<string, string>, query?: Record<st
 
 /** An application with three instances, overrides, getters and users, whose answers say whom each request was taken for. */
 async function crowd (t: Test): Promise<FastifyInstance> {
-  const options: TokenAuthOptions = {
+  const options: Partial<TokenAuthOptions> = {
     getClaimIss: (request) => String(request.headers.tenant),
     retrieveUser: async (request, { user_id: id }) => {
       await later()

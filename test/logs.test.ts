@@ -18,7 +18,7 @@ function listenIn (req?: Serializer): { lines: Lines, server: FastifyServerOptio
 
 interface Service { app: FastifyInstance, lines: Lines, secrets: Set<string> }
 
-async function service (t: Test, options: TokenAuthOptions, req?: Serializer): Promise<Service> {
+async function service (t: Test, options: Partial<TokenAuthOptions>, req?: Serializer): Promise<Service> {
   const { lines, server } = listenIn(req)
   const { stored, ...store } = refreshStore()
   const app = host(t, server)
@@ -85,7 +85,7 @@ function checkLines (t: Test, { lines, secrets }: Service): void {
   for (const value of secrets) if (value !== '' && !headers.has(value)) t.notOk(text.includes(value), `no ${value.slice(0, 12)}... in the log`)
 }
 
-const modes: [name: keyof typeof carriers, options: TokenAuthOptions][] = [
+const modes: [name: keyof typeof carriers, options: Partial<TokenAuthOptions>][] = [
   ['header', {}],
   ['header', { debug: true }],
   ['header', { onRefusal: 'throw' }],

@@ -20,7 +20,7 @@ const run = promisify(execFile)
 const lastMoment = (app: FastifyInstance, token: string) => Number(payloadOf(token).exp) + app.tokenAuth.settings.leeway - 0.001
 
 /** An application with a WebSocket and a stream of events, over HTTP/1.1 or HTTP/2. */
-async function serving (t: Test, { options = {}, http2 = false }: { options?: TokenAuthOptions, http2?: boolean } = {}) {
+async function serving (t: Test, { options = {}, http2 = false }: { options?: Partial<TokenAuthOptions>, http2?: boolean } = {}) {
   const app = await build(t, options, http2 ? { http2: true } as object : {})
   const bus = new EventEmitter()
   const reasons: unknown[] = []

@@ -772,6 +772,10 @@ t.test('production says that a secret is missing or short, and a name that it is
   environment(t, 'production')
   t.equal(await refused(t, { secret: 'x'.repeat(31) }),
     '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See docs/settings.md')
+  t.equal(await refused(t, { secret: 'changeme'.repeat(4) }),
+    '"secret" repeats a few characters, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/settings.md')
+  t.equal(await refused(t, { sessions: { secret: 'a-string-secret-at-least-256-bits-long' } }),
+    '"sessions.secret" is a secret of examples, which everybody knows, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/settings.md')
   t.equal(await refused(t, { secret: undefined }),
     '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See docs/settings.md')
 })

@@ -162,10 +162,12 @@ for (const [folder, version] of [['typescript-5.9', '5.9'], ['typescript', '6.0'
       t.ok(JSON.parse(readFileSync(join(compiler, 'package.json'), 'utf8')).version.startsWith(`${version}.`))
       const { stdout } = await runNode([join(compiler, 'bin/tsc'), ...strict, ...options]).catch((error) => error)
       const lines = readFileSync(join(project, 'wrong.ts'), 'utf8').split('\n')
-      const wrong = lines.flatMap((line, index) => line.endsWith('// wrong') ? [`wrong.ts(${index + 1}`] : [])
+      const wrong = lines.flatMap((line, index) => [...line.matchAll(/ \/\/ wrong: (.+)$/g)].map(([, words = '']) => ({ place: `wrong.ts(${index + 1}`, words })))
       t.ok(wrong.length > 0)
-      const errors: string[] = stdout.split('\n').filter((line: string) => /^\S/.test(line))
-      t.strictSame(errors.map((error) => error.split(',', 1)[0]), wrong, { errors })
+      // An error, and what explains it in the indented lines below.
+      const errors: string[] = stdout.split(/\n(?=\S)/).filter((error: string) => error.trim() !== '')
+      t.strictSame(errors.map((error) => error.split(',', 1)[0]), wrong.map(({ place }) => place), { errors })
+      for (const [index, { place, words }] of wrong.entries()) t.ok(errors[index]?.includes(words), `${place}: ${words}`, { error: errors[index] })
     })
   }
 

@@ -16,7 +16,7 @@ import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, type SigningKey, TokenAuthError } from '../lib/index.ts'
 import { Network, skip, startDatabase } from './database.ts'
-import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock } from './helper.ts'
+import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock, together } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf, run } from './programs.ts'
 import { refresh, started, WatchedStore, type Tokens } from './sessions/helper.ts'
@@ -442,7 +442,7 @@ async function servicesOfOneLogout (t: Test, { text = "pathToJwks: '/jwks',\n  c
   const keys: SigningKey[] = [{ key: names.privateKey }]
   // As if the list were in a file that a deployment changes.
   const withKeys = (options: object) => ({ ...options, keys: async () => keys })
-  const plugin = fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, withKeys(options)) })
+  const plugin = fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, together(withKeys(options))) })
   const { authenticate, ...handlers } = people()
   const logIn = (request: FastifyRequest) => ({ ...authenticate(request), services: ['https://orders.example', 'https://reports.example'] })
   const issuer = await cook(t, 'one-logout.md', text, { ...names, ...handlers, authenticate: logIn, tokenAuth: plugin, redisSessions: () => store })
@@ -450,7 +450,7 @@ async function servicesOfOneLogout (t: Test, { text = "pathToJwks: '/jwks',\n  c
   let address = `http://127.0.0.1:${await listen(issuer)}`
   const service = async () => await cook(t, 'one-logout.md', 'publishedKeys', {
     ...names,
-    tokenAuth: fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, { ...options, claimAud: audience }) }),
+    tokenAuth: fp(async (app: FastifyInstance, options: object) => { await app.register(tokenAuth, together(options, { claimAud: audience })) }),
     redisSessions: () => ({ endedSince: store.endedSince }),
     fetch: async (url: string, init: RequestInit) => {
       requests.push(init)

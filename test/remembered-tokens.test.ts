@@ -40,7 +40,7 @@ t.test('at every instant a remembered token has the same outcome as one that is 
   const setTime = setClock(t, start)
   /** What the host's own checks say at the moment. */
   const host = { kinds: ['a', 'b'], checksBlocked: true }
-  const options: TokenAuthOptions = {
+  const options: Partial<TokenAuthOptions> = {
     leeway,
     urlPrefix: '/admin',
     customClaims: [{ key: 'kind', setup: () => 'a', verify: (kind) => host.kinds.includes(String(kind)) }],

@@ -20,7 +20,7 @@ const makers: Record<string, (app: FastifyInstance, options: GuardOptions) => Gu
 const aged = (seconds: number, extra: object = {}) => bearer(forge(claims({ exp: at + 1800, scopes: ['a'], auth_time: at - seconds, ...extra })))
 const ageless = (extra: object = {}) => bearer(forge(claims({ exp: at + 1800, scopes: ['a'], ...extra })))
 
-async function stepUp (t: Test, options: TokenAuthOptions = {}) {
+async function stepUp (t: Test, options: Partial<TokenAuthOptions> = {}) {
   setClock(t, at)
   return await build(t, { claimAuthTime: true, ...options })
 }

@@ -34,7 +34,7 @@ const doors: Record<string, InjectOptions> = {
 }
 
 /** An application with a route for each door, whose handler `trusted` a test can change. */
-async function service (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}) {
+async function service (t: Test, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}) {
   const state = { trusted: (() => true) as Trusted, calls: 0, reached: 0 }
   const { stored, ...store } = refreshStore()
   stored.set(1, 'refresh')

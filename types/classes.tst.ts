@@ -8,6 +8,8 @@ import {
 interface User { user_id: number, name: string }
 
 const app = Fastify()
+/** Fits every type of users. */
+const authenticate = (): never => { throw new Error('unused') }
 const user: User = { user_id: 1, name: 'Ada' }
 declare const employee: UserOf<'staffAuth'>
 
@@ -64,12 +66,12 @@ test('a plain subclass of Configuration', () => {
   class WithProperty extends Configuration {
     override generateRefreshToken = async () => 'token'
   }
-  expect(initialize).type.toBeCallableWith(app, { configurationClass: PlainConfiguration })
-  expect(initialize).type.toBeCallableWith(app, { configurationClass: WithProperty })
-  expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', configurationClass: PlainConfiguration })
-  expect(initialize).type.not.toBeCallableWith(app, { configurationClass: class extends Configuration { getLeeway () { return '60' } } })
-  expect(initialize).type.not.toBeCallableWith(app, { configurationClass: class extends Configuration { async getLeeway () { return 60 } } })
-  expect(initialize).type.not.toBeCallableWith(app, { configurationClass: class extends Configuration { setLeeway = '60' } })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, configurationClass: PlainConfiguration })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, configurationClass: WithProperty })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', configurationClass: PlainConfiguration })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, configurationClass: class extends Configuration { getLeeway () { return '60' } } })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, configurationClass: class extends Configuration { async getLeeway () { return 60 } } })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, configurationClass: class extends Configuration { setLeeway = '60' } })
 })
 
 test('a plain subclass of Responses', () => {
@@ -84,11 +86,11 @@ test('a plain subclass of Responses', () => {
   class UserResponses extends Responses<User> {
     override extendAuthenticate (request: FastifyRequest, { user }: { user: User }) { return { name: user.name } }
   }
-  expect(initialize).type.toBeCallableWith(app, { responsesClass: PlainResponses })
-  expect(initialize).type.toBeCallableWith(app, { responsesClass: UserResponses })
-  expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', responsesClass: PlainResponses })
-  expect(initialize).type.toBeCallableWith(app, { instanceName: 'customerAuth', responsesClass: UserResponses })
-  expect(initialize).type.not.toBeCallableWith(app, { responsesClass: class {} })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, responsesClass: PlainResponses })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, responsesClass: UserResponses })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', responsesClass: PlainResponses })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'customerAuth', responsesClass: UserResponses })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, responsesClass: class {} })
 })
 
 test('a plain subclass of View', () => {
@@ -102,10 +104,10 @@ test('a plain subclass of View', () => {
     override async delete (request: FastifyRequest, reply: FastifyReply) { await reply.code(204).send() }
     override options () {}
   }
-  expect(initialize).type.toBeCallableWith(app, { classViews: [['/plain', PlainView]] })
-  expect(initialize).type.not.toBeCallableWith(app, { classViews: [[PlainView, '/plain']] })
-  expect(initialize).type.not.toBeCallableWith(app, { classViews: [['/plain', Responses]] })
-  expect(initialize).type.not.toBeCallableWith(app, { classViews: [['/plain']] })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, classViews: [['/plain', PlainView]] })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, classViews: [[PlainView, '/plain']] })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, classViews: [['/plain', Responses]] })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, classViews: [['/plain']] })
 })
 
 test('a class as a custom claim', () => {
@@ -114,8 +116,8 @@ test('a class as a custom claim', () => {
     setup (payload: Payload, user: object) { return Object.keys(user).length + Object.keys(payload).length }
     verify (value: unknown) { return value === 1 }
   }
-  expect(initialize).type.toBeCallableWith(app, { customClaims: [Floor, new Floor()] })
-  expect(initialize).type.not.toBeCallableWith(app, { customClaims: [class { key = 'floor' }] })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, customClaims: [Floor, new Floor()] })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, customClaims: [class { key = 'floor' }] })
 })
 
 test('errors carry what their answer needs', () => {

@@ -10,6 +10,8 @@ interface User { user_id: number, name: string }
 declare function findUser (body: unknown): Promise<User | undefined>
 
 const app = Fastify()
+/** Fits every type of users. */
+const authenticate = (): never => { throw new Error('unused') }
 
 describe('the example of the README needs no cast', () => {
   test('registration', async () => {
@@ -33,8 +35,8 @@ describe('the example of the README needs no cast', () => {
   })
 
   test('the package is one function with everything on it', () => {
-    expect(app.register).type.toBeCallableWith(tokenAuth.tokenAuth, { leeway: 60 })
-    expect(app.register).type.toBeCallableWith(tokenAuth.default, { leeway: 60 })
+    expect(app.register).type.toBeCallableWith(tokenAuth.tokenAuth, { authenticate, leeway: 60 })
+    expect(app.register).type.toBeCallableWith(tokenAuth.default, { authenticate, leeway: 60 })
     expect(tokenAuth.protect).type.toBe<typeof protect>()
     expect(tokenAuth.AuthenticationFailed).type.toBe<typeof AuthenticationFailed>()
   })
@@ -67,7 +69,7 @@ describe('without a declared user', () => {
     expect(initialize).type.not.toBeCallableWith(app, { authenticate: () => 'Ada' })
     expect(initialize).type.not.toBeCallableWith(app, { authenticate: () => undefined })
     expect(initialize).type.not.toBeCallableWith(app, { authenticate: async () => {} })
-    expect(initialize).type.toBeCallableWith(app, { retrieveUser: async () => null })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, retrieveUser: async () => null })
   })
 })
 

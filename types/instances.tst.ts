@@ -33,6 +33,8 @@ declare module '../lib/index.ts' {
 }
 
 const app = Fastify()
+/** Fits every type of users. */
+const authenticate = (): never => { throw new Error('unused') }
 declare const request: FastifyRequest
 declare const reply: FastifyReply
 const customer: Customer = { user_id: 1, name: 'Ada' }
@@ -62,9 +64,9 @@ describe('several instances, each with its users and claims', () => {
     expect((await app.customerAuth.sessions.list(1))[0]!.data.device).type.toBe<unknown>()
     expect(app.staffAuth.sessions.start).type.toBeCallableWith(request, reply, employee)
     expect(app.staffAuth.sessions.start).type.not.toBeCallableWith(request, reply, customer)
-    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { data: () => ({ device: 'phone' }) } })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { data: () => ({ device: 1 }) } })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', sessions: { lifetime: (request: FastifyRequest, user: Customer) => user.user_id } })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', sessions: { data: () => ({ device: 'phone' }) } })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', sessions: { data: () => ({ device: 1 }) } })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', sessions: { lifetime: (request: FastifyRequest, user: Customer) => user.user_id } })
     expect(createTestToken).type.toBeCallableWith(app.staffAuth, employee)
   })
 
@@ -182,21 +184,21 @@ describe('instanceName decides of which users the options speak', () => {
     expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => undefined })
     expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: async () => undefined })
     expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', authenticate: () => 'b-1' })
-    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => undefined })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', retrieveUser: async () => customer })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', retrieveUser: async () => undefined })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', retrieveUser: async () => customer })
   })
 
   test('trusted gives true or false, or a promise of either', () => {
-    expect(initialize).type.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: () => true })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: () => 'yes' })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'staffAuth', trusted: async () => {} })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', trusted: () => true })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', trusted: () => 'yes' })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', trusted: async () => {} })
   })
 
   test('a name that is not declared is refused', () => {
-    expect(initialize).type.toBeCallableWith(app, { instanceName: 'tokenAuth' })
-    expect(initialize).type.toBeCallableWith(app, { instanceName: 'customerAuth' })
-    expect(initialize).type.not.toBeCallableWith(app, { instanceName: 'guestAuth' })
-    expect(app.register).type.toBeCallableWith(tokenAuth, { instanceName: 'customerAuth' })
-    expect(app.register).type.not.toBeCallableWith(tokenAuth, { instanceName: 'guestAuth' })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'tokenAuth' })
+    expect(initialize).type.toBeCallableWith(app, { authenticate, instanceName: 'customerAuth' })
+    expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'guestAuth' })
+    expect(app.register).type.toBeCallableWith(tokenAuth, { authenticate, instanceName: 'customerAuth' })
+    expect(app.register).type.not.toBeCallableWith(tokenAuth, { authenticate, instanceName: 'guestAuth' })
   })
 })

@@ -59,10 +59,23 @@ type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetti
 /** An instance has `keys`, or one key that is a setting. */
 type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
 
+/**
+ * Where users log in: by `authenticate`, or by the method of a class. Only an instance without endpoints does without it, and
+ * says so.
+ */
+type LoginMode<User extends object, Claims extends object, Id extends UserId> =
+  { authMode: false } |
+  { setAuthMode: false | (() => false) } |
+  { configurationClass: new () => ConfigurationMembers<GivenUser<User>> & { authMode: false } } |
+  { authenticationClass: new () => Authentication<GivenUser<User>, Claims, Id> } |
+  { authenticate: NonNullable<Handlers<User, Claims, Id>['authenticate']> }
+
 type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
+  // First of the unions, and with "authenticate" last: where it is missing, this is what the compiler says.
+  LoginMode<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
   KeyMode &
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */
-export type TokenAuthOptions = { [Name in InstanceName]: OptionsOf<Name> }[InstanceName]
+export type TokenAuthOptions = { [Name in Exclude<InstanceName, 'tokenAuth'>]: OptionsOf<Name> }[Exclude<InstanceName, 'tokenAuth'>] | OptionsOf<'tokenAuth'>

@@ -74,7 +74,8 @@ export interface ListedSession<Data extends object = Record<string, unknown>> {
 
 /**
  * Sessions of an instance: `fastify.tokenAuth.sessions`. Without the option `sessions`, every method throws
- * {@link InvalidConfiguration}.
+ * {@link InvalidConfiguration}. A user id that is the text of a safe integer, such as a path parameter, stands for the text
+ * and for the number.
  */
 export interface Sessions<
   User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>, Id extends UserId = UserId
@@ -125,7 +126,7 @@ export interface NewSession {
   sid: string
   /**
    * The user as JSON text: the user id, such as `42` or `"ada"`, or an array of user id, issuer and audience if the
-   * registration has `claimIss` or `claimAud`. Compare it byte by byte: 42 and "42" are two users.
+   * registration has `claimIss` or `claimAud`, and of the name of the user id, too, if `userId` is not "user_id". Compare it byte by byte: 42 and "42" are two users.
    */
   user: string
   /** How long after its creation the session expires, however often it is used, in milliseconds. */

@@ -14,6 +14,8 @@ import { sessionStoreTests } from '../lib/testing.ts'
 declare const store: SessionStore
 declare const redis: Redis
 const app = Fastify()
+/** Fits every type of users. */
+const authenticate = (): never => { throw new Error('unused') }
 declare const event: SessionEvent
 
 test('a store is an object or a class with five methods', () => {
@@ -73,22 +75,22 @@ test('data and users have the types of the registration', () => {
 
 test('what is refused beside sessions is refused by its type, and accepted without them', () => {
   const handlers = { storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
-  expect(initialize).type.toBeCallableWith(app, { sessions: {}, refreshTokenEnabled: true as const, verifyExp: true as const, getExpirationDelta: () => 60 })
-  expect(initialize).type.toBeCallableWith(app, { ...handlers, refreshTokenEnabled: true, sessions: undefined })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, storeRefreshToken: () => {} })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, ...handlers })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, generateRefreshToken: () => 'token' })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, refreshTokenEnabled: false as const })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, verifyExp: false as const })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, getSecret: (request: FastifyRequest) => request.hostname })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: {}, getUserId: () => 'sub' })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: { gracee: 1 } })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, sessions: {}, refreshTokenEnabled: true as const, verifyExp: true as const, getExpirationDelta: () => 60 })
+  expect(initialize).type.toBeCallableWith(app, { authenticate, ...handlers, refreshTokenEnabled: true, sessions: undefined })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, storeRefreshToken: () => {} })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, ...handlers })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, generateRefreshToken: () => 'token' })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, refreshTokenEnabled: false as const })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, verifyExp: false as const })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, getSecret: (request: FastifyRequest) => request.hostname })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: {}, getUserId: () => 'sub' })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: { gracee: 1 } })
 })
 
 test('only an instance without endpoints does with a feed', () => {
   const { endedSince } = store
   expect(initialize).type.toBeCallableWith(app, { authMode: false as const, sessions: { store: { endedSince } } })
-  expect(initialize).type.not.toBeCallableWith(app, { sessions: { store: { endedSince } } })
+  expect(initialize).type.not.toBeCallableWith(app, { authenticate, sessions: { store: { endedSince } } })
   expect(initialize).type.toBeCallableWith(app, { authMode: false as const, sessions: { store } })
 })
 

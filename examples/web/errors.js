@@ -23,6 +23,8 @@ const explanations = {
         : html`Nothing was lost: <a href="/login.html?next=${nextOf(request)}" target="_blank" rel="noopener">log in in another tab</a>, and then ${reload(request)}.`}</p>`,
     advice: 'Exchange the refresh token at POST /auth/refresh, or log in at POST /auth.'
   },
+  // A refresh would be refused, too.
+  SessionEnded: { advice: 'The session has ended. Log in at POST /auth.' },
   AuthenticationFailed: { advice: 'Check the name and the password.' },
   CrossOriginRequest: {
     title: 'From another site',

@@ -32,12 +32,18 @@ function copyOf (jwk: object): PublishedJwk {
   return copy
 }
 
+/** A set of an issuer has a few keys. A hostile or broken one must not block the process. */
+const maximumEntries = 1000
+/** A token without `kid` is compared with each of them. */
+const maximumWithoutKid = 100
+
 /**
  * Reads a JWK set.
- * @throws {Error} for anything but a list of at least one key. One entry that is no object spoils the set: it was not made by software that knows JWK sets
+ * @throws {Error} for anything but a list of 1 to 1,000 keys. One entry that is no object spoils the set: it was not made by software that knows JWK sets
  */
 export function readKeySet (value: unknown): readonly PublishedJwk[] {
   const keys: unknown = isObject(value) && Object.hasOwn(value, 'keys') ? Reflect.get(value, 'keys') : undefined
+  if (Array.isArray(keys) && keys.length > maximumEntries) throw new Error(`It is a JWK set with ${keys.length} keys. At most ${maximumEntries} are accepted.`)
   if (Array.isArray(keys) && keys.length > 0 && keys.every(isObject)) return keys.map(copyOf)
   throw new Error('It is not a JWK set with at least one key: { keys: [{ kty, kid, n, e }] }.')
 }
@@ -130,8 +136,9 @@ export class IssuerKeys {
    * Replaces the keys. Those that were there before keep their life, so that their tokens stay remembered; tokens of those
    * that are gone die.
    * @param until until when the keys count if they are not replaced again, in milliseconds since 1970
+   * @returns how many keys without `kid` are left out: those after the first 100
    */
-  replace (list: readonly PublishedJwk[], until: number): void {
+  replace (list: readonly PublishedJwk[], until: number): number {
     const before = new Map(this.#keys.map((key) => [identityOf(key.jwk), key]))
     const keyOf = (jwk: PublishedJwk) => {
       const known = before.get(identityOf(jwk))
@@ -140,8 +147,10 @@ export class IssuerKeys {
     }
     const byKid = new Map<string, IssuerKey | null>()
     const keys: IssuerKey[] = []
+    let withoutKid = 0
     for (const jwk of list.filter(isForSignatures)) {
       const { kid, isPrivate } = jwk
+      if (kid === undefined && ++withoutKid > maximumWithoutKid) continue
       // A private key that is published is known to everybody.
       const counts = isPrivate === false && isFor(this.#issuer, jwk)
       const key = counts ? keyOf(jwk) : null
@@ -156,6 +165,7 @@ export class IssuerKeys {
     for (const { life } of this.#keys) if (!kept.has(life)) remove(life)
     this.#keys = keys
     this.#byKid = byKid
+    return Math.max(0, withoutKid - maximumWithoutKid)
   }
 
   /**

@@ -36,6 +36,8 @@ export class TrustedIssuer implements Authority {
   #source: KeySource | undefined
   /** Whether the keys that were read last had one for the algorithms of the issuer's tokens. */
   #hasKey = true
+  /** How many of the keys that were read last are not used. */
+  #leftOut = 0
   /** Until when the keys count that were read last, in milliseconds since 1970. */
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
@@ -56,12 +58,18 @@ export class TrustedIssuer implements Authority {
   #readFixed (): void {
     const { place, jwks, algorithms } = this.#entry
     try {
-      this.#keys.replace(readKeySet(jwks), Infinity)
+      this.#use(readKeySet(jwks), Infinity)
     } catch {
       // What is no JWK set has no key, as the message below says.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
     throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', page: 'keys.md#trust-other-issuers' })
+  }
+
+  #use (keys: readonly PublishedJwk[], until: number): void {
+    const leftOut = this.#keys.replace(keys, until)
+    if (leftOut > 0 && leftOut !== this.#leftOut) this.#report({ type: 'left-out', issuer: this.issuer, leftOut })
+    this.#leftOut = leftOut
   }
 
   /** Begins to read the keys. Resolves when they were read, or could not be. */
@@ -77,7 +85,7 @@ export class TrustedIssuer implements Authority {
 
   accept (keys: readonly PublishedJwk[], at: number): void {
     this.#until = at + this.#entry.staleIfErrorMs
-    this.#keys.replace(keys, this.#until)
+    this.#use(keys, this.#until)
     const hasKey = [...this.#entry.algorithms.values()].some((algorithm) => this.#keys.has(algorithm))
     if (!hasKey && this.#hasKey) this.#report({ type: 'no-key', issuer: this.issuer })
     this.#hasKey = hasKey

@@ -25,11 +25,42 @@ function isDer (text: string): boolean {
     parses(() => new X509Certificate(key))
 }
 
+/** The names of the algorithms in the base64 of keys, without their first lines. In lower case, such text cannot be decoded. */
+const pemBody = /gkqhkig9w0baq|yhkozizj0c|gbyqgsm49|bqydk2vw|akcaqea/i
+
+/** In bytes: the lengths that RSA keys have. */
+const modulusLengths: readonly number[] = [256, 384, 512, 1024]
+
+/** The odd primes below 65,536. */
+function smallPrimes (): bigint[] {
+  const isComposite = new Uint8Array(65_536)
+  const primes: bigint[] = []
+  for (let number = 3; number < isComposite.length; number += 2) {
+    if (isComposite[number] === 1) continue
+    primes.push(BigInt(number))
+    for (let multiple = number * number; multiple < isComposite.length; multiple += number) isComposite[multiple] = 1
+  }
+  return primes
+}
+
+/**
+ * Whether bytes can be the product of the two large primes of an RSA key, which is public. They say so nowhere, but of
+ * random numbers of such a length, two in a hundred have its first and last bit and no small factor.
+ */
+function isModulus (text: string): boolean {
+  const digits = text.replace(/^\0/, '')
+  if (!modulusLengths.includes(digits.length) || digits.charCodeAt(0) < 0x80 || digits.charCodeAt(digits.length - 1) % 2 === 0) return false
+  const modulus = BigInt(`0x${Buffer.from(digits, 'latin1').toString('hex')}`)
+  return smallPrimes().every((prime) => modulus % prime !== 0n)
+}
+
 function formOf (text: string): string | undefined {
-  if (/-----BEGIN [A-Z0-9 ]+-----/.test(text)) return 'a PEM key or certificate'
+  // A line may be cut, and letters may be in the other case.
+  if (/-----(?:BEGIN|END) |(?:KEY|CERTIFICATE)-----/i.test(text)) return 'a PEM key or certificate'
   if (/^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-|sk-ecdsa-)/.test(text) || text.includes('---- BEGIN SSH2')) return 'an ssh key'
   // Every JWK has this member. Inside other JSON its quotes may be escaped.
   if (/["']kty\\*["']\s*:/.test(text)) return 'a JWK'
+  if (isModulus(text)) return 'the modulus of an RSA key'
   return isDer(text) ? 'a DER key or certificate' : undefined
 }
 
@@ -56,7 +87,7 @@ const encodings: Readonly<Record<string, Decode>> = {
     const decoded = Buffer.from(text, 'latin1').toString('utf8')
     return /^[\0-\xff]*$/.test(decoded) ? decoded : undefined
   },
-  'a hexadecimal': (text) => /^[\da-fx\s:"'`]+$/i.test(text) ? Buffer.from(text.replace(/0x|[^\da-f]/gi, ''), 'hex').toString('latin1') : undefined,
+  'a hexadecimal': (text) => /^(?:modulus=)?[\da-fx\s:"'`]+$/i.test(text) ? Buffer.from(text.replace(/^modulus=|0x|[^\da-f]/gi, ''), 'hex').toString('latin1') : undefined,
   // Node.js ignores the characters outside the alphabet.
   'a base64': (text) => /^[\w+/=\s"'`-]+$/.test(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined
 }
@@ -86,5 +117,6 @@ export function asymmetricForm (secret: Buffer): string | undefined {
     }
     layer = inside
   }
-  return undefined
+  // Last, because text that can be decoded is named by its encoding.
+  return [...found.keys()].some((text) => pemBody.test(text)) ? 'a PEM key or certificate' : undefined
 }

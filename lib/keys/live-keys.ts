@@ -30,6 +30,10 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
 /** The keys of a ring with their dates, to be compared. */
 const listed = ({ keys }: KeyRing) => JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
 
+/** Whether a key that was not there before is a secret that can be guessed. */
+const hasWeak = (entries: readonly Entry[], { keys }: KeyRing) =>
+  entries.some(({ verifying }) => verifying.short && !keys.some((key) => key.verifying.fingerprint === verifying.fingerprint))
+
 /** The keys of one instance. Its ring is replaced as a whole, or not at all. */
 export class LiveKeys {
   readonly #load: (() => unknown) | undefined
@@ -136,7 +140,7 @@ export class LiveKeys {
       const list = listed(before)
       this.#ring = createRing(entries, before)
       this.#abortEnded()
-      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true })
+      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: hasWeak(entries, before) })
       this.#tellLate(before)
     } catch (error) {
       this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })

@@ -8,6 +8,7 @@ import { asymmetricForm } from './disguised-keys.ts'
 import { checkPairHalf } from './key-checks.ts'
 import { checkIntendedUse, readMaterial, type Jwk, type ReadMaterial } from './key-forms.ts'
 import { publicJwk } from './key-id.ts'
+import { weaknessOf } from './known-secrets.ts'
 
 /** A checked key. */
 export interface Key {
@@ -16,7 +17,7 @@ export interface Key {
   readonly material: Buffer
   /** Digest of the algorithm and of the secret or public key: the same for both halves of a pair. Never leaves the process. */
   readonly fingerprint: string
-  /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2). */
+  /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2), or it can be guessed at any length. */
   readonly short: boolean
 }
 
@@ -54,7 +55,7 @@ function secretBytes (name: string, material: ReadMaterial): Buffer {
  * Checks the secret of an HS algorithm.
  * @param name the setting that holds it, for messages
  * @param operation what the secret is used for; a JWK must permit it
- * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one, and for an asymmetric key in any encoding
+ * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one or one that can be guessed, and for an asymmetric key in any encoding
  */
 export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
   const { hashLength } = algorithmTable[algorithm]
@@ -77,7 +78,11 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   if (bytes.length < minimumSecretLength && process.env.NODE_ENV === 'production') {
     throw new InvalidConfiguration(`"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23', page: 'settings.md' })
   }
-  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength }
+  const weakness = weaknessOf(bytes)
+  if (weakness !== undefined && process.env.NODE_ENV === 'production') {
+    throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23', page: 'settings.md' })
+  }
+  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength || weakness !== undefined }
 }
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i

@@ -8,14 +8,18 @@ export interface KeyNews {
   readonly kid?: string
   /** Why a reload failed. */
   readonly error?: unknown
+  /** Whether a new key is a secret that can be guessed. */
+  readonly isWeak?: boolean
   /** Whether it differs from what was told before, so that it belongs into the log. */
   readonly isNew: boolean
 }
 
 /** What happens to the keys of a trusted issuer. */
 export interface IssuerNews {
-  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key'
+  readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key' | 'left-out'
   readonly issuer: string
+  /** How many keys without `kid` of its set are not used. */
+  readonly leftOut?: number
   /** Why its keys could not be read. */
   readonly error?: unknown
 }
@@ -38,9 +42,10 @@ export const tellOfKeys = (log: KeyLog, instanceName: string) => ({ type, kid, e
 }
 
 /** As {@link tellOfKeys}, for trusted issuers. */
-export const tellOfIssuers = (log: KeyLog, instanceName: string) => ({ type, issuer, error }: IssuerNews): void => {
+export const tellOfIssuers = (log: KeyLog, instanceName: string) => ({ type, issuer, error, leftOut }: IssuerNews): void => {
   if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
   if (type === 'issuer-recovered') log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
   if (type === 'no-key') log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
+  else if (type === 'left-out') log.warn(`${instanceName}: the set of the issuer ${issuer} has more than 100 keys without "kid". ${leftOut} of them are not used.`)
   else publishKeys({ instanceName, type, issuer })
 }

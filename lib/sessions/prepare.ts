@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { SessionCheck } from '../request/checks.ts'
+import type { Resolved } from '../settings/configuration.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'
@@ -20,28 +21,31 @@ export interface PreparedSessions {
   readonly ended: EndedSessions
   /** Undefined with `authMode: false`. */
   readonly service: SessionService | undefined
+  /** Whether an entry of `sessions.secret` can be guessed. */
+  readonly isWeak: boolean
   readonly check: SessionCheck
 }
 
 const minimumSecret = 32
 
 /** Reads one entry of `sessions.secret`. @throws {InvalidConfiguration} */
-function readSecret (given: unknown): Buffer {
-  const { material } = hmacKey('HS256', 'sessions.secret', given, 'sign')
-  if (material.length >= minimumSecret) return material
+function readSecret (given: unknown): Key {
+  const key = hmacKey('HS256', 'sessions.secret', given, 'sign')
+  const { material } = key
+  if (material.length >= minimumSecret) return key
   throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions.md#settings' })
 }
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
-function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): [Buffer, ...Buffer[]] {
+function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): { materials: [Buffer, ...Buffer[]], isWeak: boolean } {
   if (secrets !== undefined) {
-    const [first, ...others] = secrets
     // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
-    return [readSecret(first), ...others.map(readSecret)]
+    const [first, ...others] = [readSecret(secrets[0]), ...secrets.slice(1).map(readSecret)] as const
+    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short) }
   }
   // A ring changes, and sessions must not change with it.
   if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24', page: 'sessions.md#settings' })
-  return [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })]
+  return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false }
 }
 
 /**
@@ -52,14 +56,27 @@ function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, sig
  */
 export function prepareSessions (sessions: SessionSettings, settings: Settings, fingerprints: readonly string[], signing: Key | undefined): PreparedSessions {
   const store = sessions.store ?? memorySessions()
-  const codec = settings.authMode ? createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) : undefined
+  const own = settings.authMode ? materialsOf(sessions, settings, signing) : undefined
+  const codec = own && createRefreshTokenCodec(own.materials, settings)
   const ended = endedSessionsOf(store, fingerprints)
   const service = codec && new SessionService({ settings, sessions, store, ended, codec })
-  return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+  return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, isWeak: own?.isWeak === true, check: prepareSessionCheck(ended, sessions.refuseAfter) }
 }
 
-/** An instance of an open application: the fingerprints of the keys that verify its access tokens, and its store, which is undefined without sessions. */
-interface OpenInstance { readonly fingerprints: readonly string[], readonly store: SessionFeed | undefined }
+/** An instance of an open application. */
+interface OpenInstance {
+  /** Those of the keys that verify its access tokens. */
+  readonly fingerprints: readonly string[]
+  /** Undefined without sessions. */
+  readonly store: SessionFeed | undefined
+  /** What its access tokens say besides: issuer, audience, and the claim of the user id. Undefined where a request decides. */
+  readonly names: ReadonlyArray<string | null | undefined>
+}
+
+/** Whether each of two instances would accept access tokens of the other. */
+const acceptEachOther = (one: OpenInstance, other: OpenInstance) =>
+  one.fingerprints.some((fingerprint) => other.fingerprints.includes(fingerprint)) &&
+  one.names.every((name, index) => name === undefined || other.names[index] === undefined || name === other.names[index])
 
 const open = new Set<OpenInstance>()
 
@@ -67,12 +84,12 @@ const open = new Set<OpenInstance>()
  * Notes an instance until its application closes.
  * @param fingerprints those of the keys that verify access tokens; none where they are computed per request
  * @param store undefined without sessions
- * @returns whether an open instance with the same key has other sessions, so that one accepts tokens that the other refuses
+ * @returns whether an open instance that accepts these tokens, and whose tokens this one accepts, has other sessions
  */
-export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined): boolean {
+export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined, { settings, getters }: Resolved): boolean {
   if (fingerprints.length === 0) return false
-  const differs = [...open].some((other) => other.store !== store && other.fingerprints.some((fingerprint) => fingerprints.includes(fingerprint)))
-  const own = { fingerprints, store }
+  const own = { fingerprints, store, names: (['claimIss', 'claimAud', 'userId'] as const).map((name) => getters.has(name) ? undefined : settings[name]) }
+  const differs = [...open].some((other) => other.store !== store && acceptEachOther(own, other))
   open.add(own)
   fastify.addHook('onClose', async () => { open.delete(own) })
   return differs

@@ -4,14 +4,15 @@
  * tokens are refused without a call of the store.
  *
  * `base64url( 0x01 | sid 16 | n 6 | time of login 5 | user id | mac 16 )`. Numbers are big endian. The user id is JSON in
- * UTF-8. The MAC is the first half of the HMAC-SHA-256 of all bytes before it, followed by `JSON([claimIss, claimAud])`.
+ * UTF-8. The MAC is the first half of the HMAC-SHA-256 of all bytes before it, followed by `JSON([claimIss, claimAud])`,
+ * to which the name of the user id is added if `userId` is not "user_id".
  * The JSON of a user id cannot contain a `[` outside of quotes, so different user ids or bindings never have the same MAC input.
  */
 import { isUtf8 } from 'node:buffer'
 import { createHmac, createSecretKey, hkdfSync, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto'
 import { isUserId } from '../values.ts'
 import type { UserId } from '../../types/handlers.ts'
-import { maximumUserBytes, userIdText, type Binding } from './user.ts'
+import { bound, maximumUserBytes, userIdText, type Binding } from './user.ts'
 
 const version = 1
 const sidAt = 1
@@ -76,11 +77,11 @@ function userIdFrom (bytes: Buffer): UserId | undefined {
  * Derives the keys. They stay in closures.
  * @param materials key material: the first one signs, all verify
  */
-export function createRefreshTokenCodec (materials: readonly [Buffer, ...Buffer[]], { claimIss, claimAud }: Binding): RefreshTokenCodec {
+export function createRefreshTokenCodec (materials: readonly [Buffer, ...Buffer[]], bindTo: Binding): RefreshTokenCodec {
   const [first, ...others] = materials
   const signing = deriveKey(first)
   const keys = [signing, ...others.map(deriveKey)]
-  const binding = Buffer.from(JSON.stringify([claimIss, claimAud]))
+  const binding = Buffer.from(JSON.stringify(bound(bindTo)))
   // `digest()` without an encoding allocates a Buffer outside of the pool, which takes a fifth of the time of `read`.
   const macOf = (key: KeyObject, body: Buffer) => {
     const mac = createHmac('sha256', key).update(body).update(binding).digest('binary')

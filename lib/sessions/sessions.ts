@@ -1,7 +1,7 @@
 /** `fastify.tokenAuth.sessions`: the sessions of an instance, for the application. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
-import type { ListedSession, Sessions, StartedSession } from '../../types/sessions.ts'
+import type { ListedSession, Sessions, StartedSession, StoredSession } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
@@ -40,6 +40,15 @@ export const endAllShape = {
   ...place
 } as const
 
+/**
+ * Returns the ids that a given one stands for. A path parameter is text, where the id of the user may be a number: with the
+ * text alone, the sessions of a disabled user would not end, and nothing would say so.
+ */
+function idsOf (userId: UserId): UserId[] {
+  const number = Number(userId)
+  return typeof userId === 'string' && Number.isSafeInteger(number) && String(number) === userId ? [userId, number] : [userId]
+}
+
 export class InstanceSessions implements Sessions<object> {
   readonly #parts: Parts | undefined
 
@@ -73,8 +82,9 @@ export class InstanceSessions implements Sessions<object> {
   async list (userId: UserId): Promise<Array<ListedSession>> {
     const { service } = this.#require('list')
     checkUserId(userId, 'list')
-    const sessions = await service.list(userId)
-    return sessions.map(({ sid, createdAt, usedAt, endsAt, data }) => ({
+    const sessions: StoredSession[] = []
+    for (const id of idsOf(userId)) sessions.push(...await service.list(id))
+    return sessions.sort((one, other) => other.usedAt - one.usedAt).map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid, createdAt: new Date(createdAt), usedAt: new Date(usedAt), expiresAt: new Date(endsAt), data: JSON.parse(data)
     }))
   }
@@ -83,7 +93,8 @@ export class InstanceSessions implements Sessions<object> {
     const { service } = this.#require('end')
     checkUserId(userId, 'end')
     if (!isSessionId(sessionId)) return false
-    const ended = await service.end(userId, { sid: sessionId }, 'host')
+    const ended: string[] = []
+    for (const id of idsOf(userId)) ended.push(...await service.end(id, { sid: sessionId }, 'host'))
     return ended.length > 0
   }
 
@@ -91,7 +102,8 @@ export class InstanceSessions implements Sessions<object> {
     const { service } = this.#require('endAll')
     checkUserId(userId, 'endAll')
     const { except } = readRecord(optionsOf('sessions.endAll()'), options, endAllShape)
-    const ended = await service.end(userId, { except }, 'host')
+    const ended: string[] = []
+    for (const id of idsOf(userId)) ended.push(...await service.end(id, { except }, 'host'))
     return ended.length
   }
 }

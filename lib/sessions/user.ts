@@ -5,10 +5,19 @@ import type { UserId } from '../../types/handlers.ts'
 /** Limits the size of refresh tokens, which must fit into a cookie. */
 export const maximumUserBytes = 512
 
-/** The issuer and the audience of a registration, to which its refresh tokens and sessions are bound. */
+/** What the refresh tokens and sessions of a registration are bound to: its issuer, its audience, and the name of its user ids. */
 export interface Binding {
   readonly claimIss: string | null
   readonly claimAud: string | null
+  readonly userId: string
+}
+
+/**
+ * Returns issuer, audience, and the name of user ids if it is not the default. Registrations of one key and one store that
+ * differ only in this name, such as "customer_id" and "staff_id", have different users with equal ids.
+ */
+export function bound ({ claimIss, claimAud, userId }: Binding): ReadonlyArray<string | null> {
+  return userId === 'user_id' ? [claimIss, claimAud] : [claimIss, claimAud, userId]
 }
 
 /** Whether a user id is short enough for sessions. A user for whom the application generated an access token itself may have a longer one. */
@@ -25,11 +34,12 @@ export function userIdText (userId: UserId): string {
 }
 
 /**
- * Returns the user as the store gets it. It contains issuer and audience: services that differ in them can share a store,
- * although a user id can belong to a different user in each of them.
+ * Returns the user as the store gets it. It contains what {@link bound} returns: services that differ in it can share a
+ * store, although a user id can belong to a different user in each of them.
  * @throws {InvalidUserObject}
  */
-export function storedUser (userId: UserId, { claimIss, claimAud }: Binding): string {
+export function storedUser (userId: UserId, binding: Binding): string {
   const text = userIdText(userId)
-  return claimIss === null && claimAud === null ? text : JSON.stringify([userId, claimIss, claimAud])
+  const names = bound(binding)
+  return names.every((name) => name === null) ? text : JSON.stringify([userId, ...names])
 }

@@ -4,7 +4,7 @@ import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, exchange, forge, host, listen, login, mistyped, refreshStore, secret, together, warnings } from '../helper.ts'
 
 const headers = bearer(forge(claims()))
-const options: TokenAuthOptions = { secret, authenticate, refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
+const options = { secret, authenticate, refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' }
 
 /** The endpoints by what they answer to a good request: a path that is none of them answers 404. */
 const endpoints = {
@@ -81,7 +81,7 @@ t.test('an empty prefix puts them at the root', async (t) => {
   })
 })
 
-async function nested (t: Test, more: TokenAuthOptions, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+async function nested (t: Test, more: Partial<TokenAuthOptions>, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = host(t, server)
   await app.register(async (admin) => {
     await admin.register(async (deep) => { await deep.register(tokenAuth, together(options, more)) }, { prefix: '/deep' })

@@ -20,7 +20,7 @@ const sentBack = (response: LightMyRequestResponse) => ({ cookie: fieldsOf(respo
 const refresh = async (app: FastifyInstance, headers: Record<string, string>, more: object = {}) =>
   await app.inject({ method: 'POST', url: '/auth/refresh', headers, ...more })
 
-async function guarded (t: Test, options: TokenAuthOptions): Promise<FastifyInstance> {
+async function guarded (t: Test, options: Partial<TokenAuthOptions>): Promise<FastifyInstance> {
   const app = await build(t, options)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
   return app
@@ -56,7 +56,7 @@ t.test('without refresh tokens there is one cookie', async (t) => {
 })
 
 t.test('each attribute of the cookies follows its setting, at login and at refresh', async (t) => {
-  const cases: [TokenAuthOptions, string][] = [
+  const cases: [Partial<TokenAuthOptions>, string][] = [
     [{}, plainAttributes],
     [{ cookieDomain: 'example.com' }, 'Domain=example.com; Path=/; HttpOnly; Secure; SameSite=Lax'],
     [{ cookieHttponly: false }, 'Path=/; Secure; SameSite=Lax'],
@@ -199,7 +199,7 @@ const bodyOf = (refreshToken: unknown) => ({ payload: { refresh_token: refreshTo
 
 interface Case {
   name: string
-  options: TokenAuthOptions
+  options: Partial<TokenAuthOptions>
   cookie?: string
   query?: Record<string, string | string[]>
   header?: boolean

@@ -11,7 +11,7 @@ import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
 import { iso, issued, noon, overlap, source, withKeys } from '../keys/ring.ts'
 import { authenticate, build, ecPair, edPair, forge, headerOf, host, keysFor, listen, mistyped, otherSecret, pairFor, payloadOf, refusal, rsaPair, secret, setClock, together, valid, warnings } from '../helper.ts'
 
-const published: TokenAuthOptions = { pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example' }
+const published = { pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example' }
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
 t.test('the public keys are a JWK set, in these bytes, with these headers, for GET and HEAD', async (t) => {
@@ -142,7 +142,7 @@ t.test('pathToJwks without a public key is E16: secrets, keys that are computed,
 t.test('published keys without an issuer or an audience are a warning (W16)', async (t) => {
   const codes = warnings(t, 'W16')
   const { publicKey, privateKey } = edPair()
-  const warned = async (options: TokenAuthOptions) => {
+  const warned = async (options: Partial<TokenAuthOptions>) => {
     const app = await build(t, together({ secret: undefined, algorithm: 'EdDSA', publicKey, privateKey, pathToJwks: '/jwks' }, options))
     await app.close()
     await settled()

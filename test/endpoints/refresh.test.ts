@@ -41,10 +41,10 @@ t.test('the access token may have expired, however long ago, and is valid nowher
 })
 
 t.test('everything else about the access token must hold, or the answer is 401', async (t) => {
-  const strict: TokenAuthOptions = {
+  const strict: Partial<TokenAuthOptions> = {
     claimIss: 'us', claimAud: 'here', customClaims: [{ key: 'custom', setup: () => 1, verify: (value) => value === 1 }], extraVerifications: [({ banned }) => banned !== true]
   }
-  const app = await build(t, { ...refreshing, ...strict })
+  const app = await build(t, together(refreshing, strict))
   const good = claims({ iss: 'us', aud: 'here', custom: 1, exp: 1 })
   t.equal((await refresh(app, { token: forge(good) })).statusCode, 200)
   const cases: [name: string, token: string, exception: string][] = [
@@ -112,7 +112,7 @@ t.test('a refresh token that is missing or no string is 400 MissingRefreshToken'
 })
 
 t.test('with debug, a missing refresh cookie or query parameter has a detail that says where it is expected', async (t) => {
-  const cases: [options: TokenAuthOptions, detail: string][] = [
+  const cases: [options: Partial<TokenAuthOptions>, detail: string][] = [
     [{ cookieSet: true }, 'Authorization cookie not present. (expected: the cookie "refresh_token")'],
     [{ queryStringSet: true }, 'Authorization query argument not present. (expected: the query parameter "refresh_token")']
   ]

@@ -45,7 +45,7 @@ class Extra extends View {
 
 const hooks = ['onRequest', 'preParsing', 'preValidation', 'preHandler', 'preSerialization', 'onSend'] as const
 const pair = keysFor('EdDSA')
-const asymmetric: TokenAuthOptions = mistyped({ ...pair, claimIss: 'us', claimAud: 'us', pathToJwks: '/jwks' })
+const asymmetric: Partial<TokenAuthOptions> = mistyped({ ...pair, claimIss: 'us', claimAud: 'us', pathToJwks: '/jwks' })
 const headers = bearer(valid('EdDSA', claims({ iss: 'us', aud: 'us' })))
 
 /** Every endpoint, with a request that it accepts, or refuses by itself. */
@@ -69,7 +69,7 @@ const withoutJson = ['published keys', 'logout', 'end of all sessions']
 type Prepare = (app: FastifyInstance) => unknown
 
 /** An application with endpoints of both kinds of refresh tokens, and a route of its own for each method. */
-async function service (t: Test, throwing: Throwing, options: TokenAuthOptions, before: Prepare, after: Prepare) {
+async function service (t: Test, throwing: Throwing, options: Partial<TokenAuthOptions>, before: Prepare, after: Prepare) {
   const app = host(t)
   for (const hook of hooks) app.addHook(mistyped<'onRequest'>(hook), async () => { throwing.throwAt(hook) })
   app.addHook('preHandler', (_request, _reply, done) => {
@@ -165,7 +165,7 @@ t.test('what a handler throws with a status of 4xx is answered as by a route of 
 t.test('a rate limit with the builder of its README is 429 at every endpoint, and a limited logout ends nothing', async (t) => {
   const limit: Prepare = (app) => app.register(rateLimit, { max: 1, timeWindow: '1 minute', errorResponseBuilder: builder, keyGenerator: ({ method, url }) => `${method} ${url}` })
   const { stored, ...handlers } = refreshStore()
-  const cases: [options: TokenAuthOptions, names: string[]][] = [[{ sessions: {} }, Object.keys(requests)], [handlers, ['login', 'refresh']]]
+  const cases: [options: Partial<TokenAuthOptions>, names: string[]][] = [[{ sessions: {} }, Object.keys(requests)], [handlers, ['login', 'refresh']]]
   for (const [options, names] of cases) {
     const app = await service(t, new Throwing(), options, limit, none)
     for (const name of names) {

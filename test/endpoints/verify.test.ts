@@ -17,7 +17,7 @@ t.test('a valid token is answered with 200 and {valid: true}', async (t) => {
 })
 
 t.test('a token that is not valid, or missing, is answered with 400, {valid: false} and the reason', async (t) => {
-  const cases: [name: string, headers: Record<string, string>, reason: string, options?: TokenAuthOptions][] = [
+  const cases: [name: string, headers: Record<string, string>, reason: string, options?: Partial<TokenAuthOptions>][] = [
     ['no token', {}, 'Authorization header not present.'],
     ['an empty header', { authorization: '' }, 'Authorization header not present.'],
     ['another scheme', { authorization: 'Basic YTpi' }, 'Authorization header is invalid.'],

@@ -142,7 +142,7 @@ t.test('anything but a list of pairs of path and view is refused at registration
 })
 
 t.test('a view on the path of a default endpoint is refused, and welcome where the endpoint is not', async (t) => {
-  const taken: [path: string, options?: TokenAuthOptions][] = [
+  const taken: [path: string, options?: Partial<TokenAuthOptions>][] = [
     ['/'], ['/verify'], ['/verify/'], ['/me'], ['/refresh'], ['/who', { pathToRetrieveUser: '/who' }], ['/in', { pathToAuthenticate: '/in/' }]
   ]
   for (const [path, options] of taken) {

@@ -15,7 +15,7 @@ const injections: Record<string, Injection> = {
 }
 
 /** An application whose route says which user it was given; alone, and behind a guard. */
-async function injected (t: Test, inject: Injection, options: TokenAuthOptions = {}) {
+async function injected (t: Test, inject: Injection, options: Partial<TokenAuthOptions> = {}) {
   const app = await build(t, options)
   const given: unknown[] = []
   const caught: unknown[] = []
@@ -59,7 +59,7 @@ t.test('alone it is optional authentication: no token gives null, a valid one th
 
 t.test('it looks for the token where its instance or its overrides say', async (t) => {
   const token = forge(claims())
-  const cases: [options: TokenAuthOptions, request: object, user: unknown][] = [
+  const cases: [options: Partial<TokenAuthOptions>, request: object, user: unknown][] = [
     [{ cookieSet: true }, {}, null],
     [{ cookieSet: true }, { headers: { cookie: `access_token=${token}` } }, { user_id: 1 }],
     [{ cookieSet: true }, { headers: { cookie: 'access_token=bad' } }, undefined],

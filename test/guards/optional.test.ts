@@ -9,7 +9,7 @@ warnings(t, 'W03', 'W05')
 const token = (extra: Record<string, unknown> = {}) => forge(claims(extra))
 
 /** An application with optional guards of each form in each hook, whose routes show the user id. */
-async function optional (t: Test, options: TokenAuthOptions = {}, overrides: object = {}, server: FastifyServerOptions = {}) {
+async function optional (t: Test, options: Partial<TokenAuthOptions> = {}, overrides: object = {}, server: FastifyServerOptions = {}) {
   const app = await build(t, options, server)
   const given = { optional: true, ...overrides }
   const awaited = app.tokenAuth.protect(given)
@@ -47,7 +47,7 @@ const cookie = (value: string) => ({ headers: { cookie: value } })
 
 t.test('a request without a token passes as nobody, in whatever source tokens are expected; a valid token is its user', async (t) => {
   const both = { cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false }
-  const cases: [what: string, options: TokenAuthOptions, absent: Sent[], valid: Sent[]][] = [
+  const cases: [what: string, options: Partial<TokenAuthOptions>, absent: Sent[], valid: Sent[]][] = [
     ['header', {}, [{}, header(''), header('Basic YTpi'), header('Token x'), cookie(`access_token=${token()}`), { query: { access_token: token() } }], [{ headers: bearer(token()) }]],
     ['header without a scheme', { authorizationHeaderPrefix: '' }, [{}, header('')], [header(token())]],
     ['cookie', { cookieSet: true }, [{}, cookie('access_token='), cookie('other=x'), { headers: bearer(token()) }, { headers: bearer('garbage') }], [cookie(`access_token=${token()}`)]],
@@ -146,7 +146,7 @@ t.test('only true and false are values of optional, and scoped and injectUser do
   }
   for (const optional of [false, undefined]) app.get(`/${optional}`, { onRequest: [app.tokenAuth.protect({ optional }), protect({ optional })] }, async () => 'reached')
   for (const url of ['/false', '/undefined']) t.equal((await app.inject(url)).statusCode, 401, url)
-  const views = mistyped<TokenAuthOptions>({ optional: true })
+  const views = mistyped<Partial<TokenAuthOptions>>({ optional: true })
   await t.rejects(build(t, views), { message: /^Unknown option "optional"/ }, 'and it is no setting')
 })
 

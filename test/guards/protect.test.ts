@@ -330,7 +330,7 @@ t.test('called without done, a guard is a promise: resolved when the request may
   class Failing extends Responses {
     override exceptionResponse (): never { throw new Error('no rendering today') }
   }
-  const cases: Record<string, [options: TokenAuthOptions, status: number, rejection: RegExp]> = {
+  const cases: Record<string, [options: Partial<TokenAuthOptions>, status: number, rejection: RegExp]> = {
     'a synchronous decision': [{}, 401, /^MissingAuthorizationHeader$/],
     'an asynchronous decision': [{ getSecret: async () => secret }, 401, /^MissingAuthorizationHeader$/],
     'a refusal that goes on as an error': [{ onRefusal: 'throw' }, 401, /^MissingAuthorizationHeader$/],
@@ -466,7 +466,7 @@ t.test('redirectOnFail redirects who is not authenticated, and nobody else', asy
 })
 
 t.test('doProtection false lets everything pass, at a guard or at all of an instance', async (t) => {
-  const settings: TokenAuthOptions[] = [
+  const settings: Partial<TokenAuthOptions>[] = [
     { doProtection: false }, { getDoProtection: () => false },
     // The key is not even asked for.
     { doProtection: false, queryStringSet: true, getSecret: async () => secret }
@@ -491,7 +491,7 @@ t.test('doProtection false lets everything pass, at a guard or at all of an inst
 
 t.test('a getter that fails closes the route with a 500, and runs only if its setting is needed', async (t) => {
   const fail = () => { throw new Error('secret detail') }
-  const getters: Record<string, TokenAuthOptions> = {
+  const getters: Record<string, Partial<TokenAuthOptions>> = {
     getDoProtection: { getDoProtection: fail },
     getCookieSet: { getCookieSet: fail },
     getLeeway: { getLeeway: fail },
@@ -526,7 +526,7 @@ t.test('with onRefusal "throw" a refusal goes to the error handler of the host, 
   class Counting extends Responses {
     override exceptionResponse () { rendered++ }
   }
-  const render = async (t: Test, options: TokenAuthOptions, overrides: GuardOptions) => {
+  const render = async (t: Test, options: Partial<TokenAuthOptions>, overrides: GuardOptions) => {
     const app = await build(t, { responsesClass: Counting, ...options })
     const seen: unknown[] = []
     app.addHook('onError', async (_request, _reply, error) => { seen.push(error) })
@@ -580,7 +580,7 @@ t.test('with debug a refusal says which check failed and where the token was fou
 })
 
 t.test('with debug a refusal says where a token is expected: in each source, up to the one that is strict', async (t) => {
-  const sources: Array<[TokenAuthOptions, string]> = [
+  const sources: Array<[Partial<TokenAuthOptions>, string]> = [
     [{}, 'the header "authorization: Bearer <token>"'],
     [{ authorizationHeaderPrefix: '', authorizationHeader: 'x-token' }, 'the header "x-token: <token>"'],
     [{ cookieSet: true, queryStringSet: true }, 'the cookie "access_token"'],

@@ -14,7 +14,7 @@ interface Logged {
   taken: () => Line[]
 }
 
-async function logged (t: Test, options: TokenAuthOptions = {}, level = 'debug'): Promise<Logged> {
+async function logged (t: Test, options: Partial<TokenAuthOptions> = {}, level = 'debug'): Promise<Logged> {
   const lines: Line[] = []
   const app = host(t, { logger: { level, serializers: { req: requestSerializer() }, stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
   await app.register(tokenAuth, mistyped({ secret, authenticate, ...options }))

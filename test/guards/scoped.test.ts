@@ -10,7 +10,7 @@ warnings(t, 'W12')
 const withScopes = (scopes: unknown) => bearer(forge(claims({ scopes })))
 
 /** An application with one guarded route; gives the status for a scopes claim, and counts how often the handler ran. */
-async function guarded (t: Test, makeGuard: (app: FastifyInstance) => Guard, options: TokenAuthOptions = {}) {
+async function guarded (t: Test, makeGuard: (app: FastifyInstance) => Guard, options: Partial<TokenAuthOptions> = {}) {
   const app = await build(t, options)
   const reached: unknown[] = []
   const caught: unknown[] = []
@@ -179,7 +179,7 @@ t.test('too few scopes are 403 with a challenge that names what is required', as
 
 t.test('no token, or a bad one, is 401 before any scope is looked at', async (t) => {
   const asked: string[] = []
-  const options: TokenAuthOptions = {
+  const options: Partial<TokenAuthOptions> = {
     destructureScopes: (scopes) => { asked.push('destructureScopes'); return scopes },
     overrideScopeValidator: () => { asked.push('overrideScopeValidator'); return true }
   }
@@ -208,7 +208,7 @@ t.test('a function, destructureScopes or overrideScopeValidator that throws clos
   for (const [error, status, isCause] of failures) {
     const fail = () => { throw error }
     const failLater = async () => fail()
-    const cases: Record<string, [scopes: RequiredScopes, options: TokenAuthOptions]> = {
+    const cases: Record<string, [scopes: RequiredScopes, options: Partial<TokenAuthOptions>]> = {
       'a function': [fail, {}],
       'an asynchronous function': [failLater, {}],
       destructureScopes: ['a', { destructureScopes: fail }],

@@ -55,8 +55,8 @@ t.test('two instances on one context count on their own', async (t) => {
   const { calls, counted } = counter()
   const app = host(t)
   await app.register(tokenAuth, { secret, authenticate, getLeeway: counted('outer', 1) })
-  const other: object = { secret, authMode: false, instanceName: 'other', getLeeway: counted('other', 2) }
-  await app.register(tokenAuth, other)
+  const other: object = { instanceName: 'other', getLeeway: counted('other', 2) }
+  await app.register(tokenAuth, { secret, authMode: false, ...other })
   const second: FastifyInstance['tokenAuth'] = Reflect.get(app, 'other')
   app.get('/', { preHandler: [app.tokenAuth.protect(), second.protect(), app.tokenAuth.protect()] },
     async (request) => [request.tokenAuth.settings.leeway, Reflect.get(Reflect.get(request, 'other'), 'settings').leeway])

@@ -23,7 +23,7 @@ type Name = keyof typeof requests
 interface Subject {
   name: string
   calledBy: Name[]
-  options: (handler: () => never) => TokenAuthOptions
+  options: (handler: () => never) => Partial<TokenAuthOptions>
   /** It must give its answer at once. */
   isSync?: boolean
 }
@@ -43,7 +43,7 @@ const subjects: Subject[] = [
 
 interface Service { app: FastifyInstance, stored: Map<unknown, string>, seen: TokenAuthError[], reached: string[] }
 
-async function service (t: Test, options: TokenAuthOptions, scopes: () => string = () => 'user'): Promise<Service> {
+async function service (t: Test, options: Partial<TokenAuthOptions>, scopes: () => string = () => 'user'): Promise<Service> {
   const { stored, ...store } = refreshStore()
   stored.set(1, 'stored')
   const seen: TokenAuthError[] = []

@@ -57,7 +57,7 @@ async function check (t: Test, refused: Subject, cases: ReadonlyMap<string, Case
 }
 
 /** An application without a log. Not `host` of the other tests, which searches requests and logs for secrets and costs more than they. */
-async function service (t: Test, options: TokenAuthOptions = {}): Promise<FastifyInstance> {
+async function service (t: Test, options: Partial<TokenAuthOptions> = {}): Promise<FastifyInstance> {
   const app = Fastify()
   t.teardown(() => app.close())
   const { stored, ...store } = refreshStore()

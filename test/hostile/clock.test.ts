@@ -24,7 +24,7 @@ const jumps: [what: string, seconds: number, isAccepted: boolean][] = [
   ['to the end of all dates', 8.64e12 - start, false]
 ]
 
-async function guarded (t: Test, options: TokenAuthOptions = {}) {
+async function guarded (t: Test, options: Partial<TokenAuthOptions> = {}) {
   const app = await build(t, options)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.payload)
   return app
@@ -64,7 +64,7 @@ t.test('nbf is asked of a clock that jumped back', async (t) => {
 
 t.test('at every instant a remembered token is answered like one that is not', async (t) => {
   const setTime = setClock(t, start)
-  const options: TokenAuthOptions = { claimNbf: true, claimNbfDelta: 200, leeway: 20, expirationDelta: 100 }
+  const options: Partial<TokenAuthOptions> = { claimNbf: true, claimNbfDelta: 200, leeway: 20, expirationDelta: 100 }
   const [remembering, forgetting] = [await guarded(t, options), await guarded(t, { ...options, tokenCacheSize: 0 })]
   const token = forge({ user_id: 1, exp: start + 100, nbf: start - 100 })
   for (let seconds = -125; seconds <= 125; seconds += 1) {

@@ -29,7 +29,7 @@ async function ask (app: FastifyInstance, what: 'login' | 'refresh' | 'me' | 've
 }
 
 /** An application with everything that may call a handler, and a route of its own that must go on working. */
-async function service (t: Test, options: TokenAuthOptions, server: FastifyServerOptions = {}, errorHandler?: (error: TokenAuthError) => string) {
+async function service (t: Test, options: Partial<TokenAuthOptions>, server: FastifyServerOptions = {}, errorHandler?: (error: TokenAuthError) => string) {
   const { stored, ...store } = refreshStore()
   stored.set(1, 'refresh')
   const app = host(t, server)
@@ -57,7 +57,7 @@ const failures: Record<string, () => unknown> = {
 }
 
 /** Every handler and hook that may be asynchronous, the requests that call it, and what it gives when nothing goes wrong. */
-const handlers: [name: string, calledBy: Parameters<typeof ask>[1], good: unknown, options: (run: () => unknown) => TokenAuthOptions][] = [
+const handlers: [name: string, calledBy: Parameters<typeof ask>[1], good: unknown, options: (run: () => unknown) => Partial<TokenAuthOptions>][] = [
   ['authenticate', 'login', { user_id: 1 }, (fail) => ({ authenticate: mistyped(fail) })],
   ['addScopesToPayload', 'login', ['a'], (fail) => ({ scopesEnabled: true, addScopesToPayload: mistyped(fail) })],
   ['extendPayload', 'login', undefined, (fail) => ({ extendPayload: mistyped(fail) })],
@@ -118,7 +118,7 @@ t.test('the error handler of the host gets the original as the cause, and no log
 })
 
 /** What must not be taken for an answer, by handler. */
-const wrongTypes: [name: string, request: Parameters<typeof ask>[1], values: unknown[], optionsOf: (value: unknown) => TokenAuthOptions][] = [
+const wrongTypes: [name: string, request: Parameters<typeof ask>[1], values: unknown[], optionsOf: (value: unknown) => Partial<TokenAuthOptions>][] = [
   ['authenticate', 'login', [undefined, null, 0, '', 'ada', true, [], [1], () => {}, Symbol('x'), 1n, {}, { user_id: '' }, { user_id: {} }, { user_id: 1.5 }, { user_id: 2 ** 53 }, { user_id: null }, { user_id: [1] }, { user_id: Number.NaN }, new Map([['user_id', 1]]), Object.create({ user_id: 1 })], (value) => ({ authenticate: () => mistyped(value) })],
   ['addScopesToPayload', 'login', [undefined, null, 1, {}, [1], ['a', null], [['a']], new Set(['a'])], (value) => ({ scopesEnabled: true, addScopesToPayload: () => mistyped(value) })],
   ['extendPayload', 'login', ['x', 1, true, [], {}, { user_id: 2, exp: 2e9 }, { user_id: 1 }, { user_id: 1, exp: 'soon' }, { user_id: 1, exp: 2e9, x: 1n }, { user_id: 1, get exp () { throw new Error(confession) } }], (value) => ({ extendPayload: () => mistyped(value) })],

@@ -14,7 +14,7 @@ const token = forge(claims())
 const foreign = forge(claims(), { key: otherSecret })
 
 /** Guarded routes on a socket; `reached` says who got in. */
-async function serve (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}, prepare: (app: FastifyInstance) => void = () => {}) {
+async function serve (t: Test, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}, prepare: (app: FastifyInstance) => void = () => {}) {
   const app = await build(t, options, server)
   const reached: unknown[] = []
   const parsed: number[] = []

@@ -1,5 +1,5 @@
 // @slow
-import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
+import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -24,20 +24,20 @@ const everyoneSigns = createPublicKey({ key: { kty: 'RSA', n: String(n), e: 'AQ'
 const encrypted = createPrivateKey(rsa.privateKey).export({ type: 'pkcs8', format: 'pem', cipher: 'aes-256-cbc', passphrase: 'x' }).toString()
 const ed25519 = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'pem' }).toString()
 
-const hs = (given: unknown): TokenAuthOptions => mistyped({ algorithm: 'HS256', secret: given })
-const verifying = (algorithm: Algorithm, publicKey: unknown): TokenAuthOptions => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
+const hs = (given: unknown): Partial<TokenAuthOptions> => mistyped({ algorithm: 'HS256', secret: given })
+const verifying = (algorithm: Algorithm, publicKey: unknown): Partial<TokenAuthOptions> => mistyped({ algorithm, publicKey, secret: undefined, authMode: false })
 
 const soon = new Date(Date.now() + 3_600_000).toISOString()
-const keys = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ keys: list, ...options })
+const keys = (list: unknown, options: object = {}): Partial<TokenAuthOptions> => mistyped({ keys: list, ...options })
 const [one, other] = [{ key: secret, kid: 'one' }, { key: otherSecret, kid: 'other', signFrom: soon }]
 
 /** Nothing is fetched by a registration that fails. */
 const trusted = { issuer: 'https://issuer.example', audience: 'api', jwksUri: 'https://issuer.example/jwks' }
-const issuers = (list: unknown, options: object = {}): TokenAuthOptions => mistyped({ issuers: list, ...options })
+const issuers = (list: unknown, options: object = {}): Partial<TokenAuthOptions> => mistyped({ issuers: list, ...options })
 /** Issuers whose keys are known, so that nothing has to be fetched. */
 const fixed = (members: object = {}): NonNullable<TokenAuthOptions['issuers']>[number] => ({ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [JSON.parse(jwk(rsa.publicKey))] }, ...members })
 
-const errors: [finding: string, what: string, options: TokenAuthOptions][] = [
+const errors: [finding: string, what: string, options: Partial<TokenAuthOptions>][] = [
   ['E01', 'an empty secret', hs('')],
   ['E01', 'an empty secret as a Buffer', hs(Buffer.alloc(0))],
   ['E01', 'a secret of white space', hs(' \n\t')],
@@ -146,7 +146,7 @@ const instruction = /\b(?:[Uu]se|[Gg]ive|[Ss]et|[Cc]heck|[Cc]hoose|[Nn]eeds?|[Dd
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
 /** Registers with no default of the helper, and says what that threw. */
-async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> {
+async function failureOf (t: Test, options: Partial<TokenAuthOptions>): Promise<unknown> {
   const app = host(t)
   try {
     await app.register(tokenAuth, together(options.secret === undefined && options.publicKey === undefined && options.keys === undefined ? { secret } : {}, { authenticate }, options))
@@ -156,7 +156,7 @@ async function failureOf (t: Test, options: TokenAuthOptions): Promise<unknown> 
   return undefined
 }
 
-function secretsOf (options: TokenAuthOptions): string[] {
+function secretsOf (options: Partial<TokenAuthOptions>): string[] {
   const given = [options.secret, options.publicKey, options.privateKey].filter((key) => typeof key === 'string')
   return given.map((key) => base64(key).slice(0, 40)).filter((key) => key.length > 8)
 }
@@ -197,7 +197,7 @@ t.test('a secret shorter than 32 bytes is an error in production (E23), wherever
   t.throws(() => app.tokenAuth.protect({ secret: short }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
   const computed = await build(t, { secret: undefined, getSecret: () => short })
   t.match(await computed.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } }), { statusCode: 500 })
-  t.equal(await failureOf(t, { secret: `${short}y` }), undefined)
+  t.equal(await failureOf(t, { secret: secret.slice(0, 32) }), undefined)
   await settled()
   t.same(codes, [])
 })
@@ -213,7 +213,7 @@ t.test('a missing secret is an error in production (E03), and a missing half of 
   t.match(await failureOf(t, { algorithm: 'RS256', authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E07' })
 })
 
-const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
+const dangers: [finding: string, what: string, options: Partial<TokenAuthOptions>][] = [
   ['W01', 'no secret', { secret: undefined }],
   ['W02', 'a secret shorter than the hash', { secret: 'x'.repeat(31) }],
   ['W02', 'a secret shorter than the hash of HS512', { algorithm: 'HS512', secret: 'x'.repeat(63) }],
@@ -237,7 +237,7 @@ const dangers: [finding: string, what: string, options: TokenAuthOptions][] = [
   ['W21', 'users of two issuers', { secret: undefined, authMode: false, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] }],
   ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
   // With a key of its own, because instances of one key must have the same sessions (W22).
-  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'sessions'.repeat(4), cookieSet: true, sessions: { lifetime: () => 86_400 } }],
+  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'a secret of its own, of 32 bytes', cookieSet: true, sessions: { lifetime: () => 86_400 } }],
   ['W25', 'sessions that no token belongs to', { secret: undefined, authMode: false, issuers: [fixed()], sessions: { store: memorySessions() } }]
 ]
 
@@ -285,6 +285,11 @@ t.test('instances of one key that have different sessions are a warning (W22), u
   t.same(await taken(), [], 'a key that only a request has')
   const without = await build(t, verifier)
   t.same(await taken(), ['TOKEN_AUTH_W22'], 'no sessions')
+  const apart = [{ claimAud: 'other' }, { claimIss: 'other' }, { userId: 'other_id' }]
+  for (const names of apart) await (await build(t, { ...verifier, ...names })).close()
+  t.same(await taken(), [], 'tokens for another audience, of another issuer, with another user id')
+  await (await build(t, { ...verifier, getClaimAud: () => 'other' })).close()
+  t.same(await taken(), ['TOKEN_AUTH_W22'], 'an audience that only a request has')
   const other = await build(t, { ...pair, sessions: {} })
   t.same(await taken(), ['TOKEN_AUTH_W22'], 'another store')
   await t.rejects(build(t, { ...pair, sessions: { store }, classViews: mistyped(1) }))
@@ -311,7 +316,7 @@ t.test('sessions in memory warn in production only (W23)', async (t) => {
 t.test('a function of lifetimes and cookies that end with the browser are a warning (W24), unless cookieMaxAge or its getter is there', async (t) => {
   const codes = warnings(t, 'W24')
   const lifetime = () => 86_400
-  const harmless: TokenAuthOptions[] = [
+  const harmless: Partial<TokenAuthOptions>[] = [
     { cookieSet: true, cookieMaxAge: 60, sessions: { lifetime } }, { cookieSet: true, getCookieMaxAge: () => 60, sessions: { lifetime } },
     { sessions: { lifetime } }, { cookieSet: true, sessions: { lifetime: 86_400 } }
   ]
@@ -323,15 +328,64 @@ t.test('a function of lifetimes and cookies that end with the browser are a warn
   t.same(codes, ['TOKEN_AUTH_W24'], 'also where a getter sets cookies')
 })
 
+t.test('a secret that everybody knows, or that repeats, is an error in production (E23), wherever it is given, and a warning elsewhere (W02)', async (t) => {
+  const { weak, strong } = {
+    weak: [
+      'your-512-bit-secret'.padEnd(19), 'a-string-secret-at-least-256-bits-long', 'Super-Secret-JWT-token-with-at-least-32-characters-long', 'changeme'.repeat(4), 'a'.repeat(64), 'ab'.repeat(40),
+      'abcdefghijklmnop'.repeat(3), 'aabbccddeeffgghhii'.repeat(2), Buffer.alloc(64, 7), Buffer.from('404e635266556a586e3272357538782f413f4428472b4b6250645367566b5970', 'hex'),
+      'AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow'
+    ],
+    strong: ['abcdefghijklmnopq'.repeat(2), 'abcdefghij'.repeat(4).slice(1, 39), 'aabbccddeeffgghhiijj'.repeat(2), randomBytes(32), randomBytes(32).toString('hex'), 'a-string-secret-at-least-256-bits-long.']
+  }
+  const places = (key: string | Buffer): Partial<TokenAuthOptions>[] => [{ secret: key }, { secret: undefined, keys: [{ key }], sessions: undefined }, { sessions: { secret: key } }]
+  const codes = warnings(t, 'W02')
+  const app = await build(t)
+  for (const key of weak) {
+    for (const options of places(key)) {
+      codes.splice(0)
+      if (Buffer.byteLength(key) >= 32) t.equal(await failureOf(t, options), undefined)
+      await settled()
+      if (Buffer.byteLength(key) >= 32) t.same(codes, ['TOKEN_AUTH_W02'], String(key))
+    }
+  }
+  environment(t, 'production')
+  for (const key of weak) {
+    for (const options of places(key)) t.match(await failureOf(t, options), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' }, String(key))
+    t.throws(() => app.tokenAuth.protect({ secret: key }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
+  }
+  codes.splice(0)
+  for (const key of strong) t.equal(await failureOf(t, { secret: key }), undefined, String(key))
+  await settled()
+  t.same(codes, [])
+})
+
+t.test('a reload with a weak secret fails in production, and warns elsewhere once', async (t) => {
+  const codes = warnings(t, 'W02')
+  const weak = 'changeme'.repeat(4)
+  let keys = [{ key: secret }]
+  const app = await build(t, { secret: undefined, keys: async () => keys })
+  keys = [{ key: secret }, { key: weak }]
+  environment(t, 'production')
+  await t.rejects(app.tokenAuth.reloadKeys(), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
+  environment(t, 'development')
+  await app.tokenAuth.reloadKeys()
+  await settled()
+  t.same(codes.splice(0), ['TOKEN_AUTH_W02'])
+  keys = [{ key: weak }, { key: secret }]
+  await app.tokenAuth.reloadKeys()
+  await settled()
+  t.same(codes, [], 'of a key that was there before, it has been said')
+})
+
 t.test('settings that are safe warn of nothing, with every algorithm', async (t) => {
   const codes = warnings(t)
-  const safe: TokenAuthOptions[] = [
+  const safe: Partial<TokenAuthOptions>[] = [
     {}, { cookieSet: true }, { cookieSet: true, cookieHttponly: false, cookieSplit: true }, { cookieSecure: false }, { debug: true },
     { secret: undefined, authMode: false, issuers: [fixed()] }, { retrieveUser: () => null, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] },
     // Tokens of the own keys have sessions.
     { retrieveUser: () => null, issuers: [fixed()], sessions: {} },
     { secret: undefined, authMode: false, keys: [{ key: secret }], retrieveUser: () => null, issuers: [fixed()], sessions: { store: memorySessions() } },
-    { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.alloc(32, 7) }
+    { verifyExp: true, leeway: 59, expirationDelta: 60 }, { claimNbf: true }, { secret: Buffer.from(secret).subarray(0, 32) }
   ]
   for (const options of safe) await build(t, options)
   for (const algorithm of ['HS512', 'ES256', 'RS256', 'EdDSA'] as const) await build(t, keysFor(algorithm))

@@ -73,7 +73,7 @@ const refusing = (request: FastifyRequest): object | Promise<object> => {
 
 t.test('refused logins are indistinguishable: status, bytes, headers and what is logged of them, at every level', async (t) => {
   const { stored, ...store } = refreshStore()
-  const variants: Record<string, TokenAuthOptions> = { plain: {}, debug: { debug: true }, cookies: { cookieSet: true }, refresh: store, thrown: { onRefusal: 'throw' } }
+  const variants: Record<string, Partial<TokenAuthOptions>> = { plain: {}, debug: { debug: true }, cookies: { cookieSet: true }, refresh: store, thrown: { onRefusal: 'throw' } }
   for (const [name, options] of Object.entries(variants)) {
     const lines: string[] = []
     const stream = { write: (line: string) => { lines.push(line) } }

@@ -29,7 +29,7 @@ const rsJwk = createPublicKey(attacker.publicKey).export({ format: 'jwk' })
 const unsigned = (header: Record<string, unknown>, payload: unknown = claims()) => `${encode(header)}.${encode(payload)}.`
 
 /** A token that an advisory is about, and the settings of the verifier that it fooled. */
-const advisories: [advisory: string, algorithm: Algorithm, token: () => string, options?: TokenAuthOptions][] = [
+const advisories: [advisory: string, algorithm: Algorithm, token: () => string, options?: Partial<TokenAuthOptions>][] = [
   ['jsonwebtoken CVE-2015-9235, fast-jwt CVE-2023-48223: the public key in PEM as an HMAC secret', 'RS256', () => forge(claims(), { key: rsa.publicKey })],
   ['fast-jwt CVE-2023-48223, PyJWT CVE-2017-11424: the public key in the older PEM form as an HMAC secret', 'RS256', () => forge(claims(), { key: pkcs1 })],
   ['fast-jwt CVE-2026-34950: the public key after white space as an HMAC secret', 'RS256', () => forge(claims(), { key: `\n ${rsa.publicKey}` })],

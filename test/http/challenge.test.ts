@@ -31,7 +31,7 @@ class Own extends Responses {
 }
 
 t.test('every way in which a guard answers has the challenge of its instance', async (t) => {
-  for (const options of [{}, { debug: true }, { onRefusal: 'throw' }, { responsesClass: Own }] satisfies TokenAuthOptions[]) {
+  for (const options of [{}, { debug: true }, { onRefusal: 'throw' }, { responsesClass: Own }] satisfies Partial<TokenAuthOptions>[]) {
     const app = await build(t, options)
     const registration = { ...registrationOf(app.tokenAuth)!, challenge: { realm: 'reports' } }
     const guard = makeProtectGuard(registration)

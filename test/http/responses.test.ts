@@ -153,7 +153,7 @@ async function refusals (app: FastifyInstance) {
   ] as const
 }
 
-async function service (t: Test, options: TokenAuthOptions, prepare: (app: FastifyInstance) => void = () => {}): Promise<FastifyInstance> {
+async function service (t: Test, options: Partial<TokenAuthOptions>, prepare: (app: FastifyInstance) => void = () => {}): Promise<FastifyInstance> {
   const app = host(t)
   prepare(app)
   await app.register(tokenAuth, together({ secret, authenticate }, refreshing, options))
@@ -227,7 +227,7 @@ t.test('exceptionResponse may ask the default one', async (t) => {
   }
 })
 
-const passingOn: Record<string, TokenAuthOptions> = {
+const passingOn: Record<string, Partial<TokenAuthOptions>> = {
   'exceptionResponse throws the exception': { responsesClass: rendering((_request, exception) => { throw exception }) },
   'exceptionResponse rejects with it': { responsesClass: rendering(async (_request, exception) => { throw exception }) },
   'onRefusal is "throw"': { onRefusal: 'throw' }

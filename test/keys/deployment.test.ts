@@ -7,7 +7,7 @@ import { get, iso, issued, noon, overlap, withKeys } from './ring.ts'
 import { bearer, build, edPair, headerOf, keysFor, login, mistyped, refreshStore, secret, setClock, signingKey, together, warnings } from '../helper.ts'
 
 /** An instance as it was before `keys`: with a secret or a pair. */
-async function withoutKeys (t: Test, options: TokenAuthOptions): Promise<FastifyInstance> {
+async function withoutKeys (t: Test, options: Partial<TokenAuthOptions>): Promise<FastifyInstance> {
   const app = await build(t, options)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   return app
@@ -16,7 +16,7 @@ async function withoutKeys (t: Test, options: TokenAuthOptions): Promise<Fastify
 t.test('instances with a key, and with keys of which it is the only one, accept each other\'s tokens: in headers, in cookies, for a refresh, and at the verify endpoint', async (t) => {
   for (const algorithm of ['HS256', 'ES256', 'RS256', 'EdDSA'] as const) {
     const { stored, ...handlers } = refreshStore()
-    const cookies: TokenAuthOptions = { ...handlers, algorithm, cookieSet: true }
+    const cookies: Partial<TokenAuthOptions> = { ...handlers, algorithm, cookieSet: true }
     const old = await withoutKeys(t, together({ secret: undefined }, mistyped(keysFor(algorithm)), cookies))
     const next = await withKeys(t, [{ key: signingKey(algorithm) }], cookies)
     for (const [from, to] of [[old, next], [next, old]] as const) {
@@ -96,8 +96,8 @@ t.test('sessions that began with a secret go on with keys, if the secret becomes
   const store = memorySessions()
   const old = await withoutKeys(t, { sessions: { store } })
   const next = await withKeys(t, [{ key: secret }], { sessions: { store, secret } })
-  const changed = await withKeys(t, [{ key: secret }], { sessions: { store, secret: ['x'.repeat(32), secret] } })
-  const other = await withKeys(t, [{ key: secret }], { sessions: { store, secret: 'x'.repeat(32) } })
+  const changed = await withKeys(t, [{ key: secret }], { sessions: { store, secret: ['a secret of sessions, of 32 bytes', secret] } })
+  const other = await withKeys(t, [{ key: secret }], { sessions: { store, secret: 'a secret of sessions, of 32 bytes' } })
   const { privateKey } = edPair()
   const key = createPrivateKey(privateKey)
   for (const secret of [privateKey, key, key.export({ type: 'pkcs8', format: 'der' })]) {

@@ -4,7 +4,7 @@ import { createPublicKey, createSecretKey, generateKeyPairSync, X509Certificate 
 import t from 'tap'
 import { asymmetricForm } from '../../lib/keys/disguised-keys.ts'
 import { hmacKey } from '../../lib/keys/material.ts'
-import { build, refusal, secret } from '../helper.ts'
+import { build, keysFor, refusal, rsaPair, secret } from '../helper.ts'
 import { base64, certificate, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
 
 const edPublic = createPublicKey(ed.publicKey)
@@ -130,6 +130,31 @@ t.test('a disguised key is refused at registration, in a guard and by a getter a
   t.match(await computed.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } }), { statusCode: 500 })
 })
 
+t.test('a key in PEM is recognized in lower case, with cut lines, and without its first line', async (t) => {
+  for (const algorithm of ['RS256', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const) {
+    const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor(algorithm) }
+    for (const pem of [publicKey, privateKey]) {
+      const lines = pem.trim().split('\n')
+      const cut = [pem.toLowerCase(), pem.toUpperCase(), pem.toLowerCase().slice(0, 40), pem.toLowerCase().slice(4), lines.slice(1).join('\n').toLowerCase(), lines.slice(1, -1).join('').toLowerCase()]
+      for (const text of cut) t.ok(asymmetricForm(Buffer.from(text)), `${algorithm}: ${text.slice(0, 30)}`)
+    }
+  }
+})
+
+t.test('the modulus of an RSA key is recognized, in every encoding', async (t) => {
+  for (const modulusLength of [2048, 3072, 4096]) {
+    const { n = '' } = createPublicKey(rsaPair(modulusLength).publicKey).export({ format: 'jwk' })
+    const bytes = Buffer.from(n, 'base64url')
+    const hex = bytes.toString('hex')
+    const forms = [bytes, Buffer.concat([Buffer.alloc(1), bytes]), n, bytes.toString('base64'), hex, `00${hex}`, `Modulus=${hex.toUpperCase()}\n`, hex.replace(/../g, '$&:').slice(0, -1)]
+    for (const form of forms) t.match(asymmetricForm(Buffer.from(form)), /modulus|key or certificate/, String(form).slice(0, 20))
+  }
+  t.match(asymmetricForm(Buffer.from(createPublicKey(rsaPair().publicKey).export({ format: 'jwk' }).n ?? '', 'base64url')), 'the modulus of an RSA key')
+  const odd = Buffer.alloc(256, 0xff)
+  t.equal(asymmetricForm(odd), undefined, 'divisible by three')
+  t.equal(asymmetricForm(Buffer.concat([odd.subarray(1), Buffer.from([0xfe])])), undefined, 'an even number')
+})
+
 t.test('what only resembles a key is a secret like any other', async (t) => {
   const good = [
     secret, 'ssh', 'BEGIN PUBLIC KEY', '-----', '{"a":1}', '{not json', '[]', '[1]', '[null]', '{"keys":[]}', '0'.repeat(64), 'a'.repeat(64), '{"kty', 'kty: RSA', 'MIIB'.repeat(40),
@@ -157,7 +182,7 @@ t.test('looking through encodings takes linear time', async (t) => {
     return user + system
   }
   const [length, factor] = [4000, 32]
-  for (const unit of [' ', '"', '\\', '%', '0', 'x', ':', '=', '-----BEGIN ', '"kty', "'kty\\", '\0', '\\x3', '\\\\n', '+']) {
+  for (const unit of [' ', '"', '\\', '%', '0', 'x', ':', '=', '-----BEGI', 'KEY----', 'gkqhkig9w0ba', '"kty', "'kty\\", '\0', '\\x3', '\\\\n', '+']) {
     // The second half fails what the first half might match.
     const make = (times: number) => `${unit.repeat(times)}!`
     measure(make(length))

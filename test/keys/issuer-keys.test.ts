@@ -3,7 +3,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:cry
 import t from 'tap'
 import type { Test } from 'tap'
 import type { JsonWebKey, TokenAuthOptions, TrustedIssuer } from '../../lib/index.ts'
-import { readKeySet } from '../../lib/authorities/issuer-keys.ts'
+import { IssuerKeys, readKeySet } from '../../lib/authorities/issuer-keys.ts'
 import { granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from './issuers.ts'
 import { environment, mistyped, pairFor, refusal, rsaPair } from '../helper.ts'
 
@@ -99,6 +99,19 @@ t.test('a key that names its issuer counts for this issuer only, also by the tem
     t.equal(await status(app, issue('a', granted({ iss: tenant }))), expected, String(own))
     await app.close()
   }
+})
+
+t.test('a set of more than 1,000 keys is malformed, and of those without kid the first 100 are used', async (t) => {
+  const numbered = (count: number) => Array.from({ length: count }, (_, index) => ({ ...jwk('a'), kid: `k${index}` }))
+  t.equal(readKeySet({ keys: numbered(1000) }).length, 1000)
+  t.throws(() => readKeySet({ keys: numbered(1001) }), { message: 'It is a JWK set with 1001 keys. At most 1000 are accepted.' })
+  const withoutKid = Array.from({ length: 102 }, (_, index) => {
+    const { kid, ...rest } = { ...jwk('a'), n: `n${index}` }
+    return rest
+  })
+  const keys = new IssuerKeys('https://issuer.example')
+  t.equal(keys.replace(readKeySet({ keys: withoutKid.slice(0, 100) }), Infinity), 0)
+  t.equal(keys.replace(readKeySet({ keys: [...withoutKid, ...numbered(100)] }), Infinity), 2, 'those with kid do not count')
 })
 
 t.test('a set is an object with a list of objects, at least one', async (t) => {

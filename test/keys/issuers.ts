@@ -33,7 +33,7 @@ export const trusted = (parts: Partial<TrustedIssuer> = {}): TrustedIssuer => ({
 })
 
 /** An application with trusted issuers and no keys of its own, unless the options say otherwise. Its route shows what is known of the token. */
-export async function withIssuers (t: Test, issuers: TrustedIssuer | readonly TrustedIssuer[] = trusted(), options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+export async function withIssuers (t: Test, issuers: TrustedIssuer | readonly TrustedIssuer[] = trusted(), options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const list: readonly TrustedIssuer[] = Array.isArray(issuers) ? issuers : [issuers]
   const app = await build(t, together({ secret: undefined, authMode: false, issuers: list }, options), server)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { issuer, userId, scopes, sessionId } }) => ({ issuer, userId, scopes, sessionId }))

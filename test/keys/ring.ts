@@ -15,7 +15,7 @@ export const iso = (seconds: number) => new Date(seconds * 1000).toISOString()
 export type Keys = NonNullable<TokenAuthOptions['keys']>
 
 /** An application with keys, and a guarded route. */
-export async function withKeys (t: Test, keys: Keys, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
+export async function withKeys (t: Test, keys: Keys, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}): Promise<FastifyInstance> {
   const app = await build(t, together({ secret: undefined, keys }, options), server)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   return app

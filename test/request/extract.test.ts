@@ -10,22 +10,22 @@ warnings(t, 'W05')
 
 type Headers = Record<string, string>
 
-const settings = (given: TokenAuthOptions): Settings => resolveSettings({ ...given }, undefined).settings
+const settings = (given: Partial<TokenAuthOptions>): Settings => resolveSettings({ ...given }, undefined).settings
 const carrier = (headers: Headers, url = '/'): TokenCarrier => ({ url, headers, rawHeaders: Object.entries(headers).flat() })
 
 /** `<source>:<token>`, the name of the refusal, or nothing. */
 function show (found: ReturnType<typeof extractRefreshToken>): string | undefined {
   return found instanceof Refusal ? found.toError().name : found && `${found.source}:${found.token}`
 }
-const extract = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractToken(carrier(headers, url), settings(given)))
-const extractRefresh = (given: TokenAuthOptions, headers: Headers, url?: string) => show(extractRefreshToken(carrier(headers, url), settings(given)))
+const extract = (given: Partial<TokenAuthOptions>, headers: Headers, url?: string) => show(extractToken(carrier(headers, url), settings(given)))
+const extractRefresh = (given: Partial<TokenAuthOptions>, headers: Headers, url?: string) => show(extractRefreshToken(carrier(headers, url), settings(given)))
 
 const both = { cookieSet: true, queryStringSet: true }
 const lax = { ...both, cookieStrict: false, queryStringStrict: false }
 
 t.test('cookie, query, header is the order, and the first that holds anything decides', async (t) => {
   const everywhere: [Headers, string] = [{ authorization: 'Bearer h', cookie: 'access_token=c' }, '/?access_token=q']
-  const rows: Array<[string, TokenAuthOptions, string]> = [
+  const rows: Array<[string, Partial<TokenAuthOptions>, string]> = [
     ['only the header is read unless told otherwise', {}, 'header:h'],
     ['cookie mode', { cookieSet: true }, 'cookie:c'],
     ['query mode', { queryStringSet: true }, 'query:q'],
@@ -42,7 +42,7 @@ t.test('a missing or empty source ends the search where it is strict, and does n
   const header = { authorization: 'Bearer h' }
   for (const [name, cookie, url] of [['missing', 'other=1', '/?other=1'], ['empty', 'access_token=', '/?access_token='], ['blank', 'access_token=  ; other=1', '/?access_token']] as const) {
     const headers = { ...header, cookie }
-    const rows: Array<[TokenAuthOptions, string]> = [
+    const rows: Array<[Partial<TokenAuthOptions>, string]> = [
       [{ cookieSet: true }, 'MissingAuthorizationCookie'],
       [{ cookieSet: true, cookieStrict: false }, 'header:h'],
       [{ queryStringSet: true }, 'MissingAuthorizationQueryArg'],
@@ -312,7 +312,7 @@ t.test('where a token is expected is described as it is searched, for either tok
   const names = { cookieRefreshTokenName: 'cr', queryStringRefreshTokenName: 'qr', refreshTokenName: 'br', cookieAccessTokenName: 'ca', queryStringAccessTokenName: 'qa' }
   const cookie = { cookieSet: true }
   const query = { queryStringSet: true }
-  const rows: [given: TokenAuthOptions, access: string, refresh: string][] = [
+  const rows: [given: Partial<TokenAuthOptions>, access: string, refresh: string][] = [
     [{}, 'the header "authorization: Bearer <token>"', 'the field "br" of the body'],
     [cookie, 'the cookie "ca"', 'the cookie "cr"'],
     [query, 'the query parameter "qa"', 'the query parameter "qr"'],

@@ -27,7 +27,7 @@ function longTimers (t: Test): Timer[] {
 }
 
 /** An application whose routes give what a test does with their request. */
-async function reading (t: Test, options: TokenAuthOptions = {}) {
+async function reading (t: Test, options: Partial<TokenAuthOptions> = {}) {
   const app = await build(t, options)
   let act: (request: FastifyRequest) => unknown = () => {}
   const handler = async (request: FastifyRequest) => ({ result: await act(request) ?? null })

@@ -137,7 +137,7 @@ t.test('with trusted issuers, reading it is 503 while their keys are not availab
 })
 
 t.test('a failure to decide is that failure, as for other readers', async (t) => {
-  const cases: [options: TokenAuthOptions, code: string][] = [
+  const cases: [options: Partial<TokenAuthOptions>, code: string][] = [
     [{ trusted: async () => true }, 'TOKEN_AUTH_INITIALIZATION_FAILURE'],
     [{ getSecret: async () => secret }, 'TOKEN_AUTH_INITIALIZATION_FAILURE'],
     [{ trusted: () => { throw new Error('down') } }, 'TOKEN_AUTH_HANDLER_FAILED'],

@@ -17,7 +17,7 @@ interface Document {
 
 const answer = async () => ({ ok: true })
 
-async function documented (t: Test, options: TokenAuthOptions, routes: (app: FastifyInstance) => void, swagger: object = { openapi: {} }): Promise<Document> {
+async function documented (t: Test, options: Partial<TokenAuthOptions>, routes: (app: FastifyInstance) => void, swagger: object = { openapi: {} }): Promise<Document> {
   const app = host(t)
   await app.register(fastifySwagger, swagger)
   await app.register(tokenAuth, together({ secret, authenticate }, options))
@@ -206,7 +206,7 @@ t.test('the scheme is the source that tokens are read from; a lax source leaves 
   const cookie = { type: 'apiKey', in: 'cookie', name: 'access_token' }
   const query = { type: 'apiKey', in: 'query', name: 'jwt' }
   const bearer = { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
-  const cases: [TokenAuthOptions, Record<string, unknown>][] = [
+  const cases: [Partial<TokenAuthOptions>, Record<string, unknown>][] = [
     [{ cookieSet: true }, { tokenAuthCookie: cookie }],
     [{ queryStringSet: true, queryStringAccessTokenName: 'jwt' }, { tokenAuthQuery: query }],
     [{ cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false, queryStringAccessTokenName: 'jwt' },

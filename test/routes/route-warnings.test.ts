@@ -52,7 +52,7 @@ t.test('in production, routes that nobody has decided about are one warning, wit
 
 t.test('W26 is not told outside of production, where all routes are decided, and where requireGuards is given, by whatever source', async (t) => {
   const taken = textsOf(t, 'W26')
-  const started = async (options: TokenAuthOptions = {}, configuration?: object) => {
+  const started = async (options: Partial<TokenAuthOptions> = {}, configuration?: object) => {
     const app = host(t)
     if (configuration !== undefined) app.decorate('config', configuration)
     await app.register(tokenAuth, mistyped({ secret, authMode: false, ...options }))
@@ -112,10 +112,10 @@ t.test('a guard for scopes that no token has is a warning, which names the first
 t.test('W27 is not told where tokens may have scopes', async (t) => {
   const taken = textsOf(t, 'W27')
   const jwk = { ...createPublicKey(rsaPair().publicKey).export({ format: 'jwk' }), kid: 'a' }
-  const options: Record<string, TokenAuthOptions> = {
+  const options: Record<string, Partial<TokenAuthOptions>> = {
     'scopes are on': { scopesEnabled: true, addScopesToPayload: () => 'a' },
     'somebody else issues the tokens': { authMode: false },
-    'an issuer is trusted': { issuers: [{ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [jwk] } }], retrieveUser: () => null } as unknown as TokenAuthOptions,
+    'an issuer is trusted': { issuers: [{ issuer: 'https://issuer.example', audience: 'api', jwks: { keys: [jwk] } }], retrieveUser: () => null } as unknown as Partial<TokenAuthOptions>,
     extendPayload: { extendPayload: (payload) => ({ ...payload, scopes: ['a'] }) },
     overrideScopeValidator: { overrideScopeValidator: () => true },
     'a getter': { getScopesEnabled: () => true },

@@ -19,7 +19,7 @@ t.test('a getter that fails fails before the rotation, whatever setting of the r
         return isFailing ? Symbol('wrong') : value
       }
       const values: Record<string, unknown> = { AccessTokenName: 'access_token', RefreshTokenName: 'refresh_token', TokensInBody: true, CookieSet: true, CookieMaxAge: 60, CookieDomain: '', CookiePath: '/', CookieSecure: true }
-      const { app, store } = await withSessions(t, mistyped<TokenAuthOptions>({ cookieSet: true, cookieStrict: false, [`get${name}`]: compute(values[name]) }))
+      const { app, store } = await withSessions(t, mistyped<Partial<TokenAuthOptions>>({ cookieSet: true, cookieStrict: false, [`get${name}`]: compute(values[name]) }))
       const { refresh_token: token } = await started(app)
       store.taken()
       isFailing = true

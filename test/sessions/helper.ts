@@ -41,7 +41,7 @@ export class WatchedStore implements SessionStore {
 }
 
 /** An application with sessions in a watched store, and a guarded route. */
-export async function withSessions (t: Test, options: TokenAuthOptions = {}, server: FastifyServerOptions = {}): Promise<{ app: FastifyInstance, store: WatchedStore }> {
+export async function withSessions (t: Test, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}): Promise<{ app: FastifyInstance, store: WatchedStore }> {
   const store = new WatchedStore()
   const app = await build(t, together(options, { sessions: { store, ...Object(options.sessions) } }), server)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { sessionId, userId } }) => ({ sessionId, userId }))

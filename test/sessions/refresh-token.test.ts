@@ -7,7 +7,7 @@ import { mistyped } from '../helper.ts'
 
 const material = Buffer.from('key material for tests only, of more than thirty-two bytes')
 const otherMaterial = Buffer.from('other key material for tests, of more than thirty-two bytes')
-const binding = { claimIss: 'https://issuer.example', claimAud: null }
+const binding = { claimIss: 'https://issuer.example', claimAud: null, userId: 'user_id' }
 const codec = createRefreshTokenCodec([material], binding)
 
 const sid = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex').toString('base64url')
@@ -137,8 +137,14 @@ t.test('the version, the lengths and the user are checked, also where the MAC is
   for (const [name, body] of Object.entries(wrong)) t.equal(codec.read(seal(body)), undefined, name)
 })
 
-t.test('a refresh token of another issuer, audience or key is refused', async (t) => {
-  const bindings = [binding, { claimIss: null, claimAud: null }, { claimIss: null, claimAud: 'https://issuer.example' }, { claimIss: 'https://issuer.example', claimAud: 'a' }, { claimIss: 'https://issuer.example/', claimAud: null }]
+t.test('a refresh token of another issuer, audience, name of user ids or key is refused', async (t) => {
+  const bindings = [
+    binding, ...[
+      { claimIss: null, claimAud: null }, { claimIss: null, claimAud: 'https://issuer.example' },
+      { claimIss: 'https://issuer.example', claimAud: 'a' }, { claimIss: 'https://issuer.example/', claimAud: null }
+    ].map((other) => ({ ...other, userId: 'user_id' })),
+    { ...binding, userId: 'staff_id' }, { ...binding, userId: 'customer_id' }
+  ]
   const codecs = [...bindings.map((bound) => createRefreshTokenCodec([material], bound)), createRefreshTokenCodec([otherMaterial], binding)]
   for (const [index, writer] of codecs.entries()) {
     for (const [other, reader] of codecs.entries()) {

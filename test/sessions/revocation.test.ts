@@ -62,7 +62,7 @@ interface Verifying {
 
 /** An application that only verifies, and reads a feed. */
 async function verifying (t: Test, store: SessionFeed, options: { poll?: number, refuseAfter?: number } = {}, server: FastifyServerOptions = {}): Promise<Verifying> {
-  const app = await build(t, mistyped<TokenAuthOptions>({ authMode: false, sessions: { store, poll, ...options } }), server)
+  const app = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, sessions: { store, poll, ...options } }), server)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   return { app, get: async (token) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode }
 }
@@ -177,7 +177,7 @@ t.test('a session check comes after times, issuer and audience, and before custo
   const [alive, ended] = [sidOf(1), sidOf(2)]
   feed.answer = () => feed.of(ended)
   const asked: string[] = []
-  const app = await build(t, mistyped<TokenAuthOptions>({
+  const app = await build(t, mistyped<Partial<TokenAuthOptions>>({
     authMode: false,
     claimIss: 'here',
     claimAud: 'us',
@@ -605,7 +605,7 @@ t.test('instances with one store object share a feed: one read for all, as often
   const slow = polling(t, 60)
   const fast = polling(t, 3)
   const feed = new ScriptedFeed()
-  const app = await build(t, mistyped<TokenAuthOptions>({ authMode: false, sessions: { store: feed, poll: 60 } }))
+  const app = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, sessions: { store: feed, poll: 60 } }))
   await app.register(tokenAuth, mistyped<TokenAuthOptions>({ secret, authMode: false, instanceName: 'staff', claimIss: 'another', sessions: { store: feed, poll: 3 } }))
   const other = await verifying(t, feed, { poll: 60 })
   await app.ready()

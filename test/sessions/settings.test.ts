@@ -64,7 +64,7 @@ t.test('sessions is a plain object of known settings; an unknown one is refused 
 t.test('what the prototype of all objects was polluted with is no setting of sessions', async (t) => {
   const resolved = resolveSettings({}, undefined)
   const everything: object = Object.getPrototypeOf({})
-  const polluted = { secret: 'x'.repeat(32), idle: 5000, store: new WatchedStore() }
+  const polluted = { secret: 'a secret of sessions, of 32 bytes', idle: 5000, store: new WatchedStore() }
   for (const [name, value] of Object.entries(polluted)) Object.defineProperty(everything, name, { value, configurable: true, writable: true })
   const settings = readSessions({}, resolved)
   for (const name of Object.keys(polluted)) Reflect.deleteProperty(everything, name)
@@ -502,7 +502,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor('ES256') }
   const ed = { publicKey: '', privateKey: '', ...keysFor('EdDSA') }
   const folder = t.testdir({ secret: otherSecret, short: 'x'.repeat(31), key: publicKey })
-  const good = 'x'.repeat(32)
+  const good = 'a secret of sessions, of 32 bytes'
   const refusedSecrets: [unknown, string, string?][] = [
     ['x'.repeat(31), short(31)], ['ä'.repeat(15), short(30)], [Buffer.alloc(31, 1), short(31)], [createSecretKey(Buffer.alloc(16, 1)), short(16)],
     [{ path: `${folder}/short` }, short(31)], [{ kty: 'oct', k: Buffer.alloc(31, 1).toString('base64url') }, short(31)],
@@ -528,7 +528,8 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   }
   t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an empty list.${more}`)
   for (const list of [[undefined], [undefined, good], [good, undefined]]) t.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
-  const goodSecrets = [good, 'ä'.repeat(16), Buffer.alloc(32, 1), createSecretKey(Buffer.alloc(32, 1)), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: Buffer.alloc(32, 1).toString('base64url') }]
+  const bytes = Buffer.from(Array.from({ length: 32 }, (_, index) => index))
+  const goodSecrets = [good, 'ä secret ö of ü sessiöns, ä, ö, ü', bytes, createSecretKey(bytes), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: bytes.toString('base64url') }]
   for (const given of [...goodSecrets, goodSecrets, undefined]) t.equal(await said(t, { sessions: { secret: given } }), '')
   environment(t, 'production')
   t.match(await refusal(t, { sessions: { store: new WatchedStore(), secret: 'x'.repeat(31) } }), {
@@ -767,7 +768,7 @@ t.test('without a secret of sessions the key of refresh tokens is derived from t
     const store = new WatchedStore()
     const apps: FastifyInstance[] = []
     // One store object: all forms are one key.
-    for (const form of forms) apps.push((await withSessions(t, mistyped<TokenAuthOptions>({ ...form, sessions: { store } }))).app)
+    for (const form of forms) apps.push((await withSessions(t, mistyped<Partial<TokenAuthOptions>>({ ...form, sessions: { store } }))).app)
     const tokens: Tokens = await started(apps[0]!)
     for (const [index, app] of apps.entries()) t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, `${name}, form ${index}`)
     const bytes = Buffer.from(tokens.refresh_token, 'base64url')

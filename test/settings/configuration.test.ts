@@ -6,6 +6,9 @@ import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
+import { handlerNames } from '../../lib/host/handlers.ts'
+import { settingNames } from '../../lib/settings/schema.ts'
+import { habits, suggest } from '../../lib/settings/suggest.ts'
 import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W01', 'W03', 'W04', 'W05', 'W06', 'W13', 'W14')
@@ -220,6 +223,40 @@ t.test('an unknown option is refused, and the nearest name is suggested', async 
     t.ok(error?.message.startsWith(`Unknown option "${far}". Options are the settings`), 'nothing is suggested where nothing is near')
   }
   t.match(await refusal(t, JSON.parse('{ "__proto__": 1 }')), { message: /^Unknown option "__proto__"/ })
+})
+
+t.test('a name from another package is refused with the options that do what it means', async (t) => {
+  const meant: Record<string, string> = {
+    getUser: '"retrieveUser"',
+    jwtSecret: '"secret"',
+    secretKey: '"secret"',
+    expiresIn: '"expirationDelta"',
+    expires_in: '"expirationDelta"',
+    cookie: '"cookieSet" or "cookieAccessTokenName"',
+    cookieName: '"cookieAccessTokenName"',
+    jwt: '"secret", "algorithm" or "expirationDelta"',
+    sign: '"expirationDelta", "algorithm", "claimIss" or "claimAud"',
+    audience: '"claimAud"',
+    issuer: '"claimIss" or "issuers"',
+    roles: '"addScopesToPayload" or "scopesEnabled"',
+    maxAge: '"expirationDelta"'
+  }
+  for (const [habit, names] of Object.entries(meant)) {
+    t.match(await refusal(t, { [habit]: {} }), { message: `Unknown option "${habit}". Did you mean ${names}? Options are` })
+  }
+  const lists = ['sessions', 'store', 'lifetime', 'idle', 'maxPerUser', 'keys', 'issuers', 'customClaims', 'responsesClass', 'key', 'kid', 'signFrom', 'issuer', 'audience', 'jwksUri', 'algorithms', 'redirectOnFail', 'redirectUrl', 'optional']
+  const known = [...settingNames, ...handlerNames, ...lists]
+  for (const [habit, names] of habits) for (const name of names) t.ok(known.includes(name), `${habit} stands for ${name}`)
+})
+
+t.test('only what is valid in the place of a name is suggested, and its other spellings first', (t) => {
+  t.equal(suggest('expiresIn', ['lifetime', 'idle']), ' Did you mean "lifetime"?')
+  t.equal(suggest('jwks_url', ['jwks', 'jwksUri']), ' Did you mean "jwksUri"?')
+  t.equal(suggest('maxage', ['expirationDelta', 'maxAge']), ' Did you mean "maxAge"?')
+  t.equal(suggest('SERVICE_JWT_ISSUER', ['SERVICE_JWT_CLAIM_ISS', 'SERVICE_JWT_SECRET']), ' Did you mean "SERVICE_JWT_CLAIM_ISS"?')
+  t.equal(suggest('SERVICE_JWT_EXPIRES_IN', ['SERVICE_JWT_SECRET']), '')
+  t.equal(suggest('roles', ['leeway', 'optional']), '')
+  t.end()
 })
 
 t.test('a setting that is given twice is refused, as an option and in a configuration class', async (t) => {

@@ -6,7 +6,8 @@ import { isIP, Server, Socket } from 'node:net'
 import type { FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import { attack, type AttackedRequest, type AttackOptions, type AttackTarget } from '../../lib/testing.ts'
-import { claims, ecPair, forge, holdTimers, host, mistyped, otherSecret, pairFor, payloadOf, secret, valid, type Forgery } from '../helper.ts'
+import { rowOf } from '../../lib/testing/attack/report.ts'
+import { build, claims, ecPair, forge, holdTimers, host, mistyped, otherSecret, pairFor, payloadOf, secret, valid, type Forgery } from '../helper.ts'
 import { broken, guarded, right, rsa } from './broken-guards.ts'
 
 const reports: AttackedRequest = { method: 'GET', url: '/reports' }
@@ -78,6 +79,63 @@ t.test('a guard that asks the host of the issuer, whatever the path of the issue
   t.same(await outcomes(broken['fetches jku and refuses']!, tokenOf(ofRsa)), ['the address of a key in the header jku'])
 })
 
+t.test('what is found begins with the cause that implies the others, and says no other cause of what it implies', async (t) => {
+  const report = await attack(guarded(t, broken['no verification']!), reports, { token: tokenOf(ofRsa), key: rsa.privateKey, publicKey: rsa.publicKey })
+  const [, first, ...others] = String(report).split('\n')
+  t.match(first, /The guard does not verify signatures\.$/)
+  t.notMatch(others.join('\n'), /that the token itself names|a secret that everybody knows|takes the public key for a secret|that are not signed/)
+  const order = others.map((line) => line.endsWith('The guard does not verify signatures.'))
+  t.same(order, [...order].sort().reverse(), 'all of its rows are together')
+  const known = String(await attack(guarded(t, broken['a known secret']!), reports, { token: tokenOf({ key: 'secret' }), key: 'secret' }))
+  t.match(known, /a secret that everybody knows\.$/, 'a guard that verifies signatures gets its own cause')
+})
+
+/** A guard in cookie mode, with a rule for what browsers say of the page that sends a request. */
+const cookieGuard = (isAllowed: (headers: Record<string, string>) => boolean): AttackTarget => ({
+  inject: async ({ headers }) => ({ statusCode: headers.cookie === `access_token=${cookieToken}` && isAllowed(headers) ? 200 : 401, headers: {} })
+})
+const cookieToken = tokenOf()
+const changing: AttackedRequest = { method: 'POST', url: '/reports', headers: { cookie: `access_token=${cookieToken}` } }
+
+t.test('a guard that reads a cookie and does not look at the origin is found, and one that does is not', async (t) => {
+  const open = await attack(cookieGuard(() => true), changing, { token: cookieToken })
+  const crossing = open.found.filter(({ name }) => name.startsWith('the cookie, '))
+  t.equal(crossing.length, 5)
+  t.match(String(open), /the cookie, from a page of another site: 200, let in\. The guard accepts a cookie .+ \(cross-site request forgery\)\./)
+  t.same((await attack(cookieGuard(({ origin, ...headers }) => origin === undefined && headers['sec-fetch-site'] === undefined), changing, { token: cookieToken })).found.filter(({ name }) => name.startsWith('the cookie, ')), [])
+  const lists = [cookieGuard(({ origin }) => origin === undefined), cookieGuard((headers) => headers['sec-fetch-site'] !== 'cross-site')]
+  const found = await Promise.all(lists.map(async (app) => (await attack(app, changing, { token: cookieToken })).found.filter(({ name }) => name.startsWith('the cookie, ')).map(({ name }) => name)))
+  t.same(found, [['the cookie, from a page of another site, without Origin'], ['the cookie, from a page of another origin of the same site', 'the cookie, from a page of another origin, without Sec-Fetch-Site']])
+})
+
+t.test('in cookie mode, the guards of this package refuse what pages of other origins send', async (t) => {
+  const app = await build(t, { cookieSet: true }, { logger: false })
+  app.post('/reports', { onRequest: app.tokenAuth.protect() }, async () => 'changed')
+  const token = forge(claims())
+  const { rows, found } = await attack(app, { method: 'POST', url: '/reports', headers: { cookie: `access_token=${token}` } }, { token, key: secret })
+  t.same(found, [])
+  t.equal(rows.filter(({ name, statusCode }) => name.startsWith('the cookie, ') && statusCode === 403).length, 5)
+})
+
+t.test('other origins say nothing of a token in a header, of a request that only reads, and of headers that the request needs', async (t) => {
+  const crossing = async (request: AttackedRequest) => (await attack({ inject: async ({ headers, url }) => ({ statusCode: (JSON.stringify(headers) + url).includes(cookieToken) ? 200 : 401, headers: {} }) }, request, { token: cookieToken }))
+    .rows.filter(({ name }) => name.startsWith('the cookie, ')).length
+  t.equal(await crossing({ method: 'POST', url: '/reports' }), 0)
+  t.equal(await crossing({ method: 'POST', url: `/reports?token=${cookieToken}` }), 0)
+  t.equal(await crossing({ ...changing, headers: { ...changing.headers, authorization: `Bearer ${cookieToken}` } }), 0, 'in both places')
+  for (const method of ['GET', 'head', 'OPTIONS']) t.equal(await crossing({ ...changing, method }), 0, method)
+  t.equal(await crossing({ ...changing, headers: { ...changing.headers, origin: 'https://app.example', 'sec-fetch-site': 'same-origin' } }), 3)
+})
+
+t.test('a long challenge takes time in proportion to its length, and hides tokens', async (t) => {
+  const challengeOf = (text: string) => rowOf({ name: 'x', wrong: '' }, { statusCode: 401, headers: { 'www-authenticate': text } }, tokenOf(), new Set()).challenge
+  const before = process.cpuUsage()
+  for (const text of ['a', 'a.', '-', 'eyJ', 'eyJ.', '.', 'a'.repeat(15) + '.']) challengeOf(text.repeat(1_000_000 / text.length))
+  const { user, system } = process.cpuUsage(before)
+  t.ok(user + system < 3_000_000, `${user + system} microseconds`)
+  t.equal(challengeOf('a.b, eyJhbGciOiJ, x.0123456789abcdef.y and eyJ0'), 'a.b, <token>, <token> and eyJ0')
+})
+
 t.test('the root of an application is attacked like any other route', async (t) => {
   const app = guarded(t, right)
   app.get('/', async () => 'root')
@@ -92,6 +150,7 @@ t.test('the names of the requests stay the same', async (t) => {
     t.equal(new Set(rows.map(({ name }) => name)).size, rows.length, 'each has its own')
     for (const { name } of rows) names.add(name)
   }
+  for (const { name } of (await attack(cookieGuard(() => true), changing, { token: cookieToken })).rows) names.add(name)
   t.strictSame([...names].sort(), JSON.parse(readFileSync(new URL('../fixtures/attack-names.json', import.meta.url), 'utf8')))
 })
 

@@ -18,7 +18,7 @@ const companions = (algorithm: Algorithm): readonly Algorithm[] => {
   return isOfPair(algorithm) ? pairs.filter((other) => other !== algorithm && !(isRsa(other) && isRsa(algorithm))) : []
 }
 
-async function start (t: Test, algorithm: Algorithm, options: TokenAuthOptions = {}): Promise<FastifyInstance> {
+async function start (t: Test, algorithm: Algorithm, options: Partial<TokenAuthOptions> = {}): Promise<FastifyInstance> {
   const app = await build(t, together(keysFor(algorithm), parties, { retrieveUser: async () => ({ user_id: 1 }) }, options), silent)
   app.get('/protected', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   app.post('/protected', { preValidation: app.tokenAuth.protect() }, async () => 'reached')
@@ -54,7 +54,7 @@ for (const algorithm of algorithms) {
 for (const algorithm of algorithms) {
   t.test(`every guard withstands attack(), whatever source the token has, with ${algorithm}`, async (t) => {
     warnings(t, 'W05')
-    const sources: [name: string, options: TokenAuthOptions, place: (token: string) => Partial<AttackedRequest>][] = [
+    const sources: [name: string, options: Partial<TokenAuthOptions>, place: (token: string) => Partial<AttackedRequest>][] = [
       ['header', {}, () => ({})],
       ['cookie', { cookieSet: true }, (token) => ({ headers: { cookie: `access_token=${token}` } })],
       ['cookie or header', { cookieSet: true, cookieStrict: false }, () => ({})],

@@ -13,11 +13,11 @@ import { bearer, build, forge, login, payloadOf, setClock, warnings } from '../h
 warnings(t, 'W04', 'W06')
 
 const now = 2_000_000_000
-const settings = (given: TokenAuthOptions = {}): Settings => resolveSettings({ ...given }, undefined).settings
+const settings = (given: Partial<TokenAuthOptions> = {}): Settings => resolveSettings({ ...given }, undefined).settings
 const valid = (extra: Record<string, unknown> = {}) => ({ user_id: 1, exp: now + 60, ...extra })
 
 /** The error that refuses a payload, or undefined for a valid one. */
-function check (payload: Record<string, unknown>, given: TokenAuthOptions = {}, at = now, checkExpiry = true): TokenAuthError | undefined {
+function check (payload: Record<string, unknown>, given: Partial<TokenAuthOptions> = {}, at = now, checkExpiry = true): TokenAuthError | undefined {
   return checkClaims(payload, readRegistered(payload), settings(given), at, checkExpiry)?.toError()
 }
 
@@ -78,7 +78,7 @@ t.test('a token that has expired, or is not active, is that first, and of a wron
 })
 
 t.test('asking for a claim makes it required, and not asking makes it free', async (t) => {
-  const rows: Array<[string, Record<string, unknown>, TokenAuthOptions, string | undefined]> = [
+  const rows: Array<[string, Record<string, unknown>, Partial<TokenAuthOptions>, string | undefined]> = [
     ['exp missing', { user_id: 1 }, {}, 'InvalidClaim'],
     ['exp missing, not asked for', { user_id: 1 }, { verifyExp: false }, undefined],
     ['exp past, not asked for', { user_id: 1, exp: 1 }, { verifyExp: false }, undefined],
@@ -128,7 +128,7 @@ t.test('a refusal does not disclose the expected value', async (t) => {
 })
 
 t.test('on refresh exp may have passed but must be there, and all else must hold', async (t) => {
-  const onRefresh = (payload: Record<string, unknown>, given: TokenAuthOptions = {}) => refusal(payload, given, now, false)
+  const onRefresh = (payload: Record<string, unknown>, given: Partial<TokenAuthOptions> = {}) => refusal(payload, given, now, false)
   t.equal(onRefresh({ user_id: 1, exp: 1 }), undefined)
   t.equal(onRefresh({ user_id: 1 }), 'InvalidClaim')
   t.equal(onRefresh({ user_id: 1, exp: 1, nbf: now + 181 }), 'TokenNotActive')
@@ -270,7 +270,7 @@ t.test('copies', async (t) => {
 
 t.test('a new token carries what the settings say, dates in whole seconds', async (t) => {
   setClock(t, now + 0.9)
-  const issued = async (options: TokenAuthOptions) => payloadOf((await login(await build(t, options))).json().access_token)
+  const issued = async (options: Partial<TokenAuthOptions>) => payloadOf((await login(await build(t, options))).json().access_token)
   t.strictSame(await issued({}), { user_id: 1, exp: now + 1800 })
   t.strictSame(await issued({ verifyExp: false }), { user_id: 1 })
   t.strictSame(await issued({ claimIat: true, claimNbf: true, claimIss: 'me', claimAud: 'us', expirationDelta: 10, claimNbfDelta: 0 }), {

@@ -24,7 +24,7 @@ t.test('a token of a trusted issuer is accepted, and the request knows its issue
 
 t.test('issuers stand beside a secret, a pair and keys, whose tokens keep their rules', async (t) => {
   const { publicKey, privateKey } = edPair()
-  const own: Array<[options: TokenAuthOptions, token: string]> = [
+  const own: Array<[options: Partial<TokenAuthOptions>, token: string]> = [
     [{ secret }, forge(claims(), { header: { kid: 'anything' } })],
     [together(keysFor('EdDSA')), forge(claims(), { algorithm: 'EdDSA', key: privateKey })],
     [mistyped({ algorithm: 'EdDSA', publicKey, authMode: false }), forge(claims(), { algorithm: 'EdDSA', key: privateKey })],
@@ -197,7 +197,7 @@ t.test('what own tokens must have is not asked of an issuer; extra verifications
 })
 
 t.test('the OpenAPI document has the 503 of endpoints that read tokens where there are trusted issuers, and there only', async (t) => {
-  const documented = async (options: TokenAuthOptions) => {
+  const documented = async (options: Partial<TokenAuthOptions>) => {
     const app = host(t)
     const found: Record<string, boolean> = {}
     app.addHook('onRoute', ({ url, schema }) => { found[url] = Object.hasOwn(Object(schema?.response), '503') })

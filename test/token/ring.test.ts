@@ -266,7 +266,7 @@ t.test('sessions go on over a change of keys, with a secret of their own (E24)',
   const setTime = setClock(t, noon)
   const keys: SigningKey[] = [{ key: secret, verifyUntil: iso(noon + 60 + overlap) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }]
   await t.rejects(withKeys(t, keys, { sessions: {} }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E24' })
-  const app = await withKeys(t, keys, { sessions: { secret: 'x'.repeat(32) } })
+  const app = await withKeys(t, keys, { sessions: { secret: 'a secret of sessions, of 32 bytes' } })
   const { refresh_token: refreshToken } = (await login(app)).json()
   setTime(noon + 10_000)
   const answer = await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: refreshToken } })

@@ -65,7 +65,7 @@ function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: Re
   return [
     // First, so that a fetch for which the guard does not wait comes while others are sent.
     ...keysInHeaders(token, listener),
-    ...hostileRequests(token, carrier.without),
+    ...hostileRequests(token, carrier),
     ...forgeries(token),
     ...key === undefined ? [] : signedWrongs(token, keyFor(token, 'key', key)),
     ...publicKey === undefined ? [] : confusions(token, keyFor(token, 'publicKey', publicKey), publicKey)
@@ -119,7 +119,7 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
 /**
  * Sends about 150 hostile requests to a route and reports which of them were not refused: requests without a token,
  * forged tokens, tokens signed with known secrets or with keys that they name, and with `key`, tokens that are signed
- * rightly and wrong otherwise. Everything is made with `node:crypto`. Nothing leaves the process, except to a listener on the
+ * rightly and wrong otherwise. Where the token is in a cookie, requests from pages of other origins are among them. Everything is made with `node:crypto`. Nothing leaves the process, except to a listener on the
  * loopback interface, which sees whether the guard fetches addresses that tokens name.
  *
  * ```js

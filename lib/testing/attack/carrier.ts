@@ -30,6 +30,8 @@ export interface Carrier {
   with (token: string): SentRequest
   /** The request without a token. */
   readonly without: SentRequest
+  /** Whether a cookie has the token, and nothing else. */
+  readonly isInCookie: boolean
 }
 
 /** What stands before and after the last dot: a token that is split into two cookies is split there. */
@@ -83,6 +85,7 @@ export function carrierOf ({ method, url, payload, ...request }: ReadRequest, to
   const rest = query.join('?').split('&').filter((pair) => pair !== '' && !carries(pair)).join('&')
   return {
     with: (other) => ({ method, url: replace(url, encodeURIComponent(other)), headers: mapValues(headers, (value) => replace(value, other)), ...shared }),
+    isInCookie: !carries(url) && Object.entries(headers).every(([name, value]) => carries(value) === (name === 'cookie')),
     without: {
       method,
       url: rest === '' ? path : `${path}?${rest}`,

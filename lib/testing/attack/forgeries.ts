@@ -1,13 +1,14 @@
 /** Tokens that anybody can make who has a valid one, or none: without its key. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+import { knownSecrets } from '../../keys/known-secrets.ts'
 import { encode, foreignKey, inputOf, signed, type ReadToken } from './jws.ts'
-import { variantsOf, type Variant } from './variants.ts'
+import { causes, variantsOf, type Variant } from './variants.ts'
 
 /** Tokens whose algorithm is none, written in several ways (RFC 8725 section 3.1). */
 function unsigned ({ algorithm, header, payload, signature }: ReadToken): Variant[] {
   const withAlg = (alg: unknown, end: Uint8Array | string = '') => `${inputOf({ ...header, alg }, payload)}.${encode(end)}`
-  return variantsOf('The guard accepts tokens that are not signed.', {
+  return variantsOf(causes.unsigned, {
     'alg "none"': withAlg('none'),
     'alg "None"': withAlg('None'),
     'alg "NONE"': withAlg('NONE'),
@@ -32,7 +33,7 @@ function wrongSignatures ({ algorithm, text, header, payload, signature }: ReadT
   }
   const { key } = foreignKey(algorithm)
   const kept = (other: object) => `${inputOf(header, { ...payload, ...other })}.${encode(signature)}`
-  return variantsOf('The guard does not verify signatures.', {
+  return variantsOf(causes.unverified, {
     'a signature of zeros': ending(Buffer.alloc(signature.length)),
     'a signature of ones': ending(Buffer.alloc(signature.length, 0xff)),
     'a random signature': ending(randomBytes(signature.length)),
@@ -51,17 +52,12 @@ function wrongSignatures ({ algorithm, text, header, payload, signature }: ReadT
   })
 }
 
-const secrets = [
-  '', 'secret', 'secretkey', 'secret_key', 'supersecret', 'changeme', 'password', 'jwt_secret', 'your_jwt_secret', 'your-256-bit-secret', 'a-string-secret-at-least-256-bits-long', 'shhhhh',
-  'test', 'key', '123456', 'undefined', 'null'
-]
-
 /** Secrets of examples and tutorials. For a token of a pair, with HS256. */
-function knownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
+function withKnownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
   const alg = isHmac(algorithm) ? algorithm : 'HS256'
-  return secrets.map((secret) => ({
+  return ['', ...knownSecrets].map((secret) => ({
     name: secret === '' ? 'signed with an empty secret' : `signed with the secret "${secret}"`,
-    wrong: 'The guard accepts tokens that are signed with a secret that everybody knows.',
+    wrong: causes.knownSecret,
     token: signed(inputOf({ ...header, alg }, payload), alg, createSecretKey(Buffer.from(secret)))
   }))
 }
@@ -73,7 +69,7 @@ function knownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
 export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listener: string): Variant[] {
   const { key, jwk } = foreignKey(algorithm)
   const made = (members: object, claims: object = {}) => signed(inputOf({ ...header, ...members }, { ...payload, ...claims }), algorithm, key)
-  const wrong = 'The guard verifies tokens with a key that the token itself names.'
+  const wrong = causes.namedKey
   const hash = algorithmTable[isHmac(algorithm) ? algorithm : 'HS256']
   const ofNothing = `HS${hash.hashLength * 8}` as Algorithm
   return [
@@ -131,4 +127,4 @@ function wrongForms ({ text, algorithm, header, signature }: ReadToken): Variant
   })
 }
 
-export const forgeries = (token: ReadToken): Variant[] => [...unsigned(token), ...wrongSignatures(token), ...knownSecrets(token), ...wrongForms(token), ...twins(token)]
+export const forgeries = (token: ReadToken): Variant[] => [...unsigned(token), ...wrongSignatures(token), ...withKnownSecrets(token), ...wrongForms(token), ...twins(token)]

@@ -1,6 +1,6 @@
 /** What an attack found. */
 import type { Trap } from './listener.ts'
-import type { Variant } from './variants.ts'
+import { causes, type Variant } from './variants.ts'
 
 /** What became of a hostile request. */
 export interface AttackRow {
@@ -47,7 +47,11 @@ function outcomeOf (statusCode: number, wasFetched: boolean): AttackRow['outcome
 /** A guard may repeat what it refuses, whole or in parts. Every header and payload of a token begins like an object in JSON. */
 function withoutTokens (challenge: string, tokens: readonly string[]): string {
   const segments = tokens.flatMap((token) => token.split('.')).filter(({ length }) => length >= 16)
-  const text = challenge.replace(/[\w-]{16,}\.[\w-]*\.?[\w-]*|eyJ[\w-]{8,}/g, '<token>')
+  // The first expression matches each run of characters at once, so that the time grows with the length only.
+  const text = challenge.replace(/[\w-]+(?:\.[\w-]*)*/g, (run) => {
+    const isToken = run.split('.').slice(0, -1).some(({ length }) => length >= 16)
+    return isToken ? '<token>' : run.replace(/eyJ[\w-]{8,}/g, '<token>')
+  })
   return segments.reduce((rest, segment) => rest.replaceAll(segment, '<token>'), text)
 }
 
@@ -78,6 +82,9 @@ function explains (sent: readonly Sent[]): (variant: Variant) => boolean {
   return ({ name, token }) => name === 'no token' || (token !== undefined && !isOpen)
 }
 
+const order: readonly string[] = Object.values(causes)
+const rankOf = (cause: string) => order.includes(cause) ? order.indexOf(cause) : order.length
+
 /** @param target the method and path of the route */
 export function reportOf (target: string, sent: readonly Sent[], allowed: readonly string[]): AttackReport {
   const isFound = ({ name, outcome, note }: AttackRow) => outcome !== 'refused' && !allowed.includes(name) && !(outcome === 'let in' && note !== undefined)
@@ -86,14 +93,20 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
   const faultOf = (variant: Variant, { outcome, statusCode }: AttackRow) => {
     if (statusCode === unanswered) return 'The route does not respond within 10 seconds.'
     if (outcome === 'error' || outcome === 'fetched') return faults[outcome]
-    return isExplained(variant) ? variant.wrong : 'The cause is not known.'
+    if (!isExplained(variant)) return 'The cause is not known.'
+    // A token that any signature makes valid says nothing of keys.
+    return isUnverified && order.indexOf(variant.wrong) > order.indexOf(causes.unverified) ? causes.unverified : variant.wrong
   }
-  const line = ([variant, row]: Sent) => `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${faultOf(variant, row)}`
+  const isUnverified = findings.some(([{ name }, { outcome }]) => name === 'a random signature' && outcome === 'let in')
+  const line = ([variant, row]: Sent) => {
+    const fault = faultOf(variant, row)
+    return { rank: rankOf(fault), text: `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${fault}` }
+  }
   const isOpen = findings.some(([variant, { outcome }]) => outcome === 'let in' && !isExplained(variant))
   const text = [
     `${target}: ${sent.length} hostile requests, ${findings.length} of them not refused${findings.length === 0 ? '.' : ':'}`,
     ...isOpen ? ['The route lets in requests without a token. If it is public or its guard is optional, list these requests in "allowed", or attack a route that requires a token.'] : [],
-    ...findings.map(line)
+    ...findings.map(line).sort((one, other) => one.rank - other.rank).map(({ text }) => text)
   ].join('\n')
   const report = { rows: sent.map(([, row]) => row), found: findings.map(([, row]) => row) }
   // Not enumerable: a comparison or a print of the report shows its rows.

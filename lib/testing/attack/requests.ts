@@ -1,13 +1,13 @@
 /** Requests without a token that counts: other carriers, headers of proxies, other spellings of the path, other methods. */
-import type { SentRequest } from './carrier.ts'
+import type { Carrier, SentRequest } from './carrier.ts'
 import { inputOf, type ReadToken } from './jws.ts'
-import type { Variant } from './variants.ts'
+import { causes, type Variant } from './variants.ts'
 
 const withHeaders = (wrong: string, prefix: string, list: readonly (readonly [name: string, value: string])[]): Variant[] =>
   list.map(([name, value]) => ({ name: `${prefix} ${name}: ${value}`, wrong, headers: { [name.toLowerCase()]: value } }))
 
 function withoutToken (): Variant[] {
-  const wrong = 'The route does not require a token.'
+  const wrong = causes.noToken
   return [
     { name: 'no token', wrong },
     { name: 'an empty token', wrong, token: '' },
@@ -64,11 +64,31 @@ function otherMethods (own: string): Variant[] {
   return ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'].filter((method) => method !== own.toUpperCase()).map((method) => ({ name: `the method ${method}, without a token`, wrong, method }))
 }
 
-/** @param without the request that the route accepts, without its token */
-export const hostileRequests = (token: ReadToken, without: SentRequest): Variant[] => [
+/** Methods that change nothing (RFC 9110 section 9.2.1): what a page of another origin sends with them, it cannot read. */
+const safeMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
+
+/** The accepted token in its cookie, with what browsers say of the page that sends the request. They add the cookie for every page. */
+function fromOtherOrigins ({ text }: ReadToken, { isInCookie, without: { method, headers } }: Carrier): Variant[] {
+  if (!isInCookie || safeMethods.includes(method.toUpperCase())) return []
+  const wrong = 'The guard accepts a cookie with a request that may change something, whichever page sends it (cross-site request forgery).'
+  const foreign = 'https://attack.invalid'
+  const made = (name: string, headers: Readonly<Record<string, string>>) => ({ name, wrong, token: text, headers })
+  return [
+    made('the cookie, from a page of another site', { origin: foreign, 'sec-fetch-site': 'cross-site' }),
+    made('the cookie, from a page of another origin of the same site', { origin: foreign, 'sec-fetch-site': 'same-site' }),
+    made('the cookie, from a page without an origin', { origin: 'null', 'sec-fetch-site': 'cross-site' }),
+    // A header of the accepted request would be sent, too.
+    ...headers['sec-fetch-site'] === undefined ? [made('the cookie, from a page of another origin, without Sec-Fetch-Site', { origin: foreign })] : [],
+    ...headers.origin === undefined ? [made('the cookie, from a page of another site, without Origin', { 'sec-fetch-site': 'cross-site' })] : []
+  ]
+}
+
+/** @param carrier the request that the route accepts */
+export const hostileRequests = (token: ReadToken, carrier: Carrier): Variant[] => [
   ...withoutToken(),
-  ...inOtherPlaces(token, without),
+  ...inOtherPlaces(token, carrier.without),
   ...withHeaders('The guard believes a header that any client can send.', 'no token, and', proxyHeaders),
-  ...otherSpellings(without.url),
-  ...otherMethods(without.method)
+  ...otherSpellings(carrier.without.url),
+  ...otherMethods(carrier.without.method),
+  ...fromOtherOrigins(token, carrier)
 ]

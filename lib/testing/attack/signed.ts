@@ -2,7 +2,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { algorithmTable, algorithms, isHmac } from '../../keys/algorithms.ts'
 import { encode, inputOf, signed, type AttackKey, type ReadToken } from './jws.ts'
-import { variantsOf, type Variant } from './variants.ts'
+import { causes, variantsOf, type Variant } from './variants.ts'
 
 const day = 86_400
 
@@ -145,7 +145,7 @@ export function confusions ({ algorithm, header, payload }: ReadToken, publicKey
   ]
   const isRsa = publicKey.asymmetricKeyType === 'rsa'
   const made = (secret: string | Buffer, alg = 'HS256') => signed(inputOf({ ...header, alg }, payload), algorithms.find((name) => name === alg && isHmac(name)) ?? 'HS256', createSecretKey(Buffer.from(secret)))
-  return variantsOf('The guard takes the public key for a secret, so everybody can sign.', {
+  return variantsOf(causes.publicSecret, {
     'the public key as the secret of HS256': made(pem),
     'the public key as the secret of HS384': made(pem, 'HS384'),
     'the public key as the secret of HS512': made(pem, 'HS512'),

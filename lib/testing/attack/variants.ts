@@ -19,6 +19,16 @@ export interface Variant {
   readonly trap?: Trap
 }
 
+/** What is wrong, in the order in which one implies the others: where no signature is verified, each forged token is let in. */
+export const causes = {
+  noToken: 'The route does not require a token.',
+  unverified: 'The guard does not verify signatures.',
+  unsigned: 'The guard accepts tokens that are not signed.',
+  knownSecret: 'The guard accepts tokens that are signed with a secret that everybody knows.',
+  publicSecret: 'The guard takes the public key for a secret, so everybody can sign.',
+  namedKey: 'The guard verifies tokens with a key that the token itself names.'
+} as const
+
 /** Names tokens, and says of all of them what is wrong where one is let in. */
 export const variantsOf = (wrong: string, tokens: Readonly<Record<string, string>>): Variant[] =>
   Object.entries(tokens).map(([name, token]) => ({ name, wrong, token }))

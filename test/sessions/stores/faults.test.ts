@@ -11,7 +11,7 @@ import { kinds, postgresBackend, redisBackend, redisOperator } from './backends.
 import { untilReachable } from './rules.ts'
 
 /** A process of an application, with a guarded route. It reads the ended sessions when it starts, and then once a minute. */
-async function processWith (t: Test, store: SessionStore, options: TokenAuthOptions = {}): Promise<FastifyInstance> {
+async function processWith (t: Test, store: SessionStore, options: Partial<TokenAuthOptions> = {}): Promise<FastifyInstance> {
   const app = await build(t, together({ sessions: { store, poll: 60 }, cookieSet: true, cookieStrict: false }, options))
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   await app.ready()
