@@ -5,10 +5,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import ts from 'typescript'
 import { TokenAuthError, tokenAuth } from '../dist/lib/index.js'
-import { allowedValues } from '../dist/lib/settings/check.js'
-import { readSessions, sessionsSchema } from '../dist/lib/sessions/settings.js'
-import { environmentKey, resolveSettings } from '../dist/lib/settings/configuration.js'
-import { routeSettings, settingNames, settingsSchema } from '../dist/lib/settings/schema.js'
+import { allowedValues } from '../build/lib/settings/check.js'
+import { readSessions, sessionsSchema } from '../build/lib/sessions/settings.js'
+import { environmentKey, resolveSettings } from '../build/lib/settings/configuration.js'
+import { routeSettings, settingNames, settingsSchema } from '../build/lib/settings/schema.js'
 
 const root = new URL('../', import.meta.url)
 
