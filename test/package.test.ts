@@ -115,7 +115,7 @@ mkdirSync(join(project, 'commonjs'))
 writeFileSync(join(project, 'commonjs/package.json'), '{ "private": true }')
 for (const [from, to] of [['consumer.ts', 'consumer.ts'], ['wrong.ts', 'wrong.ts'], ['common.cts', 'common.ts']] as const) cpSync(join(project, from), join(project, 'commonjs', to))
 const strict = ['--strict', '--exactOptionalPropertyTypes', '--noImplicitOverride', '--noUncheckedIndexedAccess', '--noEmit', '--pretty', 'false', '--types', 'node', '--target', 'es2022']
-const files10 = ['consumer.ts', 'wrong.ts', 'common.ts']
+const commonFiles = ['consumer.ts', 'wrong.ts', 'common.ts']
 const kinds: Record<string, { folder?: string, options: string[], without?: string[] }> = {
   // The declarations of all packages are checked, those of the compiler are not.
   nodenext: { options: ['--module', 'nodenext', '--skipDefaultLibCheck', 'consumer.ts', 'wrong.ts', 'common.cts', 'both.mts'] },
@@ -123,10 +123,11 @@ const kinds: Record<string, { folder?: string, options: string[], without?: stri
   node16: { options: ['--module', 'node16', '--skipLibCheck', 'consumer.ts', 'wrong.ts', 'common.cts', 'both.mts'] },
   bundler: { options: ['--module', 'esnext', '--moduleResolution', 'bundler', '--skipLibCheck', '--lib', 'es2023', 'consumer.ts', 'wrong.ts'] },
   // TypeScript 6 warns of it, and TypeScript 7 does not have it any more.
-  'commonjs with node10': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'node10', '--esModuleInterop', '--skipLibCheck', ...files10], without: ['7.0'] },
-  'commonjs with bundler': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'bundler', '--esModuleInterop', '--skipLibCheck', ...files10], without: ['5.6', '5.9'] }
+  'commonjs with node10': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'node10', '--esModuleInterop', '--skipLibCheck', ...commonFiles], without: ['7.0'] },
+  'commonjs with bundler': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'bundler', '--esModuleInterop', '--skipLibCheck', ...commonFiles], without: ['5.6', '5.9'] }
 }
-for (const [folder, version] of [['typescript-5.6', '5.6'], ['typescript-5.9', '5.9'], ['typescript', '6.0'], ['typescript-7', '7.0']] as const) {
+const compilerVersions = [['typescript-5.6', '5.6'], ['typescript-5.9', '5.9'], ['typescript', '6.0'], ['typescript-7', '7.0']] as const
+for (const [folder, version] of compilerVersions) {
   for (const [kind, { folder: inFolder = '', options, without = [] }] of Object.entries(kinds)) {
     if (without.includes(version)) continue
     t.test(`TypeScript ${version}, ${kind}: takes the package, users and claims declared once and no cast, and refuses mistakes`, async (t) => {
@@ -168,4 +169,11 @@ t.test('engines are those in which require() of ES modules works', async (t) => 
   writeFileSync(join(project, 'self.mjs'), `import json from '${name}/package.json' with { type: 'json' }\nconsole.log(json.name)\n`)
   const { stdout } = await runNode(['--no-warnings', 'self.mjs'])
   t.equal(stdout.trim(), name)
+})
+
+t.test('the README names the versions of Node.js and TypeScript that the package is tested with', async (t) => {
+  const { testedLines }: { testedLines: string[] } = await import(new URL('../scripts/nodes.js', import.meta.url).href)
+  const [, nodes = '', compilers = ''] = /^The package is tested with Node.js (.*?), and its types with TypeScript (.*?), in ES modules/m.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  t.strictSame(nodes.match(/\d+/g), ['20', ...testedLines])
+  t.strictSame(compilers.match(/\d\.\d/g), compilerVersions.map(([, version]) => version))
 })
