@@ -18,4 +18,3 @@ export function installNode (line) {
   execFileSync('npm', ['install', '--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--prefer-online', '--prefix', folder, `${name}@${line}`], { stdio: ['ignore', 'ignore', 'inherit'], shell: process.platform === 'win32' })
   return join(folder, 'node_modules', name, 'bin', process.platform === 'win32' ? 'node.exe' : 'node')
 }
-

@@ -33,12 +33,13 @@ function importsOf (file, found = new Set()) {
   return found
 }
 
-/** The tests that know only what the package exports, without those that take long. */
+/** The tests that know only what the package exports, without those that take long or start databases. */
 function publicTests () {
   const files = readdirSync('test', { recursive: true }).map((name) => `test/${name.replaceAll('\\', '/')}`).filter((name) => name.endsWith('.test.ts') && !slow.includes(name))
   return files.filter((file) => {
-    const ours = [...importsOf(file)].filter((path) => /^(?:lib|types)\//.test(path))
-    return ours.length > 0 && ours.every(isEntry)
+    const imports = [...importsOf(file)]
+    const ours = imports.filter((path) => /^(?:lib|types)\//.test(path))
+    return ours.length > 0 && ours.every(isEntry) && !imports.includes('test/database.ts')
   })
 }
 
