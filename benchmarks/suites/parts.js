@@ -9,7 +9,7 @@ import { LiveKeys } from '../../build/lib/keys/live-keys.js'
 import { TrustedIssuers } from '../../build/lib/keys/trusted-issuer.js'
 import { settingsSchema } from '../../build/lib/settings/schema.js'
 import { signerOf, verifierOf } from '../../build/lib/token/codec.js'
-import { useLiveKeys } from '../../build/lib/token/key-use.js'
+import { liveKeyUse } from '../../build/lib/token/key-use.js'
 import { signingKey, verifyingKey } from '../../build/lib/keys/configured-keys.js'
 import { areScopesEnough, parseRequirements } from '../../build/lib/token/scopes.js'
 import { answerWith } from '../helper/cores.js'
@@ -74,7 +74,7 @@ async function ringVerifiers (algorithm, keys, issuers) {
   const settings = { ...defaults, algorithm }
   const resolved = { settings, getters: new Set(), keys: () => ({}) }
   const live = await LiveKeys.read(keys, resolved, () => {})
-  const use = useLiveKeys(live, issuers && await TrustedIssuers.read(issuers, resolved, () => {}))
+  const use = liveKeyUse(live, issuers && await TrustedIssuers.read(issuers, resolved, () => {}))
   return (tokenCacheSize) => use.verifierOf({ settings: { ...settings, tokenCacheSize } })
 }
 
