@@ -3,7 +3,7 @@ import neostandard from 'neostandard'
 export default [
   ...neostandard({
     ts: true,
-    ignores: ['dist/**', '.tap/**', 'coverage/**', 'docs/public/**', 'docs/.vitepress/cache/**', 'docs/.vitepress/dist/**']
+    ignores: ['build/**', 'dist/**', '.tap/**', 'coverage/**', 'docs/public/**', 'docs/.vitepress/cache/**', 'docs/.vitepress/dist/**']
   }),
   {
     // Files that run in browsers.

@@ -43,15 +43,20 @@ const guardCalls = {
   'a guard for a POST with a cookie, relative to a GET': ['protect, cookie, POST', 'protect, cookie, GET', 1.05]
 }
 
+/** The start of an application, relative to the same with @fastify/jwt and @fastify/cookie: the maximum that is the goal. */
+const atStart = { cpu: ['CPU time', 1.3], wall: ['wall time', 1.3] }
+
 /** For each goal: what is measured, the limit, the result, and, if the run measures it, the best possible result. */
 export function goals (run) {
   const { ratio, ratioOfMany, times, microseconds, registered, delayOf } = reader(run)
-  const { footprint: { memory, flood }, forgedRefreshes, feed } = run
+  const { footprint: { memory, flood }, forgedRefreshes, feed, starts } = run
   const has = (name) => run.comparisons.some(({ title, rows }) => title === 'refreshing' && rows.some((found) => found.name === name))
   // Compares with the precision that the report shows.
   const shown = (value) => Number(value.toFixed(2))
   const least = (what, limit, found, unit = '', best = undefined) => ({ what, goal: `at least ${limit}${unit}`, found, unit, best, isMet: shown(found) >= limit })
   const most = (what, limit, found, unit = '', best = undefined) => ({ what, goal: `at most ${limit}${unit}`, found, unit, best, isMet: shown(found) <= limit })
+  const started = (name) => starts.find((found) => found.name === name)
+  const jwt = '@fastify/jwt and @fastify/cookie'
   const manyInstances = ratio('instances, hot token', '1,000 instances') / ratio('instances, hot token', '1 instance')
   const manyContexts = ratio('instances, hot token', '1,000 contexts with a hook') / ratio('instances, hot token', '1 context with a hook')
   const memoised = microseconds('guards', 'scoped, remembered token with 100 scopes') - microseconds('guards', 'protect, remembered token')
@@ -79,6 +84,10 @@ export function goals (run) {
     most('heap of an instance, verify only', 5, registered('verify only').kilobytes.median, ' KB'),
     // The best possible result is that of the same routes in a separate context, without the plugin.
     most('heap of an instance, four endpoints', 30, registered('four endpoints with their schemas').kilobytes.median, ' KB', registered('the routes of four endpoints alone').kilobytes.median),
+    // The best possible result is that of an application without a guard.
+    ...Object.entries(atStart).map(([unit, [what, limit]]) =>
+      most(`start of an application until it is ready, ${what}, relative to @fastify/jwt and @fastify/cookie`, limit, started(ours)[unit].median / started(jwt)[unit].median, '', started('bare')[unit].median / started(jwt)[unit].median)),
+    most('the same, heap beyond that with @fastify/jwt and @fastify/cookie', 4, started(ours).heap.median - started(jwt).heap.median, ' MB'),
     most('heap of a remembered token', 1.3, memory.kilobytes, ' KB'),
     most('100 scopes in a token, not remembered', 4, microseconds('scopes, not remembered', '100 scopes'), ' us'),
     most('100 scopes in a token, remembered, in addition to protect', 0.1, Math.max(0, memoised), ' us'),

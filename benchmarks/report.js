@@ -15,17 +15,24 @@ function goalsSection (run) {
   return section('Goals', 'Values are relative to the bare route of the same run, unless the row or a unit says otherwise. "Best possible" is what the same run shows without the plugin. For the CPU time of other libraries, it is their time divided by that of the bare route, which a guard that costs nothing would reach (a result can be slightly higher, because a refusal costs less than the response of a route). For the heap, it is that of the routes alone, with shared schemas. For many instances, it is the result of the same number of contexts with a hook. For a refresh over a database, it is that of the specification\'s own mode with its refresh tokens in the same database. For a forged refresh token, it is that of a bare POST route.', table(['What', 'Goal', 'Result', 'Best possible', 'Met'], rows))
 }
 
+/** The ratio of the hand-written hook that costs least, if one was measured. */
+const bestHook = (rows) => Math.max(...rows.filter(({ name }) => name.startsWith('minimal hook')).map(({ ratio }) => ratio.median))
+
 function comparison ({ title, baseline = 'bare', rows }) {
+  const hook = bestHook(rows)
+  const hasHook = Number.isFinite(hook)
   return [`### ${title[0].toUpperCase()}${title.slice(1)}`, table(
-    ['', `relative to ${baseline} (min to max)`, 'CPU time', 'in user mode', '32 connections', ...title === 'refreshing' ? ['a second, 32 connections'] : []],
+    ['', `relative to ${baseline} (min to max)`, ...hasHook ? ['relative to the best hook'] : [], 'CPU time', 'in user mode', '32 connections', ...title === 'refreshing' ? ['a second, 32 connections'] : []],
     rows.map(({ name, ratio, microseconds, userMicroseconds, ratioOfMany, perSecond }) =>
-      [name, range(ratio), `${microseconds.toFixed(0)} us`, `${userMicroseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2), ...title === 'refreshing' ? [perSecond.toLocaleString('en')] : []])
+      [name, range(ratio), ...hasHook ? [digits(ratio.median / hook)] : [], `${microseconds.toFixed(0)} us`, `${userMicroseconds.toFixed(0)} us`, ratioOfMany.median.toFixed(2), ...title === 'refreshing' ? [perSecond.toLocaleString('en')] : []])
   )].join('\n\n')
 }
 
 function methodSection ({ settings, areCoresSeparate }) {
   const { replicates, windows, requests, seed } = settings
   return section('How it is measured', `- "Relative to bare" is the CPU time per request (user and system, all threads) of the bare server, divided by that of the measured server in the same round. 1.00 means no difference. Requests are sent one after the other over one connection. The column "32 connections" compares medians of shorter windows. There, the operating system handles many requests at once, so its share is smaller. "In user mode" is the CPU time without the work of the operating system for the sockets. This work is about the same for all servers, and can be half of the total on a virtual machine.
+- "Relative to the best hook" is the same number, divided by that of the minimal hook that costs least in the same run: 1.00 is what a hook written by hand costs.
+- Every server has a young generation of the same size (\`--min-semi-space-size=16 --max-semi-space-size=16\`). Otherwise, its size would depend on how much code a process has loaded.
 - Every server runs in its own process, which is started again for each of ${replicates} replicates. It first gets at least 10,000 requests and, if it remembers tokens, each token once. Then ${windows} rounds follow, with a window of ${requests.toLocaleString('en')} requests for each server (fewer if they would take longer than 40 ms). The order within a round is random (seed ${seed}).
 - ${areCoresSeparate ? 'The client runs on one core, and the servers on another.' : 'Client and servers shared cores, because the system does not allow to assign them.'}
 - The bare route is measured twice, and so is what takes its place in the comparisons of sessions. If the two measurements differ by more than 5 %, the comparison is repeated once. If they differ again, the run is void.
@@ -39,6 +46,7 @@ const unfairSection = section('What is unfair', `- **All rows**: requests use th
 - **In favor of fastify-token-auth**: its memory of 1,000 verified tokens suits one hot token and 1,000 tokens. With 100,000 tokens in turn it hardly ever helps. The cache of @fastify/jwt is off by default. The row with its cache uses the size that it documents, 1,000.
 - **In favor of the minimal hooks**: they check only the signature and the expiry. They do not check the canonical form or other claims, send no \`WWW-Authenticate\`, and have a shorter refusal. They show what is possible and are not alternatives.
 - **@fastify/jwt** is used as its README shows, with an async hook and a Fastify error as the refusal. It can also read tokens from cookies; here, fastify-token-auth reads them from one source only.
+- **Start**: only the time until the application is ready is measured, with one guarded route, from a disk whose files are in memory.
 - **jsonwebtoken, express-jwt, passport-jwt** get the secret as a string, as in their READMEs, and create a key from it on every request. With a key object they are faster.
 - **express-jwt, passport-jwt, hono jwt** run on other frameworks. The rows "bare express" and "bare hono" show how much of the difference is due to the framework.
 - **jose and hono jwt** use Web Cryptography, which works in every runtime and in a thread pool. For HS256, the transfer to the pool costs more than the hash.
@@ -51,12 +59,30 @@ function partsSection ({ parts }) {
   return section('Parts, in a tight loop', 'The values are medians of 9 batches. The same work takes two to three times as long inside a server.', ...tables)
 }
 
-function footprintSection ({ footprint: { registration, memory, flood }, delay }) {
+function footprintSection ({ footprint: { registration, memory, flood }, starts, delay }) {
   return section('Footprint',
+    startsTable(starts),
     table(['Per instance, in addition to an empty context', 'CPU time at boot, ms', 'heap, KB'], registration.map(({ name, milliseconds, kilobytes }) => [name, range(milliseconds), range(kilobytes)])),
     `A remembered token of ${memory.characters} characters takes ${memory.kilobytes.toFixed(2)} KB of heap. Of ${flood.remembered.toLocaleString('en')} remembered tokens, ${flood.left.toLocaleString('en')} remained after ${flood.bad.toLocaleString('en')} invalid tokens.`,
     'The following table shows how late timers fire (p99) while RS256 tokens are issued over 4 connections without a pause, in addition to the delay of an idle process. The operating system assigns the cores.',
     table(['', 'ms (min to max)'], delay.map((row) => [row.name, range(row)])))
+}
+
+function startsTable (rows) {
+  return table(['Until an application with one guarded route is ready', 'CPU time, ms', 'wall time, ms', 'heap, MB'], rows.map(({ name, cpu, wall, heap }) => [name, range(cpu), range(wall), range(heap)]))
+}
+
+/** The results with another version of Node.js. */
+function ltsSection (lts) {
+  if (lts === undefined) return ''
+  const { date, machine: { node }, comparisons, starts } = lts
+  const rows = comparisons.flatMap(({ title, rows }) => {
+    const hook = bestHook(rows)
+    return rows.filter(({ name }) => ['fastify-token-auth', '@fastify/jwt', '@fastify/jwt with its cache'].includes(name))
+      .map(({ name, ratio, microseconds }) => [title, name, range(ratio), Number.isFinite(hook) ? digits(ratio.median / hook) : '', `${microseconds.toFixed(0)} us`])
+  })
+  return section(`With Node.js ${node}`, `\`npm run bench:lts\` measures guarded routes with the newest long-term release. This run was made on ${date}.`,
+    table(['Requests with', '', 'relative to bare (min to max)', 'relative to the best hook', 'CPU time'], rows), startsTable(starts))
 }
 
 function soakSection (soak) {
@@ -95,7 +121,7 @@ function feedSection (feed) {
 }
 
 /** Writes the report of the results. */
-export function writeReport ({ run, soak }) {
+export function writeReport ({ run, soak, lts }) {
   if (run === undefined) return
   const { machine: { processor, cores, memory, system, node }, versions, date, minutes, comparisons } = run
   const withSessions = comparisons.filter(({ title }) => ['refreshing', 'guards with sessions'].includes(title))
@@ -120,6 +146,7 @@ export function writeReport ({ run, soak }) {
     section('Keys that change', ...withKeys.map(comparison)),
     partsSection(run),
     footprintSection(run),
+    ltsSection(lts),
     soakSection(soak)
   ].filter((part) => part !== '').join('\n\n') + '\n')
 }

@@ -20,7 +20,7 @@ import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
 import { jwksMaxAge, LiveKeys } from './keys/live-keys.ts'
-import { tellOfIssuers, tellOfKeys } from './keys/news.ts'
+import { tellOfIssuers, tellOfKeys, type KeyNews } from './keys/news.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { prepareChecks } from './request/checks.ts'
 import { faceOf } from './request/request-auth.ts'
@@ -165,10 +165,11 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const sessionSettings = readSessions(options.sessions, given)
   const resolved = sessionSettings === undefined ? given : withSessions(given)
   const tell = tellOfKeys(fastify.log, instanceName)
-  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, (news) => {
+  const report = (news: KeyNews) => {
     if (news.isWeak === true) warn('W02', instanceName)
     tell(news)
-  }) : undefined
+  }
+  const live = hasKeys ? await LiveKeys.read(options.keys, resolved, report) : undefined
   const book = bookOf(fastify)
   const { registration, sessions, own } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
   const { settings, host } = registration

@@ -1,13 +1,10 @@
 /**
+/**
  * `npm run test:quick`: the tests without coverage and without the files that take long, which begin with the line
  * `// @slow`. Further arguments go to tap.
  */
 import { spawnSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
-
-const slow = readdirSync('test', { recursive: true, encoding: 'utf8' })
-  .map((name) => `test/${name.replaceAll('\\', '/')}`)
-  .filter((file) => file.endsWith('.test.ts') && readFileSync(file, 'utf8').startsWith('// @slow\n'))
+import { slow } from './slow-tests.js'
 
 const options = ['--disable-coverage', '--allow-empty-coverage', ...slow.map((file) => `--exclude=${file}`)]
 // On Windows, tap is a script of the command line.

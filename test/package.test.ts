@@ -1,61 +1,31 @@
 // @slow
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join, posix } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join, posix } from 'node:path'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import t from 'tap'
 import * as source from '../lib/index.ts'
+import { install, manifest, name, root, run } from './installed.ts'
 import { brokenLinks } from './links.ts'
 
-/**
- * The package as a user gets it: packed, unpacked into a project that has nothing but what the package asks for. The project
- * is outside of this folder, in whose node_modules a dependency that is not declared would be found.
- */
+/** The package as a user gets it. */
 
-const run = promisify(execFile)
-const root = fileURLToPath(new URL('..', import.meta.url))
-const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-const name: string = manifest.name
-const project = mkdtempSync(join(realpathSync(tmpdir()), `${name}-`))
-t.teardown(() => rmSync(project, { recursive: true, force: true }))
-writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }')
-const installed = join(project, 'node_modules', name)
-
-/** Runs a program in the project, or a folder of it, without the hooks of the test runner: they change how modules are loaded. */
-const runNode = (args: string[], folder = '') => run('env', ['-u', 'NODE_OPTIONS', process.execPath, ...args], { cwd: join(project, folder) })
-
-/** Puts a package of ours into the project. */
-function link (dependency: string) {
-  const path = join(project, 'node_modules', dependency)
-  mkdirSync(dirname(path), { recursive: true })
-  symlinkSync(join(root, 'node_modules', dependency), path, 'junction')
-}
-
-// `npm test` builds first; a test never does.
-if (!existsSync(join(root, 'dist/lib/index.js'))) throw new Error('There is no dist/: run "npm run build" first.')
-const packed = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: root })
-const [{ filename, files, size, unpackedSize }]: [{ filename: string, files: { path: string }[], size: number, unpackedSize: number }] = JSON.parse(packed.stdout)
-const tarball = join(project, filename)
+const { project, installed, tarball, packed: { files, size, unpackedSize }, link, runNode } = await install(t)
 const paths = files.map(({ path }) => path)
-mkdirSync(installed, { recursive: true })
-await run('tar', ['-xzf', tarball, '-C', installed, '--strip-components', '1'])
-for (const dependency of Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })) link(dependency)
 cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
     /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.png$/, /^LICENSE$/,
-    /^dist\/(?:lib|types)\/[\w/-]+\.(?:js|d\.ts)$/, /^bin\/fastify-token-auth\.js$/
+    /^dist\/lib\/(?:index|client|testing)\.(?:js|js\.map|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/cli\.js(?:\.map)?$/, /^dist\/lib\/declarations\.d\.cts$/,
+    /^dist\/lib\/shared-[\w-]+\.(?:js|js\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
   const pages = ['docs', 'docs/recipes'].flatMap((folder) => readdirSync(join(root, folder)).filter((file) => file.endsWith('.md')).map((file) => `${folder}/${file}`))
   t.ok(pages.length >= 7)
-  const entries = Object.values<string | Record<string, string>>(manifest.exports).flatMap((entry) => typeof entry === 'string' ? entry : Object.values(entry))
+  const filesOf = (entry: unknown): string[] => typeof entry === 'string' ? [entry] : Object.values(Object(entry)).flatMap(filesOf)
+  const entries = filesOf([manifest.main, manifest.types, manifest.exports, manifest.typesVersions])
   const needed = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'bin/fastify-token-auth.js', ...pages, ...entries.map((entry) => posix.normalize(entry))]
   for (const path of needed) t.ok(paths.includes(path), path)
 })
@@ -64,13 +34,6 @@ t.test('every link of its documents leads to a file and an anchor that the packa
   const documents = paths.filter((path) => path.endsWith('.md'))
   t.ok(documents.length >= 9)
   t.strictSame(brokenLinks(installed, documents), [])
-})
-
-t.test('every file of the sources is there, compiled, and nothing that has no source any more', async (t) => {
-  const compiled = (folder: string) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts') && !file.endsWith('.tst.ts'))
-    .map((file) => posix.join('dist', folder, file.replaceAll('\\', '/').replace(/ts$/, 'js')))
-  t.strictSame(paths.filter((path) => /^dist\/.*\.js$/.test(path)).sort(), [...compiled('lib'), ...compiled('types')].sort())
 })
 
 t.test('tarball, installed size, dependencies and client stay within the limits of scripts/size.js', async (t) => {
@@ -148,19 +111,31 @@ for (const kind of ['esm', 'cjs']) {
 }
 
 link('@types/node')
-const strict = ['--strict', '--exactOptionalPropertyTypes', '--noImplicitOverride', '--noUncheckedIndexedAccess', '--noEmit', '--pretty', 'false', '--types', 'node', '--target', 'es2023']
-const resolutions = {
+// The same files in a project of CommonJS.
+mkdirSync(join(project, 'commonjs'))
+writeFileSync(join(project, 'commonjs/package.json'), '{ "private": true }')
+for (const [from, to] of [['consumer.ts', 'consumer.ts'], ['wrong.ts', 'wrong.ts'], ['common.cts', 'common.ts']] as const) cpSync(join(project, from), join(project, 'commonjs', to))
+const strict = ['--strict', '--exactOptionalPropertyTypes', '--noImplicitOverride', '--noUncheckedIndexedAccess', '--noEmit', '--pretty', 'false', '--types', 'node', '--target', 'es2022']
+const commonFiles = ['consumer.ts', 'wrong.ts', 'common.ts']
+const kinds: Record<string, { folder?: string, options: string[], without?: string[] }> = {
   // The declarations of all packages are checked, those of the compiler are not.
-  nodenext: ['--module', 'nodenext', '--skipDefaultLibCheck', 'consumer.ts', 'wrong.ts', 'common.cts'],
+  nodenext: { options: ['--module', 'nodenext', '--skipDefaultLibCheck', 'consumer.ts', 'wrong.ts', 'common.cts', 'both.mts'] },
   // Declarations do not depend on the resolution, and to check them takes long: once a compiler is enough. Without the types of browsers.
-  bundler: ['--module', 'esnext', '--moduleResolution', 'bundler', '--skipLibCheck', '--lib', 'es2023', 'consumer.ts', 'wrong.ts']
+  node16: { options: ['--module', 'node16', '--skipLibCheck', 'consumer.ts', 'wrong.ts', 'common.cts', 'both.mts'] },
+  bundler: { options: ['--module', 'esnext', '--moduleResolution', 'bundler', '--skipLibCheck', '--lib', 'es2023', 'consumer.ts', 'wrong.ts'] },
+  // TypeScript 6 warns of it, and TypeScript 7 does not have it any more.
+  'commonjs with node10': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'node10', '--esModuleInterop', '--skipLibCheck', ...commonFiles], without: ['7.0'] },
+  'commonjs with bundler': { folder: 'commonjs', options: ['--module', 'commonjs', '--moduleResolution', 'bundler', '--esModuleInterop', '--skipLibCheck', ...commonFiles], without: ['5.6', '5.9'] }
 }
-for (const [folder, version] of [['typescript-5.9', '5.9'], ['typescript', '6.0'], ['typescript-7', '7.0']] as const) {
-  for (const [resolution, options] of Object.entries(resolutions)) {
-    t.test(`TypeScript ${version} with ${resolution} resolution takes the package, users and claims declared once and no cast, and refuses mistakes`, async (t) => {
+const compilerVersions = [['typescript-5.6', '5.6'], ['typescript-5.9', '5.9'], ['typescript', '6.0'], ['typescript-7', '7.0']] as const
+for (const [folder, version] of compilerVersions) {
+  for (const [kind, { folder: inFolder = '', options, without = [] }] of Object.entries(kinds)) {
+    if (without.includes(version)) continue
+    t.test(`TypeScript ${version}, ${kind}: takes the package, users and claims declared once and no cast, and refuses mistakes`, async (t) => {
       const compiler = join(root, 'node_modules', folder)
       t.ok(JSON.parse(readFileSync(join(compiler, 'package.json'), 'utf8')).version.startsWith(`${version}.`))
-      const { stdout } = await runNode([join(compiler, 'bin/tsc'), ...strict, ...options]).catch((error) => error)
+      const deprecations = version === '6.0' && options.includes('node10') ? ['--ignoreDeprecations', '6.0'] : []
+      const { stdout } = await runNode([join(compiler, 'bin/tsc'), ...strict, ...deprecations, ...options], inFolder).catch((error) => error)
       const lines = readFileSync(join(project, 'wrong.ts'), 'utf8').split('\n')
       const wrong = lines.flatMap((line, index) => [...line.matchAll(/ \/\/ wrong: (.+)$/g)].map(([, words = '']) => ({ place: `wrong.ts(${index + 1}`, words })))
       t.ok(wrong.length > 0)
@@ -182,15 +157,13 @@ t.test('publint finds nothing to say', async (t) => {
   t.strictSame(messages.map((message) => formatMessage(message, pkg, { color: false })), [])
 })
 
-t.test('the types are not wrong, says @arethetypeswrong/cli', async (t) => {
+t.test('the types are not wrong in any resolution, says @arethetypeswrong/cli', async (t) => {
   const cli = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js')
-  const { stdout } = await run(process.execPath, [cli, tarball, '--profile', 'esm-only', '--no-definitely-typed', '--format', 'json'])
+  const { stdout } = await run(process.execPath, [cli, tarball, '--no-definitely-typed', '--format', 'json'])
   const { analysis }: { analysis: { packageName: string, entrypoints: object, problems: object[] } } = JSON.parse(stdout)
   t.equal(analysis.packageName, name)
   t.strictSame(Object.keys(analysis.entrypoints), Object.keys(manifest.exports), 'every entry is checked')
-  // Old resolution modes, and CommonJS that cannot require ES modules, are not supported: engines says so.
-  const kinds = analysis.problems.map((problem) => Reflect.get(problem, 'kind'))
-  t.strictSame(kinds.filter((kind) => kind !== 'CJSResolvesToESM' && kind !== 'NoResolution'), [])
+  t.strictSame(analysis.problems, [])
 })
 
 t.test('engines are those in which require() of ES modules works', async (t) => {
@@ -199,4 +172,11 @@ t.test('engines are those in which require() of ES modules works', async (t) => 
   writeFileSync(join(project, 'self.mjs'), `import json from '${name}/package.json' with { type: 'json' }\nconsole.log(json.name)\n`)
   const { stdout } = await runNode(['--no-warnings', 'self.mjs'])
   t.equal(stdout.trim(), name)
+})
+
+t.test('the README names the versions of Node.js and TypeScript that the package is tested with', async (t) => {
+  const { testedLines }: { testedLines: string[] } = await import(new URL('../scripts/nodes.js', import.meta.url).href)
+  const [, nodes = '', compilers = ''] = /^The package is tested with Node.js (.*?), and its types with TypeScript (.*?), in ES modules/m.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  t.strictSame(nodes.match(/\d+/g), ['20', ...testedLines])
+  t.strictSame(compilers.match(/\d\.\d/g), compilerVersions.map(([, version]) => version))
 })

@@ -1,13 +1,12 @@
 import type { FastifyRequest } from 'fastify'
-import type { Static } from '@sinclair/typebox'
-import type { KeySetting, RouteSetting, Settings, settingsSchema } from '../lib/settings/schema.ts'
+import type { KeySetting, RouteSetting, Settings, SettingTypes } from '../lib/settings/schema.ts'
 import type { MaybePromise } from './handlers.ts'
 
 export type { Algorithm } from '../lib/keys/algorithms.ts'
 export type { KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
 
 /** The settings that hold keys. */
-export type KeySettings = Pick<Static<typeof settingsSchema>, KeySetting>
+export type KeySettings = Pick<SettingTypes, KeySetting>
 
 /** Generates a refresh token: a non-empty string. */
 export type GenerateRefreshToken<User> = (request: FastifyRequest, user: User) => MaybePromise<string>

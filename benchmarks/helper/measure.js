@@ -13,9 +13,15 @@ const manyConnections = 32
 /** Maximum CPU time of a window in microseconds. A slow server gets fewer requests, so that all get about the same time. */
 const longestWindow = 40_000
 
+/**
+ * The same young generation for all servers, in megabytes. Otherwise its size depends on how much a program has loaded: a bare
+ * route in a process that only loads more code would be faster.
+ */
+const sameMemory = ['--min-semi-space-size=16', '--max-semi-space-size=16']
+
 /** Starts a server in a separate process. */
-export async function startServer (server, options, launching) {
-  const child = launch(serversFile, launching)
+export async function startServer (server, options, { flags = [], ...launching } = {}) {
+  const child = launch(serversFile, { flags: [...sameMemory, ...flags], ...launching })
   const { port } = await ask(child, { server, options })
   return { port, ask: (question) => ask(child, question), stop: () => stop(child) }
 }

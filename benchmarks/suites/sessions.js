@@ -1,6 +1,6 @@
 /** Compares sessions with the specification's own mode: refreshing, and guarded routes while many sessions have ended. */
 import { randomBytes } from 'node:crypto'
-import { createRefreshTokenCodec } from '../../dist/lib/sessions/refresh-token.js'
+import { createRefreshTokenCodec } from '../../build/lib/sessions/refresh-token.js'
 import { exchange, fetchOnce, getRequest, openConnections, postRequest } from '../helper/client.js'
 import { availableDatabases, startDatabases } from '../helper/database.js'
 import { inFreshProcess } from '../helper/cores.js'

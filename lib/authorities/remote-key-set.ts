@@ -9,15 +9,16 @@ const timeout = 5000
 /** In bytes, after decompression. The sets of providers have a few thousand. */
 const maximumSize = 262_144
 
-const importJose = () => import('jose')
-
 /** @throws {InvalidConfiguration} where jose is not installed, or is another version */
-async function loadJose (load: () => Promise<object>) {
+async function loadJose (load: (() => Promise<object>) | undefined) {
+  let jose: Partial<typeof import('jose')> = {}
   let cause: unknown
-  const jose: Partial<Awaited<ReturnType<typeof importJose>>> = await load().catch((error: unknown) => {
+  try {
+    // esbuild builds an application without jose only if it finds the import like this, in a block that catches its failure.
+    jose = load === undefined ? await import('jose') : await load()
+  } catch (error) {
     cause = error
-    return {}
-  })
+  }
   const { createRemoteJWKSet, customFetch } = jose
   if (createRemoteJWKSet !== undefined && customFetch !== undefined) return { createRemoteJWKSet, customFetch }
   throw new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', page: 'keys.md#trust-other-issuers', cause })
@@ -25,10 +26,10 @@ async function loadJose (load: () => Promise<object>) {
 
 /**
  * Makes a function that fetches a JWK set: a status of 200 without redirects, in 5 seconds, of 256 KiB at most.
- * @param load imports jose
+ * @param load imports another module in place of jose
  * @throws {InvalidConfiguration} without jose
  */
-export async function remoteKeySet (uri: string, load: () => Promise<object> = importJose): Promise<ReadKeys> {
+export async function remoteKeySet (uri: string, load?: () => Promise<object>): Promise<ReadKeys> {
   const { createRemoteJWKSet, customFetch } = await loadJose(load)
   return async (stop) => {
     let problem: string | undefined

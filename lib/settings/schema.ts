@@ -170,18 +170,20 @@ export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictS
 /** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */
 export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']
 
+/** The types of all settings. scripts/build/declarations.js writes them out, so that applications do not need the types of TypeBox. */
+export type SettingTypes = Static<typeof settingsSchema>
 export type KeySetting = typeof keySettings[number]
 export type RouteSetting = typeof routeSettings[number]
 /**
  * The names of the settings.
  * @useDeclaredType
  */
-export type SettingName = keyof typeof settingsSchema.properties
+export type SettingName = keyof SettingTypes
 /**
  * What can be read back: every setting but the key material and the generator, resolved and complete.
  * @interface
  */
-export type Settings = Omit<Static<typeof settingsSchema>, KeySetting | 'generateRefreshToken'>
+export type Settings = Omit<SettingTypes, KeySetting | 'generateRefreshToken'>
 export const settingNames = Object.keys(settingsSchema.properties) as SettingName[]
 
 /** `leeway` -> `getLeeway`, or `setLeeway`. */

@@ -84,7 +84,7 @@ t.test('listen() and the first inject() fail as well', async (t) => {
 })
 
 t.test('an application that failed its check is closed: under a serverless adapter, every later event is refused as well (E20, E21, E22)', async (t) => {
-  const settings = { secret, authMode: false }
+  const settings = { secret, authMode: false as const }
   const open = (app: FastifyInstance) => { app.get('/', async () => 'secret') }
   const failing: Record<string, (app: FastifyInstance) => void> = {
     E20: (app) => {
