@@ -32,11 +32,12 @@ function groupBy (values, keyOf) {
   return groups
 }
 
-/** The longest of the gaps between intervals, between two times. */
+/** The longest of the gaps between intervals, the first of which is the first, between two times. */
 function longestGap (intervals, from, to) {
   let longest = 0
   let free = from
-  for (const interval of [...intervals].sort((one, other) => one.from - other.from)) {
+  for (const interval of intervals) {
+    if (interval.from > to) break
     longest = Math.max(longest, Math.min(interval.from, to) - free)
     free = Math.max(free, interval.to)
   }
@@ -48,6 +49,7 @@ class Disturbances {
   #settings
   #faults
   #probes
+  #known = new Map()
 
   constructor (settings, entries) {
     this.#settings = settings
@@ -69,9 +71,16 @@ class Disturbances {
     return first === undefined ? bad : [{ from: -Infinity, to: first.from }, ...bad]
   }
 
+  /** @returns intervals, the first one first */
   of (process, user) {
-    const faults = this.#faults.filter(({ processes, users }) => (processes === '*' || processes.includes(process)) && (users === undefined || users.includes(user)))
-    return [...faults.map(({ from, to }) => ({ from, to: to + this.#settings.recovery })), ...this.#probes.get(process) ?? []]
+    const key = JSON.stringify([process, user])
+    let intervals = this.#known.get(key)
+    if (intervals === undefined) {
+      const faults = this.#faults.filter(({ processes, users }) => (processes === '*' || processes.includes(process)) && (users === undefined || users.includes(user)))
+      intervals = [...faults.map(({ from, to }) => ({ from, to: to + this.#settings.recovery })), ...this.#probes.get(process) ?? []].sort((one, other) => one.from - other.from)
+      this.#known.set(key, intervals)
+    }
+    return intervals
   }
 }
 
@@ -222,7 +231,7 @@ function * usedSuccessor (session, { disturbances }) {
       const time = { from: use.from, to: use.to + told }
       if (refreshes.some((operation) => overlaps(operation, time))) continue
       // After a failure, confirmations are tried again with longer and longer pauses.
-      const isDisturbed = disturbances.of(use.process, user).some(({ from, to }) => overlaps({ from, to: to + (to - from) + 2 * poll }, time))
+      const isDisturbed = disturbances.of(use.process, user).some(({ from, to }) => overlaps({ from, to: to + Math.min(to - Math.max(from, 0), 64 * poll) + 2 * poll }, time))
       const accepted = isDisturbed ? undefined : late(exchange.presented, time.to)
       if (accepted === undefined) continue
       yield { rule: 'thief', message: `${exchange.presented} was accepted, although its successor had been used ${Math.round(accepted.from - use.to)} ms before.`, operations: [exchange, use, accepted] }

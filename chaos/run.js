@@ -86,7 +86,7 @@ async function run (kind, library) {
     // A request is executed within `late`, and its client waits for `patience`: together less than the window.
     patience: Math.min(2000, grace * 0.3),
     late: Math.min(4500, grace * 0.4),
-    calm: 4000
+    calm: grace / 2
   }
   const random = (name) => randomOf(options.seed, `${kind} ${name}`)
   const history = new History(settings, options.history === undefined ? undefined : join(options.history, `${kind}.jsonl`))
