@@ -181,6 +181,7 @@ function * endings (session, { disturbances }) {
   const { settings: { poll, slack }, user } = session
   for (const [index, ending] of session.endings.entries()) {
     if (!session.isPromised(ending)) continue
+    const all = session.endings.slice(0, index + 1)
     // Where something else had ended it before, a list of sessions to end does not name it.
     const isFirst = ending.name === 'logout' || ending.scope === 'one' || index === 0
     for (const operation of session.operations) {
@@ -188,11 +189,11 @@ function * endings (session, { disturbances }) {
       if (status !== 200 || from <= ending.to) continue
       const isSame = incarnation === ending.incarnation && isFirst
       if (name === 'refresh' && (isSame || !session.isLost(ending, to))) {
-        yield { rule: 'ended', message: `A refresh token was accepted by ${incarnation} after the end of its session had been confirmed by ${ending.incarnation}.`, operations: [ending, operation] }
+        yield { rule: 'ended', message: `A refresh token was accepted by ${incarnation} after the end of its session had been confirmed by ${ending.incarnation}.`, operations: [...all, operation] }
       } else if (name === 'access' && isSame) {
-        yield { rule: 'ended', message: `${incarnation} confirmed the end of a session, and accepted its access token afterwards.`, operations: [ending, operation] }
+        yield { rule: 'ended', message: `${incarnation} confirmed the end of a session, and accepted its access token afterwards.`, operations: [...all, operation] }
       } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.of(process, user), ending.to, from) > poll + 1000 + slack) {
-        yield { rule: 'ended', message: `${incarnation} accepted an access token ${Math.round(from - ending.to)} ms after the end of its session had been confirmed by ${ending.incarnation}, and could have read of it.`, operations: [ending, operation] }
+        yield { rule: 'ended', message: `${incarnation} accepted an access token ${Math.round(from - ending.to)} ms after the end of its session had been confirmed by ${ending.incarnation}, and could have read of it.`, operations: [...all, operation] }
       } else continue
       break
     }

@@ -29,7 +29,7 @@ export class Holder {
     const kind = request.body?.refresh_token === presented ? 'r' : 'a'
     let tokens
     const entry = await history.record({ type: 'operation', name, ...this.#about, session, process: process.name, ...presented !== undefined && { presented: history.label(kind, presented) }, ...details }, async () => {
-      const { status, body, incarnation } = await send(process.port, { patience: settings.patience, ...request })
+      const { status, body, incarnation } = await send(process.port, { ...request, patience: request.patience ?? settings.patience })
       if (status === 200 && typeof body?.refresh_token === 'string' && typeof body.access_token === 'string') {
         tokens = { refresh: body.refresh_token, access: body.access_token, session: session ?? history.label('s', payloadOf(body.access_token).sid), at: performance.now() }
       }
@@ -74,18 +74,18 @@ export class Holder {
     return (await this.#record('probe', process, { method: 'GET', path: '/auth/sessions', token: this.tokens.access }, { presented: this.tokens.access })).status
   }
 
-  /** @param by `refresh`, `access` or `both` */
-  async logOut (by, process = this.anyProcess) {
+  /** @param by `refresh`, `access` or `both` @param patience milliseconds, if not the usual ones */
+  async logOut (by, process, patience) {
     const { refresh, access } = this.tokens
     const body = by === 'access' ? undefined : { refresh_token: refresh }
-    return (await this.#record('logout', process, { method: 'POST', path: '/auth/logout', ...by !== 'refresh' && { token: access }, ...body !== undefined && { body } }, { presented: body === undefined ? access : refresh })).status
+    return (await this.#record('logout', process, { patience, method: 'POST', path: '/auth/logout', ...by !== 'refresh' && { token: access }, ...body !== undefined && { body } }, { presented: body === undefined ? access : refresh })).status
   }
 
-  /** Ends sessions of the user. @param scope `all`, `others`, or the holder whose session ends */
-  async end (scope, process = this.anyProcess) {
+  /** Ends sessions of the user. @param scope `all`, `others`, or the holder whose session ends @param patience as for `logOut` */
+  async end (scope, process, patience) {
     const isOne = typeof scope === 'object'
     const path = isOne ? `/auth/sessions/${payloadOf(scope.tokens.access).sid}` : `/auth/sessions${scope === 'others' ? '?except=current' : ''}`
-    return (await this.#record('end', process, { method: 'DELETE', path, token: this.tokens.access }, { presented: this.tokens.access, scope: isOne ? 'one' : scope, ...isOne && { target: scope.session } })).status
+    return (await this.#record('end', process, { patience, method: 'DELETE', path, token: this.tokens.access }, { presented: this.tokens.access, scope: isOne ? 'one' : scope, ...isOne && { target: scope.session } })).status
   }
 
   /** Waits until a time after the tokens arrived. */
@@ -162,20 +162,23 @@ async function elsewhere (world, client) {
     const [first, second, third] = devices
     // Each process has seen the tokens.
     for (const device of devices) for (const process of world.processes) await device.access(process)
-    const [act, ended] = random.oneOf([
-      [async (process) => await first.logOut('refresh', process), [first]],
-      [async (process) => await first.logOut('both', process), [first]],
-      [async (process) => await first.logOut('access', process), [first]],
-      [async (process) => await first.end(second, process), [second]],
-      [async (process) => await first.end('others', process), [second, third]],
-      [async (process) => await first.end('all', process), devices]
+    const [end, ended] = random.oneOf([
+      [async (...where) => await first.logOut('refresh', ...where), [first]],
+      [async (...where) => await first.logOut('both', ...where), [first]],
+      [async (...where) => await first.logOut('access', ...where), [first]],
+      [async (...where) => await first.end(second, ...where), [second]],
+      [async (...where) => await first.end('others', ...where), [second, third]],
+      [async (...where) => await first.end('all', ...where), devices]
     ])
+    // Some do not wait for the answer, and ask again elsewhere.
+    let patience = random.is(0.4) ? random.between(2, 30) : undefined
     for (let tries = 0; tries < 6 && !world.isOver; tries++) {
-      const status = await act(random.oneOf(world.processes))
+      const status = await end(random.oneOf(world.processes), patience)
       if (status !== null && status !== 503) break
-      await world.pause(random.between(50, 500))
+      await world.pause(random.between(50, 300))
+      patience = undefined
     }
-    for (const end = performance.now() + poll + 2000; performance.now() < end && !world.isOver;) {
+    for (const last = performance.now() + poll + 2000; performance.now() < last && !world.isOver;) {
       for (const device of ended) await Promise.all(world.processes.map(async (process) => await device.access(process)))
       await world.pause(150)
     }

@@ -139,7 +139,7 @@ export const faults = {
 /** Faults of the network between clients and processes, which happen to single requests all the time. */
 export const requestFaults = {
   /** The answer is lost, or arrives late. */
-  answers: (random, { late }) => random.is(0.5) ? { losesAnswers: true } : { holdAnswers: random.between(100, late) },
+  answers: (random, { late }) => random.is(0.7) ? { losesAnswers: true } : { holdAnswers: random.between(100, late) },
   /** The request arrives late, perhaps when its client has gone. */
   requests: (random, { late }) => ({ holdRequests: random.between(100, late) })
 }
@@ -151,7 +151,7 @@ export async function breakThings (world, names) {
   const random = world.random('faults')
   const ofRequests = Object.keys(requestFaults).filter((name) => names.includes(name))
   const plans = world.random('requests')
-  world.frontPlan = () => ofRequests.length > 0 && plans.is(0.1) ? requestFaults[plans.oneOf(ofRequests)](plans, world.settings) : {}
+  world.frontPlan = () => ofRequests.length > 0 && plans.is(0.15) ? requestFaults[plans.oneOf(ofRequests)](plans, world.settings) : {}
   const own = Object.entries(faults[world.kind]).filter(([name]) => names.includes(name))
   while (!world.isOver) {
     await world.pause(random.between(500, world.settings.calm))

@@ -7,8 +7,8 @@ export async function createService ({ default: tokenAuth }, { store, secret, na
   app.addHook('onRequest', async (_request, reply) => { reply.header('x-incarnation', name) })
   await app.register(tokenAuth, {
     secret,
-    // A window is at most half of it, and a new token is used after two windows at the latest.
-    expirationDelta: 2 * grace,
+    // Longer than a run: what ended must be refused because it ended.
+    expirationDelta: 900,
     authenticate: async ({ body }) => ({ user_id: body.username }),
     retrieveUser: async (_request, payload) => ({ user_id: payload.user_id }),
     sessions: { store, poll, grace, secret: `${secret} of sessions` }
