@@ -146,6 +146,16 @@ function * oneRotation (session) {
   }
 }
 
+/** After the window, each exchange gets a token of its own: two holders must not share one. */
+function * lateExchange (session) {
+  const { exchanges, settings: { rule, grace, slack } } = session
+  if (rule === 'window' || session.isSetBack(Infinity)) return
+  for (const [, answers] of groupBy(exchanges, ({ presented, refresh }) => `${presented} ${refresh}`)) {
+    const late = answers.find(({ from }) => from > answers[0].to + grace + slack)
+    if (late !== undefined) yield { rule: 'late exchange', message: `${late.presented} was exchanged for ${late.refresh} again after the window.`, operations: [answers[0], late] }
+  }
+}
+
 /** A next token is answered to one token only. */
 function * oneParent (session) {
   for (const [refresh, answers] of groupBy(session.exchanges, (operation) => operation.refresh)) {
@@ -283,7 +293,7 @@ function * loggedOut (session, { causes }) {
   else yield { rule: 'logged out', message: `${refusal.client} was logged out, and nothing that it or anybody did ends a session.`, operations: session.operations.filter(({ name, to }) => name !== 'access' && to <= refusal.to).concat(refusal.name === 'access' ? refusal : []) }
 }
 
-const sessionRules = [oneRotation, oneParent, retired, endings, staysEnded, usedSuccessor, turns, loggedOut]
+const sessionRules = [oneRotation, lateExchange, oneParent, retired, endings, staysEnded, usedSuccessor, turns, loggedOut]
 
 /** Each answer is one of those that the documents have. */
 function * answers (operations) {

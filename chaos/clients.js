@@ -12,6 +12,8 @@ const payloadOf = (token) => JSON.parse(Buffer.from(token.split('.')[1], 'base64
 export class Holder {
   world
   tokens
+  /** The share of refreshes that it gives up at once. */
+  impatience = 0
   #about
 
   /** @param about `{ client, user, habit, holder }` */
@@ -22,6 +24,8 @@ export class Holder {
   }
 
   get session () { return this.tokens?.session }
+  /** Some tries are given up at once, so that their answers are lost. */
+  get #patience () { return this.random.is(this.impatience) ? this.random.between(2, 30) : undefined }
   get anyProcess () { return this.random.oneOf(this.world.processes) }
 
   async #record (name, process, request, { session = this.session, presented, ...details } = {}) {
@@ -50,8 +54,8 @@ export class Holder {
   }
 
   /** Sends a refresh token, and changes nothing here. */
-  async present (token = this.tokens.refresh, process = this.anyProcess) {
-    return await this.#record('refresh', process, { method: 'POST', path: '/auth/refresh', body: { refresh_token: token } }, { presented: token })
+  async present (token = this.tokens.refresh, process = this.anyProcess, patience = this.#patience) {
+    return await this.#record('refresh', process, { patience, method: 'POST', path: '/auth/refresh', body: { refresh_token: token } }, { presented: token })
   }
 
   /** Presents the refresh token until there is an answer. @returns whether there are new tokens; undefined where the run is over */
@@ -71,7 +75,8 @@ export class Holder {
   }
 
   async probe (process) {
-    return (await this.#record('probe', process, { method: 'GET', path: '/auth/sessions', token: this.tokens.access }, { presented: this.tokens.access })).status
+    // Not by the network of the clients.
+    return (await this.#record('probe', { name: process.name, port: process.directPort ?? process.port }, { method: 'GET', path: '/auth/sessions', token: this.tokens.access }, { presented: this.tokens.access })).status
   }
 
   /** @param by `refresh`, `access` or `both` @param patience milliseconds, if not the usual ones */
@@ -99,10 +104,10 @@ async function logInUntilGood (holder) {
   return !holder.world.isOver
 }
 
-/** Pauses before a retry: mostly short ones, sometimes much longer than the window. */
+/** Pauses before a retry: short ones, and longer ones than the window. */
 const pauseOfRetry = ({ random, world: { settings: { grace } } }) => {
-  if (random.is(0.7)) return random.between(50, 600)
-  return random.is(0.6) ? random.between(600, grace) : random.between(grace + 300, grace + 2000)
+  if (random.is(0.5)) return random.between(20, 600)
+  return random.is(0.4) ? random.between(600, grace) : random.between(grace + 300, grace + 2000)
 }
 
 /** The longest time for which a client of this habit must keep a new token before it presents it. */
@@ -110,7 +115,7 @@ export const waitOf = (habit, grace) => (habit === 'tabs' ? 2 : 1) * grace + 100
 
 /** Uses guarded routes and refreshes, one try at a time. */
 async function single (world, client) {
-  const holder = new Holder(world, { client, user: client })
+  const holder = Object.assign(new Holder(world, { client, user: client }), { impatience: 0.25 })
   const { random } = holder
   while (!world.isOver) {
     if (holder.tokens === undefined && !await logInUntilGood(holder)) return
@@ -127,7 +132,7 @@ async function single (world, client) {
 
 /** Several tabs with one jar of cookies, or requests at once, which all refresh. The last answer wins. */
 async function tabs (world, client) {
-  const jar = new Holder(world, { client, user: client, habit: 'tabs' })
+  const jar = Object.assign(new Holder(world, { client, user: client, habit: 'tabs' }), { impatience: 0.15 })
   const { random } = jar
   const { settings: { grace, patience } } = world
   const tab = async (before) => {
@@ -269,7 +274,7 @@ async function prober (world, process) {
   let begin = -Infinity
   while (!world.isOver) {
     if (holder.tokens === undefined || performance.now() - begin > 60_000) {
-      if (!await holder.logIn(process)) {
+      if (!await holder.logIn({ name: process.name, port: process.directPort ?? process.port })) {
         await world.pause(world.settings.probe)
         continue
       }

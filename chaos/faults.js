@@ -141,7 +141,7 @@ export const requestFaults = {
   /** The answer is lost, or arrives late. */
   answers: (random, { late }) => random.is(0.7) ? { losesAnswers: true } : { holdAnswers: random.between(100, late) },
   /** The request arrives late, perhaps when its client has gone. */
-  requests: (random, { late }) => ({ holdRequests: random.between(100, late) })
+  requests: (random, { late }) => ({ holdRequests: random.between(late / 3, late) })
 }
 
 export const faultNames = [...new Set([...Object.values(faults).flatMap((kind) => Object.keys(kind)), ...Object.keys(requestFaults)])]

@@ -84,8 +84,8 @@ async function run (kind, library) {
     recovery: 7000,
     probe: 250,
     // A request is executed within `late`, and its client waits for `patience`: together less than the window.
-    patience: Math.min(2000, grace * 0.3),
-    late: Math.min(4500, grace * 0.4),
+    patience: Math.min(2000, grace / 4),
+    late: Math.min(4500, grace / 2),
     calm: grace / 2
   }
   const random = (name) => randomOf(options.seed, `${kind} ${name}`)

@@ -40,6 +40,8 @@ class ServiceProcess {
   }
 
   get port () { return this.#front.port }
+  /** Without the network of the clients. */
+  directPort
   get pid () { return this.#child.pid }
 
   async start () {
@@ -58,6 +60,7 @@ class ServiceProcess {
       once(child, 'message'),
       once(child, 'exit').then(() => { throw new Error(`${name} ended at its start:\n${output}`) })
     ])
+    this.directPort = port
     this.#front.moveTo({ host: '127.0.0.1', port })
   }
 

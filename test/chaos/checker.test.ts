@@ -47,6 +47,11 @@ t.test('requests at once with one token get one next token', async (t) => {
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), lostWrites(3990, 4050), refresh(4060, 'r0', 'r2')), [], 'and the store may have lost it')
 })
 
+t.test('after the window, each exchange gets a token of its own', async (t) => {
+  t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(7400, 'r0', 'r1')), ['late exchange'])
+  t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(7200, 'r0', 'r1')), [])
+})
+
 t.test('a next token is answered to one token', async (t) => {
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(8000, 'r1', 'r2'), refresh(12_000, 'r0', 'r2')), ['one parent', 'retired'])
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(8000, 'r1', 'r2'), lostWrites(3990, 8020), refresh(12_000, 'r0', 'r2')), [])
