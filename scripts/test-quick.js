@@ -6,6 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 
 const slow = [
+  'test/chaos.test.ts',
   'test/cli.test.ts',
   'test/client-page.test.ts',
   'test/client.test.ts',
