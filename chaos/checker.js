@@ -19,6 +19,7 @@ const changesOfHands = { confirmed: 5, window: 1 }
 const overlaps = (one, other) => one.from <= other.to && other.from <= one.to
 const isExchange = ({ name, status, presented, refresh }) => name === 'refresh' && status === 200 && refresh !== presented
 const isUnanswered = ({ status }) => status === null || status === 503
+const isOf = ({ processes }, process) => processes === '*' || processes.includes(process)
 const byEnd = (one, other) => one.to - other.to
 
 function groupBy (values, keyOf) {
@@ -71,12 +72,17 @@ class Disturbances {
     return first === undefined ? bad : [{ from: -Infinity, to: first.from }, ...bad]
   }
 
+  /** How much later a process may learn of an end, because it waits for a part of the store that does not answer. */
+  delay (process, time) {
+    return Math.max(0, ...this.#faults.filter((fault) => fault.delay !== undefined && isOf(fault, process) && overlaps(fault, time)).map(({ delay }) => delay))
+  }
+
   /** @returns intervals, the first one first */
   of (process, user) {
     const key = JSON.stringify([process, user])
     let intervals = this.#known.get(key)
     if (intervals === undefined) {
-      const faults = this.#faults.filter(({ processes, users }) => (processes === '*' || processes.includes(process)) && (users === undefined || users.includes(user)))
+      const faults = this.#faults.filter((fault) => isOf(fault, process) && (fault.users === undefined || fault.users.includes(user)))
       intervals = [...faults.map(({ from, to }) => ({ from, to: to + this.#settings.recovery })), ...this.#probes.get(process) ?? []].sort((one, other) => one.from - other.from)
       this.#known.set(key, intervals)
     }
@@ -202,7 +208,7 @@ function * endings (session, { disturbances }) {
         yield { rule: 'ended', message: `A refresh token was accepted by ${incarnation} after the end of its session had been confirmed by ${ending.incarnation}.`, operations: [...all, operation] }
       } else if (name === 'access' && isSame) {
         yield { rule: 'ended', message: `${incarnation} confirmed the end of a session, and accepted its access token afterwards.`, operations: [...all, operation] }
-      } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.of(process, user), ending.to, from) > poll + 1000 + slack) {
+      } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.of(process, user), ending.to, from) > poll + 1000 + slack + disturbances.delay(process, { from: ending.to, to: from })) {
         yield { rule: 'ended', message: `${incarnation} accepted an access token ${Math.round(from - ending.to)} ms after the end of its session had been confirmed by ${ending.incarnation}, and could have read of it.`, operations: [...all, operation] }
       } else continue
       break

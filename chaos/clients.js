@@ -160,7 +160,7 @@ async function tabs (world, client) {
 /** A user with several devices, who ends sessions in all ways and watches what becomes of their tokens. */
 async function elsewhere (world, client) {
   const random = world.random(`${client} choices`)
-  const { settings: { poll } } = world
+  const { settings: { watch } } = world
   for (let round = 0; !world.isOver; round++) {
     const devices = [0, 1, 2].map((number) => new Holder(world, { client: `${client}.${number}`, user: `${client}-${round}` }))
     for (const device of devices) if (!await logInUntilGood(device)) return
@@ -183,7 +183,7 @@ async function elsewhere (world, client) {
       await world.pause(random.between(50, 300))
       patience = undefined
     }
-    for (const last = performance.now() + poll + 2000; performance.now() < last && !world.isOver;) {
+    for (const last = performance.now() + watch; performance.now() < last && !world.isOver;) {
       for (const device of ended) await Promise.all(world.processes.map(async (process) => await device.access(process)))
       await world.pause(150)
     }

@@ -94,6 +94,12 @@ async function failover (world, random, record) {
   })
 }
 
+/**
+ * In milliseconds. A read of the ended sessions waits up to four seconds for a node that does not answer, and so may the one
+ * before it, which began too early.
+ */
+const readDelay = 8500
+
 /** A node of a cluster does not answer. */
 async function node (world, random, record) {
   const [{ urls }] = world.database.servers
@@ -102,7 +108,8 @@ async function node (world, random, record) {
   const users = keys.map((key) => JSON.parse(key.slice(key.indexOf(':u:') + 3)))
   const pid = Number(/process_id:(\d+)/.exec(await client.info('server'))?.[1])
   client.disconnect()
-  await record({ processes: '*', store: true, users }, async () => await suspend(pid, durationOf(random, world.settings)))
+  const duration = random.is(0.3) ? random.between(200, world.settings.late) : random.between(afterDeadline, 3 * afterDeadline)
+  await record({ processes: '*', store: true, users, delay: readDelay }, async () => await suspend(pid, duration))
 }
 
 /** Rows are locked by a transaction that is rolled back. */

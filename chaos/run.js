@@ -83,6 +83,8 @@ async function run (kind, library) {
     // A call of the store may hang for five seconds.
     recovery: 7000,
     probe: 250,
+    // How long the tokens of an ended session are tried. A cluster with a dead node may learn of its end later.
+    watch: kind === 'redis-cluster' ? 13_000 : 3000,
     // A request is executed within `late`, and its client waits for `patience`: together less than the window.
     patience: Math.min(2000, grace / 4),
     late: Math.min(4500, grace / 2),

@@ -88,6 +88,8 @@ t.test('the time of a poll begins anew where the store did not answer', async (t
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, processes: ['p0'] }, access(9500, 'a0', other)), ['ended'], 'not of another one')
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['ada'] }, access(9500, 'a0', other)), [], 'of this user')
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['grace'] }, access(9500, 'a0', other)), ['ended'], 'not of another one')
+  t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['grace'], delay: 4000 }, access(7200, 'a0', other)), [], 'but it may delay what processes learn of others')
+  t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['grace'], delay: 4000 }, access(7400, 'a0', other)), ['ended'])
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, store: false }, access(9500, 'a0', other)), ['ended'], 'not of the network of clients')
   const every2Seconds = (at: number, process: string): Entry => process === 'p1' && at % 2000 === 0 ? { status: 503 } : {}
   t.same(rulesOf(...probes(30_000, every2Seconds), ...ended, access(12_500, 'a0', other)), [], 'probes that failed')
