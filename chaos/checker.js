@@ -281,7 +281,10 @@ function causeOf (session, refusal) {
   if (endings.some(({ from }) => from < refusal.to)) return 'logout'
   if (before.some(({ holder }) => holder === 'thief')) return 'theft'
   if (session.isLost(login, refusal.to)) return 'lost login'
-  if (rule === 'window') return before.some((operation) => isUnanswered(operation) || operation.to - operation.from > grace / 2) ? 'lost answer' : undefined
+  if (rule === 'window') {
+    const limit = habit === 'tabs' ? grace / 2 : grace
+    return before.some((operation) => (isUnanswered(operation) || operation.to - operation.from > limit) && refusal.to - operation.from > limit) ? 'lost answer' : undefined
+  }
   const wait = habit === 'tabs' ? 2 * grace : grace
   // Requests at once, around the loss of writes.
   if (habit === 'tabs' && losses.some(({ from, to }) => before.some((operation) => overlaps(operation, { from, to: to + 3 * grace })))) return 'lost writes'
