@@ -1,7 +1,8 @@
 /**
- * What is broken. Each fault breaks something, waits, heals it, and records when. `settings.late` is the longest time, in
- * milliseconds, that a request may be executed late: the bounds of what is promised depend on it. Where a fault delays a
- * request, it is shorter than that, or longer than the five seconds after which a call of the store is not executed any more.
+ * What is broken. Each fault breaks something, waits, heals it, and records when. What the documents promise depends on how
+ * late a request may be executed: `settings.late` milliseconds on the way from its client, and as many on the way to the
+ * database. With a window that is long enough for it, the second of them may be five seconds, after which a call of the store
+ * is not executed any more.
  */
 import { placeOf } from './database.js'
 import { suspend } from './worlds.js'
@@ -9,7 +10,10 @@ import { suspend } from './worlds.js'
 /** Longer than the five seconds of a call. */
 const afterDeadline = 5600
 
-const durationOf = (random, { late }) => random.is(0.6) ? random.between(200, late) : random.between(afterDeadline, afterDeadline + 1500)
+/** How long calls of the store may be delayed. */
+const delayOf = (random, { late, patience, grace }) => random.is(0.5) || late + 5000 + patience + 500 > grace ? random.between(200, late) : random.between(late, 1.3 * afterDeadline)
+/** A pause of a process does not delay calls: it begins those that it reads afterwards after it. */
+const pauseOf = (random, { late }) => random.is(0.5) ? random.between(200, late) : random.between(afterDeadline, 1.3 * afterDeadline)
 const processesOf = (random, { processes }) => random.is(0.3) ? processes : [random.oneOf(processes)]
 const namesOf = (processes) => processes.map(({ name }) => name)
 
@@ -17,7 +21,7 @@ const common = {
   /** A process is paused, with requests in its sockets. */
   async stop (world, random, record) {
     const process = random.oneOf(world.processes)
-    await record({ processes: [process.name], store: true }, async () => await suspend(process.pid, durationOf(random, world.settings)))
+    await record({ processes: [process.name], store: true }, async () => await suspend(process.pid, pauseOf(random, world.settings)))
   },
   /** A process is killed, and another one takes its place. */
   async kill (world, random, record) {
@@ -40,7 +44,7 @@ const common = {
     const processes = processesOf(random, world)
     await record({ processes: namesOf(processes), store: true }, async () => {
       const release = processes.flatMap(({ networks }) => networks.map((network) => network.hold()))
-      await world.pause(durationOf(random, world.settings))
+      await world.pause(delayOf(random, world.settings))
       for (const end of release) end()
     })
   },
@@ -108,20 +112,27 @@ async function node (world, random, record) {
   const users = keys.map((key) => JSON.parse(key.slice(key.indexOf(':u:') + 3)))
   const pid = Number(/process_id:(\d+)/.exec(await client.info('server'))?.[1])
   client.disconnect()
-  const duration = random.is(0.3) ? random.between(200, world.settings.late) : random.between(afterDeadline, 3 * afterDeadline)
-  await record({ processes: '*', store: true, users, delay: readDelay }, async () => await suspend(pid, duration))
+  // It may last longer than others, because sessions on the other nodes go on.
+  const duration = delayOf(random, world.settings)
+  await record({ processes: '*', store: true, users, delay: readDelay }, async () => await suspend(pid, duration < afterDeadline ? duration : 2.5 * duration))
 }
 
 /** Rows are locked by a transaction that is rolled back. */
 async function lock (world, random, record) {
   const client = await world.operator.connect()
   await record({ processes: '*', store: true }, async () => {
-    await client.query('BEGIN')
-    await client.query('UPDATE token_auth_sessions SET data = data')
-    await world.pause(random.between(200, world.settings.late))
-    await client.query('ROLLBACK')
+    try {
+      await client.query('BEGIN')
+      await client.query('UPDATE token_auth_sessions SET data = data')
+      await world.pause(delayOf(random, world.settings))
+    } catch (error) {
+      // A deadlock with a process that ends several sessions.
+      if (error.code !== '40P01') throw error
+    } finally {
+      await client.query('ROLLBACK')
+      client.release()
+    }
   })
-  client.release()
 }
 
 /** Commits wait for a synchronous standby that does not answer. */
@@ -132,7 +143,7 @@ async function standby (world, random, record) {
   }
   await record({ processes: '*', store: true }, async () => {
     await set('stopped')
-    await world.pause(random.between(200, world.settings.late))
+    await world.pause(delayOf(random, world.settings))
     await set('')
   })
 }
