@@ -142,7 +142,7 @@ function * oneRotation (session) {
   for (const [presented, tries] of groupBy(refreshes, (operation) => operation.presented)) {
     const begin = Math.min(...tries.map(({ from }) => from))
     const source = new Set(tries.map(({ access }) => access))
-    const uses = operations.filter(({ name, presented: token }) => name === 'access' && source.has(token))
+    const uses = operations.filter((operation) => operation.presented !== undefined && source.has(operation.presented))
     const confirmed = Math.min(...uses.map(({ from }) => from))
     const together = tries.filter((operation) => isExchange(operation) && operation.to < Math.min(begin + grace, confirmed))
     const next = new Set(together.map(({ refresh }) => refresh))

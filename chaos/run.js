@@ -3,7 +3,7 @@
  * what the clients saw. Exits with 1 if a promise was broken, and prints the part of the history that shows it. Options:
  *
  * - `--store redis,redis-cluster,postgres`: the databases; default: all
- * - `--seconds 150`: how long the clients act on each of them
+ * - `--seconds 140`: how long the clients act on each of them
  * - `--seed 1`: what clients and faults choose; default: at random. The times of a run are never the same.
  * - `--faults stop,kill`: which faults; `none` for none; default: all
  * - `--processes 3`: processes of the service
@@ -33,7 +33,7 @@ import { World } from './worlds.js'
 const { values: options } = parseArgs({
   options: {
     store: { type: 'string', default: Object.keys(storeClients).join() },
-    seconds: { type: 'string', default: '150' },
+    seconds: { type: 'string', default: '140' },
     seed: { type: 'string', default: String(Math.floor(Math.random() * 1e6)) },
     faults: { type: 'string', default: faultNames.join() },
     processes: { type: 'string', default: '3' },

@@ -40,6 +40,7 @@ t.test('an ordinary history breaks no promise', async (t) => {
 
 t.test('requests at once with one token get one next token', async (t) => {
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(4005, 'r0', 'r2')), ['one rotation'])
+  t.same(rulesOf(login(0), lost(3990, 'r0'), refresh(4000, 'r0', 'r1'), refresh(4005, 'r0', 'r2')), ['one rotation'])
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(4005, 'r0', 'r1')), [])
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(7100, 'r0', 'r2')), [], 'after the window, a lost answer is exchanged for another one')
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), access(4020, 'a1'), refresh(4050, 'r0', 'r2')), [], 'and after the use of its successor')
