@@ -82,8 +82,8 @@ async function failover (world, random, record) {
     if (tries > 200) throw new Error('The replica does not reach the primary.')
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
-  // What is written now is lost.
-  const lost = { type: 'lost-writes', from: world.history.now() - 200 }
+  // What is written now is lost, and perhaps what was written just before.
+  const lost = { type: 'lost-writes', from: world.history.now() - 1000 }
   await other.replicaof('NO', 'ONE')
   await world.pause(random.between(300, 1500))
   await record({ processes: '*', store: true }, async () => {

@@ -46,6 +46,18 @@ const { values: options } = parseArgs({
   }
 })
 
+/** Reads a list of names. */
+function namesOf (option, known) {
+  const names = options[option] === 'none' ? [] : options[option].split(',')
+  const unknown = names.find((name) => !known.includes(name))
+  if (unknown === undefined) return names
+  console.error(`--${option} takes ${known.join(', ')}; given: ${unknown}.`)
+  process.exit(2)
+}
+
+const kinds = namesOf('store', Object.keys(storeClients))
+const faults = namesOf('faults', faultNames)
+
 /** Milliseconds after everything was healed in which a process must work again. */
 const recoveryTime = 20_000
 
@@ -99,10 +111,9 @@ async function run (kind, library) {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, interrupt)
   try {
     await world.start(library, number('processes'))
-    const names = options.faults === 'none' ? [] : options.faults.split(',')
     const factor = number('clients')
     const acting = act(world, { single: 5 * factor, tabs: 3 * factor, elsewhere: 2 * factor, thefted: 3 * factor })
-    const breaking = breakThings(world, names)
+    const breaking = breakThings(world, faults)
     const timer = setTimeout(() => world.end(), number('seconds') * 1000)
     const [holders] = await Promise.all([acting, breaking]).finally(() => {
       clearTimeout(timer)
@@ -123,7 +134,7 @@ if (options.check !== undefined) {
 } else {
   const library = pathToFileURL(join(resolve(options.package), 'dist/lib/index.js')).href
   console.log(`Seed: ${options.seed}`)
-  for (const kind of options.store.split(',')) {
+  for (const kind of kinds) {
     const entries = await run(kind, library)
     const code = reportOf(entries, check(entries), console)
     if (code !== 0) process.exitCode = code

@@ -1,4 +1,7 @@
 /** The checker of the chaos program finds each broken promise in histories written by hand, and accepts what is promised. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
 
 interface Entry { [name: string]: unknown }
@@ -186,4 +189,19 @@ t.test('a process neither ends by itself nor fails to recover', async (t) => {
   t.same(rulesOf({ type: 'crash', process: 'p0.1', from: 100, output: 'ECONNRESET' }), ['crash'])
   t.same(rulesOf({ type: 'recovery', process: 'p0', from: 100, to: 20_000, isGood: false }), ['recovery'])
   t.same(rulesOf({ type: 'recovery', process: 'p0', from: 100, to: 2000, isGood: true }), [])
+})
+
+t.test('the program prints the part of a history that breaks a promise, and exits with 1', async (t) => {
+  const history = (...entries: Entry[]) => entries.map((entry) => JSON.stringify(entry)).join('\n')
+  const kept = history({ ...settings, kind: 'redis' }, login(0), lost(4000, 'r0'), refused(30_000, 'r0'), login(0, { session: 's2', client: 'd' }))
+  const folder = t.testdir({ 'bad.jsonl': kept, 'good.jsonl': history({ ...settings, kind: 'redis' }, login(0)) })
+  const run = async (file: string) => await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../chaos/run.js', import.meta.url)), '--check', `${folder}/${file}`])
+    .then(({ stdout }) => ({ code: 0, stdout }), ({ code, stdout }: { code: number, stdout: string }) => ({ code, stdout }))
+  const { code, stdout } = await run('bad.jsonl')
+  t.equal(code, 1)
+  t.match(stdout, 'Broken promises: logged out 1.')
+  t.match(stdout, /  4\.000 -    4\.010 refresh .*status=null/)
+  t.match(stdout, / 30\.000 -   30\.010 refresh .*status=401/)
+  t.notMatch(stdout, 'session=s2')
+  t.match(await run('good.jsonl'), { code: 0, stdout: 'No promise was broken.' })
 })
