@@ -259,13 +259,13 @@ t.test('the tables of the documents are what the code says', async (t) => {
 })
 
 t.test('every link of the documents leads to a file or a heading that exists', async (t) => {
-  const others = ['CONTRIBUTING.md', 'development/documents.md', 'development/releasing.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md', 'benchmarks/README.md']
+  const others = ['CONTRIBUTING.md', 'development/chaos.md', 'development/documents.md', 'development/releasing.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md', 'benchmarks/README.md']
   t.same(brokenLinks(fileURLToPath(root), [...Object.keys(documents), ...others]), [])
 })
 
 t.test('every script that the documents name exists', async (t) => {
   const scripts: Record<string, string> = JSON.parse(read('package.json')).scripts
-  for (const path of [...Object.keys(documents), 'CONTRIBUTING.md', 'development/documents.md', 'development/releasing.md', 'SECURITY.md', 'CHANGELOG.md']) {
+  for (const path of [...Object.keys(documents), 'CONTRIBUTING.md', 'development/chaos.md', 'development/documents.md', 'development/releasing.md', 'SECURITY.md', 'CHANGELOG.md']) {
     for (const [, script = ''] of read(path).matchAll(/npm run ([a-z:]+)/g)) t.ok(scripts[script], `${path} names npm run ${script}`)
   }
 })
