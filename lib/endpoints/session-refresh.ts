@@ -1,4 +1,5 @@
 /** POST {prefix}/refresh with sessions: exchanges a refresh token for an access token and the next refresh token. */
+import { setImmediate } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
@@ -22,6 +23,12 @@ import { requireRefreshToken } from './refresh-source.ts'
 function isClosed ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): boolean {
   return raw.destroyed || socket.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
 }
+
+/**
+ * A process that was paused reads a request first, and the end of its connection in a later turn of the event loop: over
+ * HTTP/1 in the second, over HTTP/2 in the third.
+ */
+const turnsUntilClosed = 3
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
@@ -63,6 +70,7 @@ async function refresh (registration: Registration, sessions: SessionService, re
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
 
+  for (let turns = 0; turns < turnsUntilClosed; turns++) await setImmediate()
   if (isAnswered(request, reply)) return reply
   // Without a connection, the client would not get the new token.
   if (isClosed(request, reply)) return reply.hijack()
