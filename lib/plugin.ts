@@ -106,7 +106,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifier, checksOf({ ...host, handlers: {} }), codecs),
     issuing: prepareIssuing(resolved, host, keys.signers, codecs, hasSessions),
     sessions: sessions?.service,
-    watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
+    watchSession: sessions?.watch,
     keys: keys.control,
     routes,
     outage: outageOf(sessionSettings, issuers),

@@ -166,9 +166,10 @@ export interface SessionFeed {
    * least those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired
    * need not be returned.
    * @param cursor the cursor returned by an earlier call, of any process; null for all
-   * @returns the ids, and a cursor, which only the store interprets
+   * @returns the ids, and a cursor, which only the store interprets. `staleFor`: where a part could not be read, such as one
+   * node of a cluster, how many milliseconds ago that part was read for the cursor that was given; `Infinity` for never. Default: 0
    */
-  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string }>
+  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined }>
 }
 
 /**

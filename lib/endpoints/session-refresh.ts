@@ -51,7 +51,7 @@ async function refresh (registration: Registration, sessions: SessionService, re
   const { settings } = state
   const purportedToken = requireRefreshToken(request, state)
   const token = sessions.read(purportedToken)
-  if (token === undefined || sessions.ended.has(token.sid)) throw failed
+  if (token === undefined || sessions.hasEnded(token)) throw failed
 
   const { userId, sid, authTime } = token
   const payload = { [settings.userId]: userId, sid }

@@ -13,7 +13,7 @@ import type { Settings } from '../settings/schema.ts'
 import type { VerifiedToken } from '../token/codec.ts'
 
 /** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
-export type WatchSession = (sid: string, controller: AbortController) => void
+export type WatchSession = (sid: string, payload: VerifiedToken['payload'], controller: AbortController) => void
 
 /** What the signal of a token depends on besides the token. */
 export interface Circumstances {
@@ -74,9 +74,9 @@ function removeListeners (signal: AbortSignal): void {
  * Creates the signal of a valid token.
  * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
  */
-export function createSignal ({ registered, issuer, life }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
+export function createSignal ({ payload, registered, issuer, life }: VerifiedToken, { request: { raw }, settings, sessionId, owner }: Circumstances): AbortSignal {
   const controller = new AbortController()
-  if (sessionId !== null) owner.watchSession?.(sessionId, controller)
+  if (sessionId !== null) owner.watchSession?.(sessionId, payload, controller)
   if (life !== undefined) watchKey(life, controller)
   // Where "exp" is not verified, guards accept an own token after it, too.
   const expires = (settings.verifyExp || issuer !== undefined) && registered.exp !== undefined ? (registered.exp + settings.leeway) * 1000 : Infinity

@@ -1,6 +1,7 @@
 /** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import type { WatchSession } from '../request/signal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
@@ -11,6 +12,7 @@ import { endedSessionsOf, prepareSessionCheck, releaseEndedSessions, type EndedS
 import { SessionService } from './service.ts'
 import type { SessionSettings } from './settings.ts'
 import { isMemoryStore, memorySessions } from './stores/memory.ts'
+import { userOfPayload } from './user.ts'
 
 export interface PreparedSessions {
   readonly settings: SessionSettings
@@ -21,6 +23,7 @@ export interface PreparedSessions {
   /** Undefined with `authMode: false`. */
   readonly service: SessionService | undefined
   readonly check: SessionCheck
+  readonly watch: WatchSession
 }
 
 const minimumSecret = 32
@@ -55,7 +58,16 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
   const codec = settings.authMode ? createRefreshTokenCodec(materialsOf(sessions, settings, signing), settings) : undefined
   const ended = endedSessionsOf(store, fingerprints)
   const service = codec && new SessionService({ settings, sessions, store, ended, codec })
-  return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+  const userOf = userOfPayload(settings)
+  return {
+    settings: sessions,
+    store,
+    isMemory: isMemoryStore(store),
+    ended,
+    service,
+    check: prepareSessionCheck(ended, sessions.refuseAfter, userOf),
+    watch: (sid, payload, controller) => ended.watch(sid, userOf(payload), controller)
+  }
 }
 
 /** An instance of an open application: the fingerprints of the keys that verify its access tokens, and its store, which is undefined without sessions. */

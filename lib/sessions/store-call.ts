@@ -1,6 +1,7 @@
 /** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
+import { typeName } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { storeTimeoutMs } from './stores/store-clock.ts'
@@ -21,6 +22,8 @@ const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', '
 const isText = (value: unknown) => typeof value === 'string'
 const isWhole = (value: unknown, maximum: number) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximum
 const isTime = (value: unknown) => isWhole(value, maximumTime)
+/** Infinity is one: of what was never read. */
+const isAge = (value: unknown) => typeof value === 'number' && value >= 0
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isListOfIds = (result: unknown): result is string[] => Array.isArray(result) && result.every(isText)
 
@@ -44,8 +47,8 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
     isFit: (result): result is StoredSession[] => Array.isArray(result) && result.every(isStoredSession)
   },
   endedSince: {
-    expected: '{ ended, cursor }, with an array of session ids and a string',
-    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor)
+    expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds',
+    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) && (result.staleFor === undefined || isAge(result.staleFor))
   }
 }
 
@@ -62,6 +65,18 @@ async function waitFor (name: string, call: () => unknown): Promise<unknown> {
   } finally {
     clearTimeout(timer)
   }
+}
+
+/**
+ * An error that says something: client libraries also reject with nothing, or with errors without a message, such as the
+ * AggregateError of a host with several addresses.
+ */
+function withMessage (name: string, thrown: unknown): unknown {
+  const { message, code }: { message?: unknown, code?: unknown } = Object(thrown)
+  if (typeof message === 'string' && message !== '') return thrown
+  const kind = thrown instanceof Error ? thrown.name : typeName(thrown)
+  const what = typeof code === 'string' ? `${kind} (${code})` : kind
+  return new Error(`${name} rejected with ${what}, which has no message.`, { cause: thrown })
 }
 
 function fits<Result> ({ isFit }: Expectation<Result>, result: unknown): result is Result {
@@ -84,8 +99,8 @@ export async function callStore<Method extends keyof SessionStore> (method: Meth
   let result: unknown
   try {
     result = await waitFor(name, call)
-  } catch (cause) {
-    throw new SessionStoreUnavailable(undefined, { cause })
+  } catch (error) {
+    throw new SessionStoreUnavailable(undefined, { cause: withMessage(name, error) })
   }
   const expectation = expectations[method]
   if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)

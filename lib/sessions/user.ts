@@ -33,3 +33,12 @@ export function storedUser (userId: UserId, { claimIss, claimAud }: Binding): st
   const text = userIdText(userId)
   return claimIss === null && claimAud === null ? text : JSON.stringify([userId, claimIss, claimAud])
 }
+
+/** Returns a function that returns the user of a verified payload as the store is given it; an empty text for one who can have no sessions. */
+export function userOfPayload (settings: Binding & { readonly userId: string }): (payload: Readonly<Record<string, unknown>>) => string {
+  return (payload) => {
+    // It was checked with the other claims.
+    const userId = payload[settings.userId] as UserId
+    return canHaveSessions(userId) ? storedUser(userId, settings) : ''
+  }
+}

@@ -9,7 +9,7 @@ interface Session extends StoredSession {
   expiresAt: number
 }
 
-/** An ended session, and until when `endedSince` returns it. */
+/** An ended session, and until when `endedSince` returns it, by `performance.now()`. */
 interface Ended {
   readonly sid: string
   readonly until: number
@@ -27,23 +27,24 @@ const sweptPerCall = 4
 /** How many outdated entries the feed keeps before they are removed. At least half of the feed must be outdated, so that removal costs the same for each entry. */
 const maximumOutdated = 1000
 
-/** The ended sessions, in order. A cursor is a position in it, and therefore independent of the clock. */
+/**
+ * The ended sessions, in order. A cursor is a position in it, and they are kept by the monotonic clock of the process: one that
+ * is set forward and back makes access tokens valid again that had expired, so it must not make their sessions forgotten.
+ */
 function createFeed () {
   let entries: Ended[] = []
   /** The number of entries that were removed. */
   let removed = 0
   /** The number of outdated entries at the beginning of `entries`. */
   let outdated = 0
-  /** The latest time that the clock has shown. */
-  let latest = 0
 
   return {
     add (sids: readonly string[], keepMs: number): void {
-      // If the clock was set back, access tokens that were issued before are accepted for longer, so their sessions must stay here for longer.
-      for (const sid of sids) entries.push({ sid, until: latest + keepMs })
+      const until = performance.now() + keepMs
+      for (const sid of sids) entries.push({ sid, until })
     },
-    trim (now: number): void {
-      latest = Math.max(latest, now)
+    trim (): void {
+      const now = performance.now()
       while (outdated < entries.length && entries[outdated]!.until <= now) outdated++
       if (outdated < maximumOutdated || outdated < entries.length / 2) return
       entries = entries.slice(outdated)
@@ -106,7 +107,7 @@ export function memorySessions (): SessionStore {
   /** Called first by each method. Deletes a few expired sessions, because nobody may ask for them again. Returns the time. */
   function begin (): number {
     const now = Date.now()
-    feed.trim(now)
+    feed.trim()
     for (let swept = 0; swept < sweptPerCall; swept++) {
       const { done, value } = sweep.next()
       if (done === true) {
