@@ -50,14 +50,26 @@ CREATE INDEX IF NOT EXISTS "${table}_ends" ON "${table}" (ends_at);
 
 const now = 'clock_timestamp()'
 const milliseconds = (value: string) => `(${value}::float8 * interval '1 millisecond')`
-/** The time after which an unused session expires is part of the session: processes with a shorter one must not take it for expired. */
-const active = `ended_at IS NULL AND ends_at > ${now} AND used_at > ${now} - ${milliseconds('idle_ms')}`
+/**
+ * Whether a session is active at a time. The time after which an unused session expires is part of the session: processes
+ * with a shorter one must not take it for expired.
+ */
+const activeAt = (at: string) => `ended_at IS NULL AND ends_at > ${at} AND used_at > ${at} - ${milliseconds('idle_ms')}`
+const active = activeAt(now)
 /** Names without an underscore, which postgres.js may be set to change. */
 const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** Whether the server may still execute a call. */
-const inTime = (deadline: string) => `${now} <= to_timestamp(${deadline}::float8 / 1000)`
+const inTime = (deadline: string, at = now) => `${at} <= to_timestamp(${deadline}::float8 / 1000)`
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
 const overlap = 10
+
+/**
+ * The beginning of a statement that changes sessions: it locks them, and reads the clock as `at` when it has all locks. A lock
+ * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
+ * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
+ */
+const locking = (rows: string) => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s),
+      clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
 
 function statementsOf (name: string) {
   // Quoted, so that letter case counts and reserved words are names.
@@ -66,33 +78,44 @@ function statementsOf (name: string) {
   const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
   const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`
   /** The row of a call that writes: the sessions that it has ended, whether the call was too late and has done nothing, and the time of the server. */
-  const answer = (late: string) => `SELECT coalesce(string_agg(sid, ','), '') AS ended, (${late})::text AS late, ${epoch(now, 'time')} FROM ended`
-  const end = (condition: string, deadline: string) =>
-    // The server compares its time once: a statement does all or nothing.
-    `WITH clock AS MATERIALIZED (SELECT ${inTime(deadline)} AS in_time),
-      ended AS (UPDATE ${table} SET ended_at = ${now} WHERE user_id = $1 AND ${condition} AND ${active} AND (SELECT in_time FROM clock) RETURNING sid)
-      ${answer('NOT (SELECT in_time FROM clock)')}`
+  const answer = (ended: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ended}) AS ended, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`
+  /** Changes one session. `condition` compares with the time that it is given. */
+  const change = (condition: (at: string) => string, deadline: string, values: string) => {
+    const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
+    return `${locking(`SELECT sid AS id FROM ${table} s WHERE ${may(now)}`)}
+      UPDATE ${table} s SET ${values}, rotated_at = at, used_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')}
+      RETURNING n::text, ${epoch(now, 'time')}`
+  }
+  /**
+   * Ends sessions. A session that has ended before, and is still fed, is fed again: a transaction that had to wait for its
+   * commit may have ended it so long ago that the processes that read the feed did not see it.
+   */
+  const end = (condition: string, deadline: string, fed?: string) => {
+    const may = (at: string) => `user_id = $1 AND ${condition} AND ${fed === undefined ? activeAt(at) : `(${activeAt(at)} OR ended_at > ${at} - ${milliseconds(fed)})`} AND ${inTime(deadline, at)}`
+    return `${locking(`SELECT sid AS id, ended_at IS NOT NULL AS again FROM ${table} s WHERE ${may(now)} ORDER BY sid`)},
+      ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')} RETURNING sid, again)
+      ${answer('ended WHERE NOT again', deadline)}`
+  }
   const endedWhere = (condition: string) =>
     // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
     // because the clients read a large array many times slower, and block the event loop for it.
     `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
   // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
   return {
-    create: `WITH made AS (INSERT INTO ${table} (sid, user_id, ends_at, idle_ms, data) SELECT $1, $2, ${now} + ${milliseconds('$4')}, $5, $3 WHERE ${inTime('$8')} RETURNING sid),
-      mine AS (
-        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}),
-      ended AS (UPDATE ${table} s SET ended_at = ${now} FROM mine WHERE s.sid = mine.sid AND place >= $6::int AND s.ended_at IS NULL AND EXISTS (SELECT FROM made) RETURNING s.sid),
+    create: `${locking(`SELECT s.sid AS id FROM ${table} s, (
+        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}) mine
+        WHERE mine.sid = s.sid AND place >= $6::int AND s.ended_at IS NULL AND ${inTime('$8')} ORDER BY s.sid`)},
+      made AS (INSERT INTO ${table} (sid, user_id, created_at, used_at, ends_at, idle_ms, data) SELECT $1, $2, at, at, at + ${milliseconds('$4')}, $5, $3 FROM clock WHERE ${inTime('$8', 'at')}),
+      ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND s.ended_at IS NULL AND ${inTime('$8', 'at')} RETURNING s.sid),
       unused AS (${remove(`user_id = $2 AND ended_at IS NULL AND NOT (${active})`)}),
       expired AS (${remove(gone('ends_at'))}),
       outdated AS (${remove(gone('ended_at'))})
-      ${answer('NOT EXISTS (SELECT FROM made)')}`,
-    swap: `UPDATE ${table} SET n = n + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $5
-      WHERE sid = $1 AND user_id = $2 AND n = $3 AND ${active} AND (rotated_at IS NULL OR rotated_at <= ${now} - ${milliseconds('$4')}) AND ${inTime('$6')}
-      RETURNING n::text, ${epoch(now, 'time')}`,
+      ${answer('ended', '$8')}`,
+    swap: change((at) => `n = $3 AND (rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`, '$6', 'n = n + 1, idle_ms = $5'),
     look: `SELECT n::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
-    jump: `UPDATE ${table} SET n = $3::bigint + 1, rotated_at = ${now}, used_at = ${now}, idle_ms = $4 WHERE sid = $1 AND user_id = $2 AND n < $3 AND ended_at IS NULL AND ${inTime('$5')} RETURNING n::text`,
-    endOne: end('sid = $2', '$3'),
-    endAll: end('($2::text IS NULL OR sid <> $2)', '$3'),
+    jump: change(() => 'n < $3', '$5', 'n = $3::bigint + 1, idle_ms = $4'),
+    endOne: end('s.sid = $2', '$4', '$3'),
+    endAll: end('($2::text IS NULL OR s.sid <> $2)', '$3'),
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
     ended: endedWhere('IS NOT NULL'),
     endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`)
@@ -172,7 +195,7 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
       return await write(sql.create, [sid, user, data, lifetimeMs, idleMs, maxPerUser, keepMs], performance.now())
     },
 
-    async advance (user, sid, n, { graceMs, idleMs }) {
+    async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
       const start = performance.now()
       for (let round = 1; round <= rounds; round++) {
         const deadline = clock.deadline(start)
@@ -195,16 +218,16 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
         } else if (found.fresh === 'true' && n >= current - 1) {
           return { outcome: 'repeated', n: current }
         } else if (n < current) {
-          const ended = await write(sql.endOne, [user, sid], start)
+          const ended = await write(sql.endOne, [user, sid, keepMs], start)
           return ended.length === 0 ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
         }
       }
       throw new Error('The session was changed again and again while it was refreshed.')
     },
 
-    async end (user, which) {
+    async end (user, which, { keepMs }) {
       const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return sid === undefined ? await write(sql.endAll, [user, except], performance.now()) : await write(sql.endOne, [user, sid], performance.now())
+      return sid === undefined ? await write(sql.endAll, [user, except], performance.now()) : await write(sql.endOne, [user, sid, keepMs], performance.now())
     },
 
     async list (user) {

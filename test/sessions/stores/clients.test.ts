@@ -234,7 +234,7 @@ t.test('postgres.js is called as its users call it', async (t) => {
     }
   })
   t.same(await postgresSessions(sql, { table: 'logins' }).end('1', { sid: 'a' }, rules), ['a'])
-  t.match(calls, [[/UPDATE "logins" SET /, ['1', 'a', 0]]])
+  t.match(calls, [[/UPDATE "logins" s SET /, ['1', 'a', 60_000, 0]]])
 })
 
 t.test('a name of a table that is none is refused before it is part of SQL', async (t) => {
