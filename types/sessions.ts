@@ -218,6 +218,7 @@ export interface IoredisLike {
 export interface NodeRedisLike {
   readonly isOpen?: boolean
   readonly isReady?: boolean
+  readonly slots?: ReadonlyArray<{ readonly master: { readonly client?: { readonly isReady: boolean } | undefined } } | undefined>
   withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
