@@ -24,6 +24,9 @@ export type EndReason = Extract<SessionChange, { type: 'ended' }>['reason']
  */
 const ofToken: ReadonlySet<EndReason> = new Set<EndReason>(['logout', 'replaced', 'no-user'])
 
+/** The outcomes with which a client gets a refresh token that is new. */
+const rotations: ReadonlySet<Advance['outcome']> = new Set<Advance['outcome']>(['rotated', 'recovered', 'reissued'])
+
 /** A session that is not stored yet, with its first refresh token. */
 export interface Draft {
   readonly sid: string
@@ -106,8 +109,8 @@ export class SessionService {
     // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
-    if (outcome === 'rotated' || outcome === 'recovered') this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered' }, request)
-    if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind === 1 ? 1 : 0 }, request)
+    if (rotations.has(outcome)) this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered', reissued: outcome === 'reissued' }, request)
+    if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind > 0 ? 1 : 0 }, request)
     if (outcome === 'recovered') request.log.warn({ sessionId: sid }, 'The store of sessions has lost writes: a refresh token was ahead of it.')
     if (outcome === 'reused') {
       this.ended.add([sid])

@@ -20,7 +20,7 @@ const integer = (minimum: number, maximum: number, unit = 'a whole number of sec
 /** Every setting of sessions, once. Bounds that depend on other settings are checked in {@link checkBounds}. */
 export const sessionsSchema = {
   /** Where sessions are kept. Default: `memorySessions()`, which ends with the process. */
-  store: Type.Any({ allowed: 'an object with the methods create, advance, end, list and endedSince' }),
+  store: Type.Any({ allowed: 'an object with the methods create, advance, end, list, endedSince and confirm' }),
   /** Secret, or list of secrets, that authenticates refresh tokens: the first signs, all verify. Default: derived from the key that signs access tokens. */
   secret: Type.Any({ allowed: 'a secret of at least 32 bytes, or a non-empty list of them' }),
   /** Seconds after a refresh in which the current refresh token, and the one before it, are exchanged for the current one. 0: each can be used once (RFC 9700). */
@@ -72,7 +72,7 @@ const wrong = (name: Name, value: unknown, allowed: string = sessionsSchema[name
 }
 
 function checkStore (store: unknown, authMode: boolean): void {
-  const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince'] : ['endedSince']
+  const methods = authMode ? ['create', 'advance', 'end', 'list', 'endedSince', 'confirm'] : ['endedSince']
   const missing = methods.find((method) => typeof Object(store)[method] !== 'function')
   if (typeof store !== 'object' || store === null) throw wrong('store', store, authMode ? sessionsSchema.store.allowed : 'an object with the method endedSince')
   if (missing !== undefined) throw new InvalidConfiguration(`"sessions.store" has no method "${missing}". It must have ${methods.join(', ')}; see ${authMode ? 'SessionStore' : 'SessionFeed'}. For a database client, give redisSessions(client) or postgresSessions(client).`, { page })

@@ -17,7 +17,7 @@ interface Expectation<Result> {
 /** The largest time value (ECMA-262 section 21.4.1.1). For larger ones, `toISOString()` would throw. */
 const maximumTime = 8.64e15
 
-const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reused', 'unknown'])
+const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'])
 
 const isText = (value: unknown) => typeof value === 'string'
 const isWhole = (value: unknown, maximum: number) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximum
@@ -46,6 +46,8 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
     expected: 'an array of { sid, createdAt, usedAt, endsAt, data }, with times in whole milliseconds and data as JSON',
     isFit: (result): result is StoredSession[] => Array.isArray(result) && result.every(isStoredSession)
   },
+  // Nothing is expected of it.
+  confirm: { expected: 'anything', isFit: (_result): _result is Results['confirm'] => true },
   endedSince: {
     expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds',
     isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) && (result.staleFor === undefined || isAge(result.staleFor))

@@ -8,7 +8,7 @@ import type { SessionStore } from '../../types/sessions.ts'
 import { environment } from '../helper.ts'
 
 type Method = keyof SessionStore
-const methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince']
+const methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm']
 
 /** The error of a call. */
 async function refusalOf (method: Method, call: () => unknown): Promise<Error & { statusCode?: unknown, headers?: unknown }> {
@@ -124,7 +124,7 @@ const times = [-1, 1.5, NaN, Infinity, 8.64e15 + 2, '1', null, undefined, new Da
 const noLists = [undefined, null, 'a', { length: 0 }, [1], [null], ['a', undefined], new Set(['a'])]
 
 /** Answers of another type than the interface has. */
-const wrong: Record<Method, unknown[]> = {
+const wrong: Record<Exclude<Method, 'confirm'>, unknown[]> = {
   create: noLists,
   end: noLists,
   advance: [
@@ -144,6 +144,8 @@ const wrong: Record<Method, unknown[]> = {
 
 t.test('an answer of the wrong type is HandlerFailed of that method, and says what it must be', async (t) => {
   for (const method of methods) {
+    // Nothing is expected of it.
+    if (method === 'confirm') continue
     const failing = { get ended (): never { throw new Error('read') }, get outcome (): never { throw new Error('read') } }
     for (const answer of [...wrong[method], failing]) {
       const error = await refusalOf(method, () => Promise.resolve(answer))
@@ -154,12 +156,13 @@ t.test('an answer of the wrong type is HandlerFailed of that method, and says wh
 })
 
 t.test('an answer at the edge of what is allowed is accepted', async (t) => {
-  for (const outcome of ['rotated', 'recovered', 'repeated', 'reused', 'unknown']) {
+  for (const outcome of ['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown']) {
     for (const n of [0, maximumCounter]) t.same(await callStore('advance', () => ({ outcome, n })), { outcome, n })
   }
   const latest = [{ ...stored, createdAt: 0, endsAt: 8.64e15 }, stored]
   t.equal(await callStore('list', () => latest), latest)
   t.same(await callStore('list', () => []), [])
+  for (const answer of [undefined, 1]) t.equal(await callStore('confirm', () => answer), answer)
   t.same(await callStore('endedSince', () => ({ ended: [], cursor: '' })), { ended: [], cursor: '' })
   for (const staleFor of [0, 0.5, Infinity, undefined]) t.match(await callStore('endedSince', () => ({ ended: [], cursor: '', staleFor })), { staleFor })
 })

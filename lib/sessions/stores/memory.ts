@@ -1,11 +1,12 @@
 /** Sessions in the memory of one process. */
 import type { SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
-import { decide, expiryOf } from '../rotation.ts'
+import { confirm, decide, expiryOf, firstGeneration, isToConfirm, type Change, type Generations } from '../rotation.ts'
 
 interface Session extends StoredSession {
   readonly user: string
-  n: number
-  rotatedAt: number | null
+  family: Generations
+  /** When the window began; null before the first rotation. */
+  windowAt: number | null
   expiresAt: number
 }
 
@@ -104,6 +105,14 @@ export function memorySessions (): SessionStore {
     return session !== undefined && session.user === user && session.expiresAt > now ? session : undefined
   }
 
+  function apply (session: Session, { family, beginsWindow, isUse }: Change, now: number, { idleMs }: SessionRules): void {
+    session.family = family
+    if (beginsWindow) session.windowAt = now
+    if (!isUse) return
+    session.usedAt = now
+    session.expiresAt = expiryOf(now, session.endsAt, idleMs)
+  }
+
   /** Called first by each method. Deletes a few expired sessions, because nobody may ask for them again. Returns the time. */
   function begin (): number {
     const now = Date.now()
@@ -124,7 +133,7 @@ export function memorySessions (): SessionStore {
       const now = begin()
       const ended = endAll(surplusOf(user, now, rules), rules)
       const endsAt = now + lifetimeMs
-      const session = { sid, user, n: 0, rotatedAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
+      const session = { sid, user, family: firstGeneration, windowAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
       sessions.set(sid, session)
       const ofUser = users.get(user)
       if (ofUser === undefined) users.set(user, new Set([session]))
@@ -136,15 +145,12 @@ export function memorySessions (): SessionStore {
       const now = begin()
       const session = find(user, sid, now)
       if (session === undefined) return { outcome: 'unknown', n: 0 }
-      const decision = decide(session, n, now, rules.graceMs)
-      if (decision.outcome === 'reused') {
-        endAll([session], rules)
-      } else if (decision.outcome !== 'repeated') {
-        session.n = decision.n
-        session.rotatedAt = session.usedAt = now
-        session.expiresAt = expiryOf(now, session.endsAt, rules.idleMs)
-      }
-      return decision
+      const { family, windowAt } = session
+      const isOpen = windowAt !== null && now - windowAt < rules.graceMs
+      const { outcome, n: answer, change } = decide(family, n, isOpen, rules.graceMs === 0)
+      if (outcome === 'reused') endAll([session], rules)
+      if (change !== undefined) apply(session, change, now, rules)
+      return { outcome, n: answer }
     },
 
     async end (user, which, rules) {
@@ -160,6 +166,14 @@ export function memorySessions (): SessionStore {
 
     async list (user) {
       return activeOf(user, Date.now()).map(({ sid, createdAt, usedAt, endsAt, data }) => ({ sid, createdAt, usedAt, endsAt, data }))
+    },
+
+    async confirm (received, rules) {
+      const now = begin()
+      for (const { sid, user, n } of received) {
+        const session = find(user, sid, now)
+        if (session !== undefined && isToConfirm(session.family, n)) apply(session, confirm(session.family), now, rules)
+      }
     },
 
     async endedSince (cursor) {

@@ -1,8 +1,9 @@
 /** Sessions in PostgreSQL 13 or later. */
 import { setTimeout } from 'node:timers/promises'
-import type { PostgresLike, SessionStore } from '../../../types/sessions.ts'
+import type { Advance, PostgresLike, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { typeName } from '../../values.ts'
+import { decide } from '../rotation.ts'
 import { StoreClock } from './store-clock.ts'
 import { place, readOption } from './values.ts'
 
@@ -20,8 +21,8 @@ function checkTable (table: unknown): asserts table is string {
 }
 
 /**
- * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
- * can be executed repeatedly, and by several processes at once.
+ * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, and adds the columns that a table of an
+ * earlier version lacks, for a migration of the application. It can be executed repeatedly, and by several processes at once.
  * @param table at most 48 letters, digits and `_`
  * @throws {@link InvalidConfiguration} for another name
  */
@@ -40,8 +41,15 @@ CREATE TABLE IF NOT EXISTS "${table}" (
   ends_at timestamptz NOT NULL,
   ended_at timestamptz,
   idle_ms bigint NOT NULL,
-  data text NOT NULL
+  data text NOT NULL,
+  parent integer NOT NULL DEFAULT 1,
+  siblings integer NOT NULL DEFAULT 0,
+  confirmed boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 80);
+ALTER TABLE "${table}"
+  ADD COLUMN IF NOT EXISTS parent integer NOT NULL DEFAULT 1,
+  ADD COLUMN IF NOT EXISTS siblings integer NOT NULL DEFAULT 0,
+  ADD COLUMN IF NOT EXISTS confirmed boolean NOT NULL DEFAULT false;
 CREATE INDEX IF NOT EXISTS "${table}_user" ON "${table}" (user_id) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS "${table}_ended" ON "${table}" (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${table}_ends" ON "${table}" (ends_at);
@@ -68,8 +76,12 @@ const overlap = 10
  * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
  * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
  */
-const locking = (rows: string) => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s),
+const locking = (rows: string, skip = '') => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s ${skip}),
       clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
+
+/** Whether the window, whose length is the fourth parameter, is over. */
+const closed = (at: string) => `(rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`
+const used = 'rotated_at = at, used_at = at'
 
 function statementsOf (name: string) {
   // Quoted, so that letter case counts and reserved words are names.
@@ -83,7 +95,7 @@ function statementsOf (name: string) {
   const change = (condition: (at: string) => string, deadline: string, values: string) => {
     const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
     return `${locking(`SELECT sid AS id FROM ${table} s WHERE ${may(now)}`)}
-      UPDATE ${table} s SET ${values}, rotated_at = at, used_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')}
+      UPDATE ${table} s SET ${values} FROM clock, locked WHERE id = s.sid AND ${may('at')}
       RETURNING n::text, ${epoch(now, 'time')}`
   }
   /**
@@ -111,9 +123,19 @@ function statementsOf (name: string) {
       expired AS (${remove(gone('ends_at'))}),
       outdated AS (${remove(gone('ended_at'))})
       ${answer('ended', '$8')}`,
-    swap: change((at) => `n = $3 AND (rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`, '$6', 'n = n + 1, idle_ms = $5'),
-    look: `SELECT n::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
-    jump: change(() => 'n < $3', '$5', 'n = $3::bigint + 1, idle_ms = $4'),
+    // The lines of `decide` in rotation.ts that change a session. A member of the family, after the window:
+    swap: change((at) => `n - siblings <= $3 AND n >= $3 AND ${closed(at)}`, '$6', `n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false, ${used}, idle_ms = $5`),
+    // A member of several, within the window:
+    receive: change(() => 'n - siblings <= $3 AND n >= $3 AND siblings > 0 AND NOT confirmed', '$4', 'confirmed = true, rotated_at = at'),
+    // The parent. By its distance, not by the latest generation that was read, so that many late copies at once are all executed:
+    reissue: change((at) => `n - parent = $3 AND CASE WHEN confirmed THEN NOT ${closed(at)} ELSE siblings > 0 OR ${closed(at)} END`, '$6', 'n = n + 1, parent = parent + 1, siblings = siblings + 1, rotated_at = CASE WHEN confirmed THEN rotated_at ELSE at END, used_at = at, idle_ms = $5'),
+    look: `SELECT n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
+    jump: change(() => 'n < $3', '$5', `n = $3::bigint + 1, parent = 1, siblings = 0, confirmed = false, ${used}, idle_ms = $4`),
+    // As text, because postgres.js serialises what it takes for JSON. Two processes that confirm the same sessions do not wait for each other.
+    confirm: `${locking(`SELECT s.sid AS id FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
+        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`, 'SKIP LOCKED')},
+      changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
+      SELECT '' AS ended, (NOT ${inTime('$2', 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`,
     endOne: end('s.sid = $2', '$4', '$3'),
     endAll: end('($2::text IS NULL OR s.sid <> $2)', '$3'),
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
@@ -136,8 +158,9 @@ const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
 /** The longest pause before the second attempt, in milliseconds. Before each further attempt it is twice as long. */
 const firstPause = 100
-/** The SQLSTATE of a table that does not exist. */
+/** The SQLSTATE of a table that does not exist, and of a column. */
 const undefinedTable = '42P01'
+const undefinedColumn = '42703'
 
 function withRetries (query: Query, table: string): Query {
   return async (sql, values) => {
@@ -148,6 +171,7 @@ function withRetries (query: Query, table: string): Query {
       } catch (error) {
         const { code } = Object(error)
         if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
+        if (code === undefinedColumn) throw new Error(`The table "${table}" is one of an earlier version. Execute the SQL of postgresSessionSchema("${table}"), which adds the missing columns.`, { cause: error })
         if (attempt === attempts || !repeatable.has(code)) throw error
       }
       // At random, because transactions that failed at once would meet again.
@@ -190,6 +214,13 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
     }
   }
 
+  /** Executes what {@link decide} said. A rotation is tried again first, in the next round. */
+  async function apply (outcome: Advance['outcome'], session: readonly unknown[], [graceMs, idleMs]: readonly [number, number], deadline: number): Promise<readonly Row[]> {
+    if (outcome === 'recovered') return await query(sql.jump, [...session, idleMs, deadline])
+    if (outcome === 'repeated') return await query(sql.receive, [...session, deadline])
+    return outcome === 'reissued' ? await query(sql.reissue, [...session, graceMs, idleMs, deadline]) : []
+  }
+
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, maxPerUser, keepMs }) {
       return await write(sql.create, [sid, user, data, lifetimeMs, idleMs, maxPerUser, keepMs], performance.now())
@@ -207,20 +238,22 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
         const [found] = await query(sql.look, [sid, user, graceMs, deadline])
         if (found === undefined) return { outcome: 'unknown', n: 0 }
         clock.learn(Number(found.time))
-        const current = Number(found.n)
         if (found.late === 'true') {
           clock.requireTime(start)
           // Nothing was tried.
           round--
-        } else if (n > current) {
-          const [jumped] = await query(sql.jump, [sid, user, n, idleMs, deadline])
-          if (jumped !== undefined) return { outcome: 'recovered', n: Number(jumped.n) }
-        } else if (found.fresh === 'true' && n >= current - 1) {
-          return { outcome: 'repeated', n: current }
-        } else if (n < current) {
-          const ended = await write(sql.endOne, [user, sid, keepMs], start)
-          return ended.length === 0 ? { outcome: 'unknown', n: 0 } : { outcome: 'reused', n: current }
+          continue
         }
+        const family = { n: Number(found.n), parent: Number(found.parent), siblings: Number(found.siblings), confirmed: found.confirmed === 'true' }
+        const { outcome, n: answer, change } = decide(family, n, found.fresh === 'true', graceMs === 0)
+        if (outcome === 'reused') {
+          const ended = await write(sql.endOne, [user, sid, keepMs], start)
+          return ended.length === 0 ? { outcome: 'unknown', n: 0 } : { outcome, n: answer }
+        }
+        if (change === undefined) return { outcome, n: answer }
+        // After a change by another request in the meantime, none of these changes a row.
+        const [changed] = await apply(outcome, [sid, user, n], [graceMs, idleMs], deadline)
+        if (changed !== undefined) return { outcome, n: outcome === 'repeated' ? answer : Number(changed.n) }
       }
       throw new Error('The session was changed again and again while it was refreshed.')
     },
@@ -234,6 +267,10 @@ export function postgresSessions (db: PostgresLike, options: { table?: string | 
       const rows = await query(sql.list, [user])
       return rows.map(({ sid, created, used, ends, data }) =>
         ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
+    },
+
+    async confirm (received) {
+      await write(sql.confirm, [JSON.stringify(received)], performance.now())
     },
 
     async endedSince (cursor) {

@@ -1,7 +1,7 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import type { Advance, IoredisLike, NodeRedisLike, SessionStore } from '../../../types/sessions.ts'
+import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { typeName } from '../../values.ts'
 import * as scripts from './redis-scripts.ts'
@@ -14,8 +14,8 @@ type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<strin
 interface Script { readonly text: string, readonly sha: string }
 
 const scriptOf = (text: string): Script => ({ text, sha: createHash('sha1').update(text).digest('hex') })
-const { create, advance, end, list, since } = {
-  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since)
+const { create, advance, end, list, since, confirm } = {
+  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since), confirm: scriptOf(scripts.confirm)
 }
 
 const isMissingScript = (error: unknown) => String(Object(error).message).startsWith('NOSCRIPT')
@@ -106,10 +106,13 @@ const overlap = 10_000
 const readTime = 4000
 const turnTime = 250
 
+/** How many sessions a call confirms, so that it does not hold the server for long. */
+const confirmedAtOnce = 100
+
 /** What a bucket has answered, or why it has not. */
 type BucketRead = { readonly time: string, readonly ended: string[] } | { readonly error: unknown }
 
-const outcomes = ['rotated', 'recovered', 'repeated', 'reused', 'unknown'] as const
+const outcomes = ['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'] as const
 
 function advanceOf (result: readonly string[]): Advance {
   const [text, n] = result
@@ -174,6 +177,24 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: { p
       if (!Array.isArray(rows)) throw new TypeError('The script returned something other than a list.')
       return rows.map(textsOf).map(([sid = '', createdAt, usedAt, endsAt, data = '']) =>
         ({ sid, createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data }))
+    },
+
+    async confirm (received) {
+      const byBucket = new Map<number, ReceivedGeneration[]>()
+      for (const entry of received) {
+        const bucket = bucketNumberOf(entry.user)
+        byBucket.set(bucket, [...byBucket.get(bucket) ?? [], entry])
+      }
+      const calls: Array<Promise<unknown>> = []
+      for (const ofBucket of byBucket.values()) {
+        for (let start = 0; start < ofBucket.length; start += confirmedAtOnce) {
+          const entries = ofBucket.slice(start, start + confirmedAtOnce).map(({ sid, user, n }) => ({ sid, n, keys: keysOf(user) }))
+          calls.push(write(confirm, entries[0]!.keys.clock, entries.flatMap(({ sid, keys }) => [keys.sessions + sid, keys.user]), entries.flatMap(({ sid, n }) => [sid, n])))
+        }
+      }
+      // All of them, also where one of the servers is down.
+      const failed = (await Promise.allSettled(calls)).find((result) => result.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
     },
 
     async endedSince (cursor) {
