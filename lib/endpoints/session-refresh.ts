@@ -1,5 +1,4 @@
 /** POST {prefix}/refresh with sessions: exchanges a refresh token for an access token and the next refresh token. */
-import { setImmediate } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
@@ -12,23 +11,10 @@ import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { beginWithoutToken } from '../request/slot.ts'
+import { hasNoConnection } from '../sessions/connection.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Endpoint } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
-
-/**
- * Whether nobody can receive the response any more. Over HTTP/2, a response has no `destroyed`, but its stream has. Over
- * HTTP/1, the response to a pipelined request knows nothing of the connection before it is its turn.
- */
-function isClosed ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): boolean {
-  return raw.destroyed || socket.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
-}
-
-/**
- * A process that was paused reads a request first, and the end of its connection in a later turn of the event loop: over
- * HTTP/1 in the second, over HTTP/2 in the third.
- */
-const turnsUntilClosed = 3
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
@@ -61,7 +47,8 @@ async function refresh (registration: Registration, sessions: SessionService, re
     throw failed
   }
   if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw failed
-  const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime }, sid)
+  const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
+  const { token: accessToken } = issued
   const extension = await extendBody(responses, {}, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
   // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
@@ -70,19 +57,21 @@ async function refresh (registration: Registration, sessions: SessionService, re
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
 
-  for (let turns = 0; turns < turnsUntilClosed; turns++) await setImmediate()
-  if (isAnswered(request, reply)) return reply
   // Without a connection, the client would not get the new token.
-  if (isClosed(request, reply)) return reply.hijack()
+  const isGone = await hasNoConnection(request, reply)
+  if (isAnswered(request, reply)) return reply
+  if (isGone) return reply.hijack()
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') throw failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
+  const isUnchanged = refreshToken === purportedToken
+  // An access token that comes with the presented token again does not show that another one was received.
+  const sent = isUnchanged ? await issued.withoutGeneration() : accessToken
   if (isAnswered(request, reply)) return reply
   // No cookie for an unchanged token, because a slow response could overwrite a newer cookie of another tab.
-  const changed = settings.cookieSet && refreshToken !== purportedToken ? tokenCookies({ refreshToken }, settings, reply) : []
-  setCookies(reply, [...cookies, ...changed])
-  return { ...tokenFields({ accessToken, refreshToken }, settings), ...extension }
+  if (settings.cookieSet) setCookies(reply, isUnchanged ? tokenCookies({ accessToken: sent }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)])
+  return { ...tokenFields({ accessToken: sent, refreshToken }, settings), ...extension }
 }
 
 export function sessionRefreshEndpoint (registration: Registration, sessions: SessionService): Endpoint {

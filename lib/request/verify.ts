@@ -18,8 +18,8 @@ export interface Context extends RequestSettings {
 /** The refusal of a token for whose key a reader cannot wait. */
 export const keyNotKnown = invalidToken('its key is not known yet, and is being fetched')
 
-/** Returns the refusal of a token whose session has ended; undefined for any other. */
-export type SessionCheck = (payload: VerifiedToken['payload']) => Refusal | undefined
+/** Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received. */
+export type SessionCheck = (verified: VerifiedToken) => Refusal | undefined
 
 /** A token that is valid now. */
 export interface ValidToken {
@@ -39,9 +39,10 @@ export interface Checks {
 }
 
 /** Returns the refusal of a token whose signature is right. Only own tokens have claims of this instance, and sessions. */
-function checkContent ({ payload, registered, issuer }: VerifiedToken, { session }: Checks, settings: Context['settings'], purpose: Purpose): Refusal | undefined {
+function checkContent (verified: VerifiedToken, { session }: Checks, settings: Context['settings'], purpose: Purpose): Refusal | undefined {
+  const { payload, registered, issuer } = verified
   if (issuer !== undefined) return checkIssuerClaims(payload, registered, issuer.userId, settings.leeway, secondsNow())
-  return checkClaims(payload, registered, settings, secondsNow(), purpose === 'access') ?? session?.(payload)
+  return checkClaims(payload, registered, settings, secondsNow(), purpose === 'access') ?? session?.(verified)
 }
 
 function decide (verified: Verdict<VerifiedToken>, checks: Checks, context: Context, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {

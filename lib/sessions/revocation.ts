@@ -3,8 +3,7 @@
  * to the store. The store is read regularly: pushed messages would be lost while a connection is down.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
-import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
+import type { SessionFeed } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
@@ -13,15 +12,13 @@ import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/verify.ts'
 import type { VerifiedToken } from '../token/codec.ts'
 import { invalidClaim } from '../token/claims.ts'
+import { Confirmations, type Teller } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
 import { isSessionId } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
 
 /** A registration that reads a feed. */
-interface Reader {
-  readonly instanceName: string
-  readonly log: FastifyBaseLogger
-  readonly rules: SessionRules
+interface Reader extends Teller {
   /** Seconds. */
   readonly poll: number
 }
@@ -46,6 +43,7 @@ const pairOf = (sid: string, user: string) => `${sid} ${user}`
 
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
+  readonly confirmations: Confirmations
   readonly #store: SessionFeed
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
@@ -74,6 +72,7 @@ export class EndedSessions {
 
   constructor (store: SessionFeed) {
     this.#store = store
+    this.confirmations = new Confirmations(store)
   }
 
   has (sid: string): boolean {
@@ -166,7 +165,7 @@ export class EndedSessions {
     this.#started = undefined
     // A read under way, but not for long: a store that hangs must not keep the application from closing.
     let timer: NodeJS.Timeout | undefined
-    await Promise.race([this.#reading, new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
+    await Promise.race([Promise.all([this.#reading, this.confirmations.write([reader], true)]), new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
     clearTimeout(timer)
   }
 
@@ -188,6 +187,8 @@ export class EndedSessions {
   async #readOnce (): Promise<void> {
     const [reader] = this.#readers
     if (reader === undefined) return
+    // Not waited for: it may hang.
+    this.confirmations.write([...this.#readers])
     const isFull = this.#cursor === null || this.#untilFull === 0
     // The age of the result is counted from the start of the read.
     const begun = performance.now()
@@ -302,12 +303,16 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
  * @param userOf returns the user of a payload as the store is given it
  */
 export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
-  return (payload) => {
+  const { confirmations } = sessions
+  return (verified) => {
+    const { payload } = verified
     // A token without a session can only expire.
     if (!Object.hasOwn(payload, 'sid')) return undefined
     const { sid } = payload
     if (!isSessionId(sid)) return malformed
     if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
-    return refuseAfter !== null && sessions.isOlderThan(refuseAfter) ? stale : undefined
+    if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
+    if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)
+    return undefined
   }
 }

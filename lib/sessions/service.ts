@@ -120,6 +120,11 @@ export class SessionService {
     return advance
   }
 
+  /** The generation that the access token of a refresh carries; undefined without a window, in which nothing has to be confirmed. */
+  generationOf ({ n }: RefreshToken): number | undefined {
+    return this.#sessions.rules.graceMs === 0 ? undefined : n
+  }
+
   /** Writes the refresh token for a counter. */
   write (token: RefreshToken): string {
     return this.#codec.write(token)

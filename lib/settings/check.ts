@@ -103,12 +103,17 @@ function checkPaths (settings: Settings, method: string, names: ReadonlyArray<ty
   checkDistinct(Object.fromEntries(paths), `the ${method} endpoints need different paths`)
 }
 
-/** As {@link checkTogether}, for the endpoints and the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
+/** The claims of access tokens of sessions, and what they contain. */
+const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
+
+/** As {@link checkTogether}, for the endpoints and the claims that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
 export function checkWithSessions (settings: Settings): void {
   checkPaths(settings, 'POST', ['pathToAuthenticate', 'pathToRefresh', 'pathToLogout'])
   checkPaths(settings, 'GET', ['pathToVerify', 'pathToRetrieveUser', 'pathToSessions', 'pathToJwks'])
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', page: 'settings.md' })
+    const { [setting]: name } = settings
+    const content = Object.hasOwn(sessionClaims, name) ? Reflect.get(sessionClaims, name) : undefined
+    if (content !== undefined) throw new InvalidConfiguration(`"${setting}" must not be "${name}" with "sessions", because this claim then contains ${content}. Choose another name.`, { finding: 'E10', page: 'settings.md' })
   }
 }
 

@@ -27,6 +27,8 @@ export interface VerifiedToken {
   readonly issuer: IssuerRules | undefined
   /** How long its key counts; undefined for a key that never changes. */
   readonly life: Life | undefined
+  /** The session store that was told that this token was received, of those that its sessions may be in; set by `sessions/confirmations`. */
+  toldTo?: object
 }
 
 /** What a token is verified for. A token for `refresh` may have expired, and its key may have been retired; everything else must hold. */
