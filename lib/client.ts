@@ -30,8 +30,8 @@ type Notice = readonly [reason: SignedOutReason, time: number]
 
 // All times are in milliseconds.
 /**
- * A try that begins at the last moment ends 28 seconds after the first one began, which is within the default of the setting
- * `grace`: if the response to the first one was lost, a later refresh would look like theft.
+ * How long a try may last, and when the last one may begin: a caller waits for 28 seconds at most. A later try is as good, also
+ * if the response to an earlier one was lost.
  */
 const tryLimit = 6000
 const lastMoment = 22_000
@@ -178,7 +178,7 @@ export function createClient ({
     // The name of the error, or its code, which error handlers of applications send.
     const isEnded = current?.status === 401 && /session_?ended"/i.test(await current.text())
 
-    const response = await insist(pathToRefresh, withRefreshToken(before))
+    const response = await insist(pathToRefresh, { ...withRefreshToken(before), keepalive: true })
     const { ok, status } = response
     // The service has no refresh tokens.
     if (status === 404) return false

@@ -41,8 +41,8 @@ export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { RouteAccess, RouteGuard } from '../types/routes.ts'
 export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserIdOf, UserOf } from '../types/registry.ts'
 export type {
-  Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions, SessionRules, Sessions,
-  SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
+  Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, ReceivedGeneration, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions,
+  SessionRules, Sessions, SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
 export type { EncryptedPem, JsonWebKey, JsonWebKeySet, KeyFile, KeyMaterial, KeyStatus, SigningKey, TrustedIssuer } from '../types/keys.ts'
 export type {

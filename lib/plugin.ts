@@ -105,7 +105,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifierFor(resolved), prepareChecks({ ...host, handlers: {} }, sessions?.check)),
     issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),
     sessions: sessions?.service,
-    watchSession: sessions && ((sid: string, controller: AbortController) => sessions.ended.watch(sid, controller)),
+    watchSession: sessions?.watch,
     keys: authorities.control,
     routes,
     outage: outageOf(sessionSettings, issuers),

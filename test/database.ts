@@ -64,6 +64,8 @@ export async function startDatabase (t: Pick<Test, 'teardown'>, kind: Kind, ...p
 export class Network {
   readonly #server = createServer((client) => this.#connect(client))
   readonly #sockets = new Set<Socket>()
+  /** Those that {@link swallow} has left open. */
+  readonly #swallowed: Socket[] = []
   #target: URL
   #isHanging = false
 
@@ -113,9 +115,18 @@ export class Network {
     for (const socket of this.#sockets) socket.resume()
   }
 
+  /** Nothing arrives any more by the connections that are open. New ones work. */
+  swallow (): void {
+    for (const socket of this.#sockets) {
+      socket.pause()
+      this.#sockets.delete(socket)
+      this.#swallowed.push(socket)
+    }
+  }
+
   /** Ends all connections. */
   cut (): void {
-    for (const socket of this.#sockets) socket.destroy()
+    for (const socket of [...this.#sockets, ...this.#swallowed]) socket.destroy()
   }
 
   /** Connects to another server from now on, as after a failover. */

@@ -62,7 +62,8 @@ function memorySessionsOfADatabase (): SessionStore {
     advance: (...given) => store.advance(...given),
     end: (...given) => store.end(...given),
     list: (...given) => store.list(...given),
-    endedSince: (...given) => store.endedSince(...given)
+    endedSince: (...given) => store.endedSince(...given),
+    confirm: (...given) => store.confirm(...given)
   }
 }
 

@@ -205,7 +205,8 @@ t.test('with sessions, their endpoints publish each refusal once', async (t) => 
     advance: async (...given) => await orFail(async () => await memory.advance(...given)),
     end: async (...given) => await orFail(async () => await memory.end(...given)),
     list: async (...given) => await orFail(async () => await memory.list(...given)),
-    endedSince: async (...given) => await memory.endedSince(...given)
+    endedSince: async (...given) => await memory.endedSince(...given),
+    confirm: async (...given) => await memory.confirm(...given)
   }
   const app = await build(t, { sessions: { store } })
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
@@ -307,7 +308,8 @@ t.test('with sessions a token is published after its session was stored, also th
     advance: async (...given) => { const result = await inner.advance(...given); order.push('advance'); return result },
     end: async (...given) => await inner.end(...given),
     list: async (...given) => await inner.list(...given),
-    endedSince: async (...given) => await inner.endedSince(...given)
+    endedSince: async (...given) => await inner.endedSince(...given),
+    confirm: async (...given) => await inner.confirm(...given)
   }
   const app = host(t)
   await app.register(tokenAuth, { secret, authenticate, instanceName: 'staff', sessions: { store } })

@@ -315,6 +315,17 @@ export function setClock (t: Test, at: number): (seconds: number) => void {
   return (seconds) => { current = seconds }
 }
 
+/** Takes the place of the monotonic clock until the test ends. It returns the milliseconds that the test says have passed. */
+export function setMonotonicClock (t: Test): (milliseconds: number) => void {
+  // Whole, so that differences are exact.
+  const start = Math.ceil(performance.now())
+  let passed = 0
+  // Not t.intercept(), which keeps the result of each call.
+  Object.defineProperty(performance, 'now', { value: () => start + passed, configurable: true })
+  t.teardown(() => Reflect.deleteProperty(performance, 'now'))
+  return (milliseconds) => { passed = milliseconds }
+}
+
 /** Listens on a free port of the loopback interface. */
 export async function listen (app: FastifyInstance): Promise<number> {
   await app.listen({ port: 0, host: '127.0.0.1' })

@@ -335,7 +335,7 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: { poll: '5' } },
       '"sessions.poll" must be a whole number of seconds from 1 to 60; given: a string. See docs/sessions.md#settings'],
     [{ sessions: { store: {} } },
-      '"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client). See docs/sessions.md#settings'],
+      '"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client). See docs/sessions.md#settings'],
     [{ sessions: mistyped(memorySessions()) },
       'Option "sessions" is a store. Give it as "sessions": { store }. See docs/sessions.md#settings'],
     [{ authMode: false, sessions: mistyped({}) },

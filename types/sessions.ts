@@ -110,7 +110,10 @@ export interface Sessions<
 
 /** The rules of a registration, passed to every method of a store. All times are in whole milliseconds. */
 export interface SessionRules {
-  /** The window: how long after a rotation the current counter and its predecessor are answered with the current counter. */
+  /**
+   * The window: how long after a rotation, a late exchange or a confirmation copies of a request are answered. 0: each
+   * generation can be exchanged once.
+   */
   graceMs: number
   /** How long after the last rotation a session expires. */
   idleMs: number
@@ -150,15 +153,30 @@ export interface StoredSession {
 }
 
 /**
- * The result of presenting a counter:
+ * The result of presenting a generation, the counter in a refresh token. A *family* are all generations that were issued for
+ * one presented generation, its *parent*: normally one, and one more for each late exchange. It is *confirmed* when a member
+ * was received.
  *
- * - `rotated`: it was the current counter, before the first rotation or after the window. `n` is the next counter.
- * - `repeated`: it was the current counter or its predecessor, within the window. `n` is the current counter. Nothing changes.
- * - `recovered`: it was ahead of the counter in the store, which must have lost writes. `n` is the presented counter plus 1.
- * - `reused`: it was retired, so two clients have refresh tokens of this session. The session ends. `n` is its last counter.
+ * - `rotated`: it was a member of the latest family, before the first rotation or after the window. `n` is the next
+ *   generation, the first one of a new family. All other members are retired.
+ * - `repeated`: within the window, it was a member, and `n` is that member; or the parent of one member that is not confirmed,
+ *   and `n` is that member.
+ * - `reissued`: it was the parent, of a family that is not confirmed, or whose window is open. `n` is a further member.
+ * - `recovered`: it was ahead of the store, which must have lost writes. `n` is the presented generation plus 1.
+ * - `reused`: it was retired, so two clients have refresh tokens of this session. The session ends. `n` is its last generation.
  * - `unknown`: the user has no active session with this id. `n` is 0.
  */
-export type Advance = { outcome: 'rotated' | 'recovered' | 'repeated' | 'reused' | 'unknown', n: number }
+export type Advance = { outcome: 'rotated' | 'recovered' | 'repeated' | 'reissued' | 'reused' | 'unknown', n: number }
+
+/** A generation whose successor was received: an access token that was issued for it was accepted. */
+export interface ReceivedGeneration {
+  /** The id of the session. */
+  sid: string
+  /** The user of the session, as in {@link NewSession}. */
+  user: string
+  /** The generation that was presented when the access token was issued. */
+  n: number
+}
 
 /** The part of a {@link SessionStore} that a registration with `authMode: false` uses. */
 export interface SessionFeed {
@@ -167,9 +185,15 @@ export interface SessionFeed {
    * least those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired
    * need not be returned.
    * @param cursor the cursor returned by an earlier call, of any process; null for all
-   * @returns the ids, and a cursor, which only the store interprets
+   * @returns the ids, and a cursor, which only the store interprets. `staleFor`: where a part could not be read, such as one
+   * node of a cluster, how many milliseconds ago that part was read for the cursor that was given; `Infinity` for never. Default: 0
    */
-  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string }>
+  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined }>
+  /**
+   * As in {@link SessionStore}. Without it, access tokens that this registration accepts confirm nothing: a replaced refresh
+   * token can be exchanged until the session is refreshed again.
+   */
+  confirm? (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>
 }
 
 /**
@@ -188,9 +212,9 @@ export interface SessionStore extends SessionFeed {
    */
   create (session: NewSession, rules: SessionRules): Promise<string[]>
   /**
-   * Exchanges the counter of a refresh token for the counter of the next one. Of any number of concurrent calls with the same
-   * counter, one rotates. {@link Advance} lists the results.
-   * @param n the counter in the refresh token of the request
+   * Exchanges the generation of a refresh token for that of the next one. Of any number of concurrent calls with the same
+   * generation, one rotates. {@link Advance} lists the results.
+   * @param n the generation in the refresh token of the request
    */
   advance (user: string, sid: string, n: number, rules: SessionRules): Promise<Advance>
   /**
@@ -200,6 +224,13 @@ export interface SessionStore extends SessionFeed {
   end (user: string, which: { sid: string } | { except: string | null }, rules: SessionRules): Promise<string[]>
   /** Returns the active sessions of a user, in any order. */
   list (user: string, rules: SessionRules): Promise<StoredSession[]>
+  /**
+   * Confirms the families whose parents these generations are. Ignores all others: older and later generations, and sessions
+   * that are unknown, have ended, or are another user's. Begins the window anew, but is no use of the session. May skip what
+   * it cannot lock. Several processes may call it with the same generations.
+   * @param received at most 1,000
+   */
+  confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>
 }
 
 /** A pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js, as {@link postgresSessions} takes it. */
@@ -218,6 +249,7 @@ export interface IoredisLike {
 export interface NodeRedisLike {
   readonly isOpen?: boolean
   readonly isReady?: boolean
+  readonly slots?: ReadonlyArray<{ readonly master: { readonly client?: { readonly isReady: boolean } | undefined } } | undefined>
   withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
@@ -251,17 +283,18 @@ export interface SessionSubject {
  * What happened to a session:
  *
  * - `started`: a user logged in.
- * - `refreshed`: the refresh token was rotated. If `recovered` is true, the store has lost writes.
+ * - `refreshed`: the refresh token was rotated. If `recovered` is true, the store has lost writes. If `reissued` is true, a
+ *   token that was replaced before was exchanged again: its client did not receive an earlier response.
  * - `repeated`: the current refresh token was sent again, in exchange for itself (`behind` is 0) or its predecessor (1).
- * - `reused`: a retired refresh token was used, and the session ended. `behind` is the number of rotations since. 1 is usually
- *   a client that did not receive a response. More is theft.
+ * - `reused`: a retired refresh token was used, and the session ended: two holders of the session have acted. `behind` is the
+ *   number of generations that were issued since.
  * - `ended`: by `POST /logout` (`logout`), by `DELETE /sessions` or `DELETE /sessions/:id` (`user`), by `end` or `endAll`
  *   (`host`), by `maxPerUser` (`limit`), by another login of the same browser (`replaced`), or because `retrieveUser` returned
  *   no user (`no-user`). Not published after `reused`.
  */
 export type SessionChange =
   | { type: 'started' }
-  | { type: 'refreshed', recovered: boolean }
+  | { type: 'refreshed', recovered: boolean, reissued: boolean }
   | { type: 'repeated', behind: 0 | 1 }
   | { type: 'reused', behind: number }
   | { type: 'ended', reason: 'logout' | 'host' | 'user' | 'limit' | 'replaced' | 'no-user' }

@@ -18,7 +18,7 @@ const app = Fastify()
 const authenticate = (): never => { throw new Error('unused') }
 declare const event: SessionEvent
 
-test('a store is an object or a class with five methods', () => {
+test('a store is an object or a class with six methods', () => {
   expect(memorySessions()).type.toBe<SessionStore>()
   class OwnStore implements SessionStore {
     async create () { return ['sid'] }
@@ -26,12 +26,16 @@ test('a store is an object or a class with five methods', () => {
     async end (user: string, which: { sid: string } | { except: string | null }) { return 'sid' in which ? [which.sid] : [] }
     async list () { return [] }
     async endedSince (cursor: string | null) { return { ended: [], cursor: cursor ?? '' } }
+    async confirm () {}
   }
   expect<SessionsOptions>().type.toBeAssignableFrom({ store: new OwnStore() })
   expect(sessionStoreTests).type.toBeCallableWith(() => new OwnStore(), { concurrency: 10, clock: 'server' as const })
   expect(sessionStoreTests).type.toBeCallableWith(async () => new OwnStore())
   const { list, ...incomplete } = store
   expect<SessionStore>().type.not.toBeAssignableFrom(incomplete)
+  const { confirm, ...silent } = store
+  expect<SessionStore>().type.not.toBeAssignableFrom(silent)
+  expect<Advance['outcome']>().type.toBeAssignableFrom('reissued' as const)
   expect<SessionStore>().type.not.toBeAssignableFrom({ ...store, create: async () => 'sid' })
   expect<SessionStore>().type.not.toBeAssignableFrom({ ...store, advance: async () => ({ outcome: 'other', n: 0 }) })
 })
@@ -39,6 +43,7 @@ test('a store is an object or a class with five methods', () => {
 test('a registration that only verifies needs the feed alone', () => {
   const { endedSince } = store
   expect<SessionFeed>().type.toBeAssignableFrom({ endedSince })
+  expect<SessionFeed>().type.toBeAssignableFrom(store)
   expect<SessionFeedOptions>().type.toBeAssignableFrom({ store: { endedSince }, poll: 5, refuseAfter: 10 })
   expect<SessionsOptions>().type.not.toBeAssignableFrom({ store: { endedSince } })
   expect<SessionFeedOptions>().type.not.toBeAssignableFrom({})

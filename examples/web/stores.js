@@ -16,7 +16,7 @@ const ignoreErrors = (client) => client.on('error', () => {})
  */
 async function connectRedis (url) {
   // A command that was on its way when a connection broke is not sent again: its request was given up.
-  const client = ignoreErrors(new Redis(url, { autoResendUnfulfilledCommands: false }))
+  const client = ignoreErrors(new Redis(url, { autoResendUnfulfilledCommands: false, socketTimeout: 3000 }))
   try {
     await once(client, 'ready', { signal: AbortSignal.timeout(connectionTimeout) })
     return client
@@ -41,7 +41,7 @@ const postgres = {
   example: 'postgres://postgres@127.0.0.1:5432/postgres',
   /** Creates the table. A real service does that in a migration, so that the user of its processes needs no right to create tables. */
   async prepare (url) {
-    const client = ignoreErrors(new pg.Client({ connectionString: url, connectionTimeoutMillis: connectionTimeout }))
+    const client = ignoreErrors(new pg.Client({ connectionString: url, connectionTimeoutMillis: connectionTimeout, query_timeout: 4000 }))
     try {
       await client.connect()
       await client.query(postgresSessionSchema())
@@ -49,7 +49,7 @@ const postgres = {
       await client.end()
     }
   },
-  open: async (url) => postgresSessions(ignoreErrors(new pg.Pool({ connectionString: url, connectionTimeoutMillis: connectionTimeout })))
+  open: async (url) => postgresSessions(ignoreErrors(new pg.Pool({ connectionString: url, connectionTimeoutMillis: connectionTimeout, query_timeout: 4000 })))
 }
 
 export const stores = { redis, postgres }

@@ -32,6 +32,8 @@ export interface VerifiedToken extends SignedContent {
   readonly authority: Authority
   /** How long its key is valid. */
   readonly life: Readonly<Life>
+  /** The session store that was told that this token was received, of those that its sessions may be in; set by `sessions/confirmations`. */
+  toldTo?: object
 }
 
 /** When a token is not valid any more, in milliseconds since 1970; Infinity for never. */

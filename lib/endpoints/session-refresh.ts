@@ -1,6 +1,6 @@
 /** POST {prefix}/refresh with sessions: exchanges a refresh token for an access token and the next refresh token. */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
@@ -12,17 +12,10 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { openWithoutToken } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
+import { hasNoConnection } from '../sessions/connection.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
-
-/**
- * Whether nobody can receive the response any more. Over HTTP/2, a response has no `destroyed`, but its stream has. Over
- * HTTP/1, the response to a pipelined request knows nothing of the connection before it is its turn.
- */
-function isClosed ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): boolean {
-  return raw.destroyed || socket.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
-}
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
@@ -44,7 +37,7 @@ async function refresh (registration: Registration, sessions: SessionService, st
   const { request, settings } = state
   const purportedToken = requireRefreshToken(state)
   const token = sessions.read(purportedToken)
-  if (token === undefined || sessions.ended.has(token.sid)) throw failed
+  if (token === undefined || sessions.hasEnded(token)) throw failed
 
   const { userId, sid, authTime } = token
   const payload = { [settings.userId]: userId, sid }
@@ -54,7 +47,8 @@ async function refresh (registration: Registration, sessions: SessionService, st
     throw failed
   }
   if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw failed
-  const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime }, sid)
+  const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
+  const { token: accessToken } = issued
   const extension = await extendBody(responses, {}, 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
   // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
@@ -63,9 +57,10 @@ async function refresh (registration: Registration, sessions: SessionService, st
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
 
-  if (isAnswered(request, reply)) return undefined
   // Without a connection, the client would not get the new token.
-  if (isClosed(request, reply)) {
+  const isGone = await hasNoConnection(request, reply)
+  if (isAnswered(request, reply)) return undefined
+  if (isGone) {
     reply.hijack()
     return undefined
   }
@@ -73,10 +68,14 @@ async function refresh (registration: Registration, sessions: SessionService, st
   if (outcome === 'unknown' || outcome === 'reused') throw failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
+  const isUnchanged = refreshToken === purportedToken
+  // An access token that comes with the presented token again does not show that another one was received.
+  const sent = isUnchanged ? await issued.withoutGeneration() : accessToken
   if (isAnswered(request, reply)) return undefined
+  const body = { ...tokenFields({ accessToken: sent, refreshToken }, settings), ...extension }
+  if (!settings.cookieSet) return { body }
   // No cookie for an unchanged token, because a slow response could overwrite a newer cookie of another tab.
-  const changed = settings.cookieSet && refreshToken !== purportedToken ? tokenCookies({ refreshToken }, settings, reply) : []
-  return { body: { ...tokenFields({ accessToken, refreshToken }, settings), ...extension }, cookies: [...cookies, ...changed] }
+  return { body, cookies: isUnchanged ? tokenCookies({ accessToken: sent }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)] }
 }
 
 export function sessionRefreshEndpoint (registration: Registration): Implementation {

@@ -6,13 +6,13 @@ import { typeName } from '../values.ts'
 
 /**
  * Reads and checks custom claims.
- * @param hasSessions whether `sid` is the claim of the session
+ * @param hasSessions whether `sid` and `sgen` are claims of the session
  * @param existing the claims of the registration, if these are added to them for one token
  * @throws {InvalidCustomClaim} for a claim without `key`, `setup` or `verify`, or whose key is taken
  */
 export function readCustomClaims (sources: unknown, settings: Settings, hasSessions: boolean, existing: readonly CustomClaim[] = []): CustomClaim[] {
   if (!Array.isArray(sources)) throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { page: 'reference.md#handlers' })
-  const taken = new Set([...registeredClaimNames, '__proto__', ...(hasSessions ? ['sid'] : []), ...(settings.claimAuthTime ? ['auth_time'] : []), settings.userId, settings.scopesName, ...existing.map(({ key }) => key)])
+  const taken = new Set([...registeredClaimNames, '__proto__', ...(hasSessions ? ['sid', 'sgen'] : []), ...(settings.claimAuthTime ? ['auth_time'] : []), settings.userId, settings.scopesName, ...existing.map(({ key }) => key)])
   return sources.map((source: unknown, index) => {
     const isClass = typeof source === 'function' && source.prototype !== undefined
     const claim: unknown = isClass ? Reflect.construct(source, []) : source

@@ -39,12 +39,19 @@ async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScop
   throw wrongResult('addScopesToPayload', 'a string or a list of strings', scopes)
 }
 
+/** An access token that was issued. */
+export interface IssuedToken {
+  readonly token: string
+  /** Signs the same payload without `sgen`: for a token that does not prove that a refresh token was received. No handler is called. */
+  withoutGeneration (): Promise<string>
+}
+
 /**
  * Issues an access token.
  * @param from the beginning of messages about the user: `authenticate must return`
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed}
  */
-export async function issueAccessToken (user: unknown, from: string, recipe: Recipe): Promise<string> {
+export async function issueAccessToken (user: unknown, from: string, recipe: Recipe): Promise<IssuedToken> {
   const { settings, customClaims, addScopesToPayload } = recipe
   const userId = userIdOf(user, settings.userId, from)
   // userIdOf throws for anything but an object.
@@ -68,7 +75,13 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
   }
-  return token
+  return {
+    token,
+    async withoutGeneration () {
+      const { sgen, ...others } = payload
+      return sgen === undefined ? token : await recipe.signer(others)
+    }
+  }
 }
 
 /** Returns the payload as the token will carry it: JSON leaves out functions and calls `toJSON`, so that a check before it would prove nothing. */

@@ -6,7 +6,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../host/getters.ts'
 import type { SignerSource } from '../token/signer.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
-import { issueAccessToken } from './access-token.ts'
+import { issueAccessToken, type IssuedToken } from './access-token.ts'
 import { generateRefreshToken, randomRefreshToken, type GenerateRefreshToken } from './refresh-token.ts'
 
 export interface Issuing {
@@ -17,6 +17,8 @@ export interface Issuing {
    * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {RequiredKeysNotFound}
    */
   accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>, sid?: string): Promise<string>
+  /** As above, for a refresh of a session. @param generation that of the presented refresh token; undefined for a token that confirms nothing */
+  refreshedToken (user: unknown, from: string, context: RequestSettings, additions: TokenAdditions<object>, sid: string, generation: number | undefined): Promise<IssuedToken>
   /** Generates a refresh token without storing it. @throws {HandlerFailed} */
   refreshToken (request: FastifyRequest, user: object, context: RequestSettings): Promise<string>
   /** The settings for an access token that no request asks for. Reading one that has a getter throws `RequiredKeysNotFound`. */
@@ -33,24 +35,26 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken
   const noRequest = withoutRequest('. Pass the option "request" to generateAccessToken.')
+  const issue = async (user: unknown, from: string, context: RequestSettings, additions: TokenAdditions<object>, sid?: string, sgen?: number): Promise<IssuedToken> => {
+    const { settings } = context
+    // Without a prototype: scopes that `Object.prototype` was polluted with must not get into tokens.
+    const { scopes, authTime, customClaims: more, extendPayload }: TokenAdditions<object> = Object.assign(Object.create(null), additions)
+    const added = more === undefined ? [] : readCustomClaims(more, resolved.settings, hasSessions, customClaims)
+    const addScopesToPayload = settings.scopesEnabled ? handlers.addScopesToPayload : undefined
+    return await issueAccessToken(user, from, {
+      settings,
+      signer: await signerFor(context),
+      session: { sid, sgen, authTime },
+      longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
+      customClaims: [...customClaims, ...added],
+      extendPayload: [handlers.extendPayload, extendPayload].filter((handler) => handler !== undefined),
+      addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes
+    })
+  }
   return {
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
-    async accessToken (user, from, context, additions = {}, sid = undefined) {
-      const { settings } = context
-      // Without a prototype: scopes that `Object.prototype` was polluted with must not get into tokens.
-      const { scopes, authTime, customClaims: more, extendPayload }: TokenAdditions<object> = Object.assign(Object.create(null), additions)
-      const added = more === undefined ? [] : readCustomClaims(more, resolved.settings, hasSessions, customClaims)
-      const addScopesToPayload = settings.scopesEnabled ? handlers.addScopesToPayload : undefined
-      return await issueAccessToken(user, from, {
-        settings,
-        signer: await signerFor(context),
-        session: { sid, authTime },
-        longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
-        customClaims: [...customClaims, ...added],
-        extendPayload: [handlers.extendPayload, extendPayload].filter((handler) => handler !== undefined),
-        addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes
-      })
-    },
+    accessToken: async (user, from, context, additions = {}, sid = undefined) => (await issue(user, from, context, additions, sid)).token,
+    refreshedToken: issue,
     async refreshToken (request, user, { results }) {
       const generate = generatorGetter === undefined ? generator : results.get('generateRefreshToken', generatorGetter) as GenerateRefreshToken
       return await generateRefreshToken(generate, request, user)

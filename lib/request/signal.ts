@@ -64,7 +64,7 @@ function removeListeners (signal: AbortSignal): void {
  */
 export function createSignal (token: VerifiedToken, { request: { raw }, settings, sessionId, owner }: RequestState): AbortSignal {
   const controller = new AbortController()
-  if (sessionId !== null) owner.watchSession?.(sessionId, controller)
+  if (sessionId !== null) owner.watchSession?.(sessionId, token.payload, controller)
   watchKey(token.life, controller)
   const { expiry, retirement } = token.authority.endsOf(token, settings)
   const end = Math.min(expiry, retirement)

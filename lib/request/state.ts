@@ -12,6 +12,7 @@ import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
 import type { AccessRules } from './rules.ts'
+import type { WatchSession } from './checks.ts'
 import { keyNotKnown, ownPayload, type ValidToken, type Verification } from './verify.ts'
 
 /** The registration that a state belongs to. */
@@ -19,8 +20,8 @@ export interface Owner {
   /** The rules of the registration itself; guards with overrides have their own. */
   readonly rules: AccessRules
   readonly host: Host
-  /** Aborts a controller when a session ends, or at once where it has; undefined without sessions. It keeps no strong reference to the controller. */
-  readonly watchSession: ((sid: string, controller: AbortController) => void) | undefined
+  /** Undefined without sessions. */
+  readonly watchSession: WatchSession | undefined
 }
 
 /** The access token of a refresh request. */

@@ -1,7 +1,7 @@
 /** The sessions of a registration, prepared: store, keys of refresh tokens, ended sessions. */
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import type { SessionCheck } from '../request/checks.ts'
+import type { SessionCheck, WatchSession } from '../request/checks.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
@@ -12,6 +12,7 @@ import { endedSessionsOf, prepareSessionCheck, releaseEndedSessions, type EndedS
 import { SessionService } from './service.ts'
 import type { SessionSettings } from './settings.ts'
 import { isMemoryStore, memorySessions } from './stores/memory.ts'
+import { userOfPayload } from './user.ts'
 
 export interface PreparedSessions {
   readonly settings: SessionSettings
@@ -24,6 +25,7 @@ export interface PreparedSessions {
   /** Whether an entry of `sessions.secret` can be guessed. */
   readonly isWeak: boolean
   readonly check: SessionCheck
+  readonly watch: WatchSession
 }
 
 const minimumSecret = 32
@@ -60,7 +62,17 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
   const codec = own && createRefreshTokenCodec(own.materials, settings)
   const ended = endedSessionsOf(store, fingerprints)
   const service = codec && new SessionService({ settings, sessions, store, ended, codec })
-  return { settings: sessions, store, isMemory: isMemoryStore(store), ended, service, isWeak: own?.isWeak === true, check: prepareSessionCheck(ended, sessions.refuseAfter) }
+  const userOf = userOfPayload(settings)
+  return {
+    settings: sessions,
+    store,
+    isMemory: isMemoryStore(store),
+    ended,
+    service,
+    isWeak: own?.isWeak === true,
+    check: prepareSessionCheck(ended, sessions.refuseAfter, userOf),
+    watch: (sid, payload, controller) => ended.watch(sid, userOf(payload), controller)
+  }
 }
 
 /** An instance of an open application. */

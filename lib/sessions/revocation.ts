@@ -3,29 +3,27 @@
  * to the store. The store is read regularly: pushed messages would be lost while a connection is down.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
-import type { SessionFeed, SessionRules } from '../../types/sessions.ts'
+import type { SessionFeed } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { WatchedControllers } from '../keys/watched-controllers.ts'
 import { Refusal } from '../refusal.ts'
+import type { VerifiedToken } from '../authorities/authority.ts'
 import type { SessionCheck } from '../request/checks.ts'
 import { invalidClaim } from '../token/claims.ts'
+import { Confirmations, type Teller } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
 import { isSessionId } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
 
 /** A registration that reads a feed. */
-interface Reader {
-  readonly instanceName: string
-  readonly log: FastifyBaseLogger
-  readonly rules: SessionRules
+interface Reader extends Teller {
   /** Seconds. */
   readonly poll: number
 }
 
-/** Every so many reads, everything is read again: what became visible late is known then, and what the store forgot is forgotten. */
+/** Every so many reads, everything is read again: what became visible late is known then. */
 const fullEvery = 60
 /** After so many ids of a read, other work gets its turn: a hundred thousand of them at once would block the event loop for longer than a request may take. */
 const idsAtOnce = 5000
@@ -37,14 +35,25 @@ const closeTime = 1000
 
 const createReason = () => new SessionEnded()
 
+/** Whole seconds that no change of the clock moves. */
+const secondsPassed = () => Math.floor(performance.now() / 1000)
+
+/** Names a session of a user among the watched controllers. */
+const pairOf = (sid: string, user: string) => `${sid} ${user}`
+
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
+  readonly confirmations: Confirmations
   readonly #store: SessionFeed
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
-  /** What was added while everything is being read again; undefined otherwise. */
-  #meanwhile: Set<string> | undefined
-  /** The controllers that are aborted when a session ends, by session. */
+  /** The ids that will be known after a read of everything, while it takes place. */
+  #next: EndedIds | undefined
+  /** Sessions that one of their tokens has ended: when, by session and user. Whether the session was that user's, the store did not say. */
+  readonly #endedOf = new Map<string, Map<string, number>>()
+  /** How long an id stays after it was reported, in seconds: as long as the registration needs that needs it longest. */
+  #keep = 0
+  /** The controllers that are aborted when a session ends, by session, and by session and user. */
   readonly #watching = new WatchedControllers<string>()
   #cursor: string | null = null
   /** The number of reads until everything is read again. */
@@ -63,6 +72,7 @@ export class EndedSessions {
 
   constructor (store: SessionFeed) {
     this.#store = store
+    this.confirmations = new Confirmations(store)
   }
 
   has (sid: string): boolean {
@@ -74,20 +84,41 @@ export class EndedSessions {
     return this.#lastGood === undefined || performance.now() - this.#lastGood > seconds * 1000
   }
 
+  /**
+   * Whether {@link addOf} was called for a session and its user.
+   * @param readUser called only for sessions for which it was called
+   */
+  hasOf (sid: string, readUser: () => string): boolean {
+    // Hardly ever is there one.
+    return this.#endedOf.size > 0 && this.#endedOf.get(sid)?.has(readUser()) === true
+  }
+
   /** Adds sessions that this process ended, before it answers. */
   add (sids: readonly string[]): void {
+    const at = secondsPassed()
     for (const sid of sids) {
-      if (this.#ended.has(sid)) continue
-      this.#ended.add(sid)
-      this.#meanwhile?.add(sid)
+      this.#ended.add(sid, at)
+      this.#next?.add(sid, at)
       this.#watching.abort(sid, createReason)
     }
   }
 
-  /** Aborts a controller when a session ends, or at once where it has. Keeps only a weak reference to it. */
-  watch (sid: string, controller: AbortController): void {
-    if (this.#ended.has(sid)) return controller.abort(createReason())
+  /**
+   * Adds a session that a token of a user has ended, whatever the store said: it may have ended it in a call whose answer was
+   * lost, and the feed may have it later. A token of another user, which may name the same session, is not concerned.
+   * @param user as the store is given it
+   */
+  addOf (sid: string, user: string): void {
+    const users = this.#endedOf.get(sid) ?? new Map<string, number>()
+    this.#endedOf.set(sid, users.set(user, secondsPassed()))
+    this.#watching.abort(pairOf(sid, user), createReason)
+  }
+
+  /** Aborts a controller when a session of a user ends, or at once where it has. Keeps only weak references to it. */
+  watch (sid: string, user: string, controller: AbortController): void {
+    if (this.#ended.has(sid) || this.hasOf(sid, () => user)) return controller.abort(createReason())
     this.#watching.add(sid, controller)
+    this.#watching.add(pairOf(sid, user), controller)
   }
 
   /**
@@ -96,6 +127,7 @@ export class EndedSessions {
    */
   async start (reader: Reader, pluginTimeout: number): Promise<void> {
     this.#readers.add(reader)
+    this.#keep = Math.max(this.#keep, Math.ceil(reader.rules.keepMs / 1000))
     this.#started ??= this.#begin(pluginTimeout > 0 ? Math.min(startTime, pluginTimeout / 2) : startTime)
     await this.#started
     // Again, because this registration may have a shorter `poll`.
@@ -133,7 +165,7 @@ export class EndedSessions {
     this.#started = undefined
     // A read under way, but not for long: a store that hangs must not keep the application from closing.
     let timer: NodeJS.Timeout | undefined
-    await Promise.race([this.#reading, new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
+    await Promise.race([Promise.all([this.#reading, this.confirmations.write([reader], true)]), new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
     clearTimeout(timer)
   }
 
@@ -155,37 +187,64 @@ export class EndedSessions {
   async #readOnce (): Promise<void> {
     const [reader] = this.#readers
     if (reader === undefined) return
+    // Not waited for: it may hang.
+    this.confirmations.write([...this.#readers])
     const isFull = this.#cursor === null || this.#untilFull === 0
-    const meanwhile = new Set<string>()
-    if (isFull) this.#meanwhile = meanwhile
     // The age of the result is counted from the start of the read.
     const begun = performance.now()
     try {
-      const { ended, cursor } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
-      const next = isFull ? new EndedIds([], ended.length) : this.#ended
-      const added: string[] = []
-      for (const [index, sid] of ended.entries()) {
-        if (index > 0 && index % idsAtOnce === 0) await setImmediate()
-        if (!this.#ended.has(sid)) added.push(sid)
-        next.add(sid)
-      }
-      // What this process ended meanwhile may not have been in the store when it was read.
-      for (const sid of meanwhile) next.add(sid)
-      this.#ended = next
-      // Only now: until here, `watch` could still be called for them.
-      for (const sid of added) this.#watching.abort(sid, createReason)
+      const { ended, cursor, staleFor = 0 } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
+      await this.#learn(ended, isFull)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
-      this.#lastGood = begun
-      this.#changeTo(false)
+      // What was known before a part could not be read is still known.
+      const good = Math.max(this.#lastGood ?? -Infinity, begun - staleFor)
+      if (good > -Infinity) this.#lastGood = good
+      this.#tell(staleFor > 0 ? new Error('A part of the ended sessions could not be read: the store answered with "staleFor".') : undefined)
     } catch (error) {
       // Where reading everything takes too long, what is new is still read, in turn with it.
       if (this.#untilFull === 0) this.#untilFull = 1
-      this.#lastError = error
-      if (!this.#isStarting) this.#changeTo(true, error)
+      this.#tell(error)
     } finally {
-      this.#meanwhile = undefined
+      this.#next = undefined
     }
+  }
+
+  #tell (error: unknown): void {
+    if (error !== undefined) this.#lastError = error
+    if (error === undefined || !this.#isStarting) this.#changeTo(error !== undefined, error)
+  }
+
+  /**
+   * Adds ids that the feed has reported. With a read of everything, those leave whose access tokens have expired by the
+   * monotonic clock of this process. A store that has lost them, in a failover or with a backup, makes nothing leave early.
+   */
+  async #learn (reported: readonly string[], isFull: boolean): Promise<void> {
+    const now = secondsPassed()
+    const known = this.#ended
+    const next = isFull ? new EndedIds(reported.length) : known
+    if (isFull) this.#next = next
+    let count = 0
+    const added: string[] = []
+    for (const sid of reported) {
+      if (++count % idsAtOnce === 0) await setImmediate()
+      if (!known.has(sid)) added.push(sid)
+      next.add(sid, now)
+    }
+    if (isFull) {
+      const oldest = now - this.#keep
+      for (const [sid, at] of known.entries()) {
+        if (++count % idsAtOnce === 0) await setImmediate()
+        if (at >= oldest) next.add(sid, at)
+      }
+      for (const [sid, users] of this.#endedOf) {
+        for (const [user, at] of users) if (at < oldest) users.delete(user)
+        if (users.size === 0) this.#endedOf.delete(sid)
+      }
+    }
+    this.#ended = next
+    // Only now: until here, `watch` could still be called for them.
+    for (const sid of added) this.#watching.abort(sid, createReason)
   }
 
   /** Tells each reader once that the ended sessions cannot be read, and once that they can be read again. */
@@ -241,14 +300,19 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
 /**
  * Prepares the check of access tokens.
  * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
+ * @param userOf returns the user of a payload as the store is given it
  */
-export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null): SessionCheck {
-  return (payload) => {
+export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
+  const { confirmations } = sessions
+  return (verified) => {
+    const { payload } = verified
     // A token without a session can only expire.
     if (!Object.hasOwn(payload, 'sid')) return undefined
     const { sid } = payload
     if (!isSessionId(sid)) return malformed
-    if (sessions.has(sid)) return ended
-    return refuseAfter !== null && sessions.isOlderThan(refuseAfter) ? stale : undefined
+    if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
+    if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
+    if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)
+    return undefined
   }
 }

@@ -18,6 +18,15 @@ const maximumData = 1024
 /** The reason why a session ended, where an event says one. */
 export type EndReason = Extract<SessionChange, { type: 'ended' }>['reason']
 
+/**
+ * Where the session is that of an authentic token of the user: this process refuses its access tokens from then on, also
+ * where the store says that it had ended before, or does not know it. Anybody can give any id for the other reasons.
+ */
+const ofToken: ReadonlySet<EndReason> = new Set<EndReason>(['logout', 'replaced', 'no-user'])
+
+/** The outcomes with which a client gets a refresh token that is new. */
+const rotations: ReadonlySet<Advance['outcome']> = new Set<Advance['outcome']>(['rotated', 'recovered', 'reissued'])
+
 /** A session that is not stored yet, with its first refresh token. */
 export interface Draft {
   readonly sid: string
@@ -87,16 +96,21 @@ export class SessionService {
     return this.#codec.read(text)
   }
 
+  /** Whether this process knows that the session of a refresh token has ended. */
+  hasEnded ({ sid, userId }: Pick<RefreshToken, 'sid' | 'userId'>): boolean {
+    return this.ended.has(sid) || this.ended.hasOf(sid, () => storedUser(userId, this.#settings))
+  }
+
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
     const user = storedUser(userId, this.#settings)
     const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
     // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
-    if (outcome !== 'reused' && this.ended.has(sid)) return { outcome: 'unknown', n: 0 }
+    if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
-    if (outcome === 'rotated' || outcome === 'recovered') this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered' }, request)
-    if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind === 1 ? 1 : 0 }, request)
+    if (rotations.has(outcome)) this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered', reissued: outcome === 'reissued' }, request)
+    if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind > 0 ? 1 : 0 }, request)
     if (outcome === 'recovered') request.log.warn({ sessionId: sid }, 'The store of sessions has lost writes: a refresh token was ahead of it.')
     if (outcome === 'reused') {
       this.ended.add([sid])
@@ -104,6 +118,11 @@ export class SessionService {
       request.log.warn({ sessionId: sid, behind }, 'A retired refresh token was used, and its session has ended.')
     }
     return advance
+  }
+
+  /** The generation that the access token of a refresh carries; undefined without a window, in which nothing has to be confirmed. */
+  generationOf ({ n }: RefreshToken): number | undefined {
+    return this.#sessions.rules.graceMs === 0 ? undefined : n
   }
 
   /** Writes the refresh token for a counter. */
@@ -117,6 +136,9 @@ export class SessionService {
     const user = storedUser(userId, this.#settings)
     const ended = await callStore('end', () => this.#store.end(user, which, this.#sessions.rules))
     this.ended.add(ended)
+    // Without a prototype: `Object.prototype` may be polluted.
+    const { sid }: { sid?: string } = Object.assign(Object.create(null), which)
+    if (sid !== undefined && ofToken.has(reason)) this.ended.addOf(sid, user)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
   }

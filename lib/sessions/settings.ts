@@ -24,7 +24,7 @@ const storeAdvice = { advice: 'For a database client, give redisSessions(client)
 /** The option `sessions`. Bounds that depend on other settings are checked in {@link checkBounds}. */
 export const sessionsShape = {
   members: {
-    store: optional(objectWith<SessionStore>(['create', 'advance', 'end', 'list', 'endedSince']), storeAdvice),
+    store: optional(objectWith<SessionStore>(['create', 'advance', 'end', 'list', 'endedSince', 'confirm']), storeAdvice),
     secret: optional(oneOrMore('a secret of at least 32 bytes, or a non-empty list of them', given<unknown>('a secret'))),
     grace: optional(seconds(0, 300)),
     idle: preset(seconds(1), defaultIdle),

@@ -1,7 +1,7 @@
 /** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
-import { isText, isWhole } from '../values.ts'
+import { isText, isWhole, typeName } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { storeTimeoutMs } from './stores/store-clock.ts'
@@ -17,9 +17,11 @@ interface Expectation<Result> {
 /** The largest time value (ECMA-262 section 21.4.1.1). For larger ones, `toISOString()` would throw. */
 const maximumTime = 8.64e15
 
-const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reused', 'unknown'])
+const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'])
 
 const isTime = (value: unknown) => isWhole(value, 0, maximumTime)
+/** Infinity is one: of what was never read. */
+const isAge = (value: unknown) => typeof value === 'number' && value >= 0
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isListOfIds = (result: unknown): result is string[] => Array.isArray(result) && result.every(isText)
 
@@ -42,9 +44,11 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
     expected: 'an array of { sid, createdAt, usedAt, endsAt, data }, with times in whole milliseconds and data as JSON',
     isFit: (result): result is StoredSession[] => Array.isArray(result) && result.every(isStoredSession)
   },
+  // Nothing is expected of it.
+  confirm: { expected: 'anything', isFit: (_result): _result is Results['confirm'] => true },
   endedSince: {
-    expected: '{ ended, cursor }, with an array of session ids and a string',
-    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor)
+    expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds',
+    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) && (result.staleFor === undefined || isAge(result.staleFor))
   }
 }
 
@@ -61,6 +65,18 @@ async function waitFor (name: string, call: () => unknown): Promise<unknown> {
   } finally {
     clearTimeout(timer)
   }
+}
+
+/**
+ * An error that says something: client libraries also reject with nothing, or with errors without a message, such as the
+ * AggregateError of a host with several addresses.
+ */
+function withMessage (name: string, thrown: unknown): unknown {
+  const { message, code }: { message?: unknown, code?: unknown } = Object(thrown)
+  if (typeof message === 'string' && message !== '') return thrown
+  const kind = thrown instanceof Error ? thrown.name : typeName(thrown)
+  const what = typeof code === 'string' ? `${kind} (${code})` : kind
+  return new Error(`${name} rejected with ${what}, which has no message.`, { cause: thrown })
 }
 
 function fits<Result> ({ isFit }: Expectation<Result>, result: unknown): result is Result {
@@ -83,8 +99,8 @@ export async function callStore<Method extends keyof SessionStore> (method: Meth
   let result: unknown
   try {
     result = await waitFor(name, call)
-  } catch (cause) {
-    throw new SessionStoreUnavailable(undefined, { cause })
+  } catch (error) {
+    throw new SessionStoreUnavailable(undefined, { cause: withMessage(name, error) })
   }
   const expectation = expectations[method]
   if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)

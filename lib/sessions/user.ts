@@ -43,3 +43,12 @@ export function storedUser (userId: UserId, binding: Binding): string {
   const names = bound(binding)
   return names.every((name) => name === null) ? text : JSON.stringify([userId, ...names])
 }
+
+/** Returns a function that returns the user of a verified payload as the store is given it; an empty text for one who can have no sessions. */
+export function userOfPayload (settings: Binding & { readonly userId: string }): (payload: Readonly<Record<string, unknown>>) => string {
+  return (payload) => {
+    // It was checked with the other claims.
+    const userId = payload[settings.userId] as UserId
+    return canHaveSessions(userId) ? storedUser(userId, settings) : ''
+  }
+}

@@ -94,10 +94,15 @@ export function checkDistinct (names: Names, what: string): void {
   }
 }
 
-/** As {@link checkTogether}, for the claim that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
+/** The claims of access tokens of sessions, and what they contain. */
+const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
+
+/** As {@link checkTogether}, for the claims that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
 export function checkWithSessions (settings: Settings): void {
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (settings[setting] === 'sid') throw new InvalidConfiguration(`"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.`, { finding: 'E10', page: 'settings.md' })
+    const { [setting]: name } = settings
+    const content = Object.hasOwn(sessionClaims, name) ? Reflect.get(sessionClaims, name) : undefined
+    if (content !== undefined) throw new InvalidConfiguration(`"${setting}" must not be "${name}" with "sessions", because this claim then contains ${content}. Choose another name.`, { finding: 'E10', page: 'settings.md' })
   }
 }
 

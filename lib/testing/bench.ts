@@ -66,7 +66,7 @@ export class Subject {
   readonly user: string
   readonly rules: SessionRules
 
-  constructor (store: SessionStore, { sid, user }: NewSession, rules: SessionRules) {
+  constructor (store: SessionStore, { sid, user }: Pick<NewSession, 'sid' | 'user'>, rules: SessionRules) {
     this.#store = store
     this.sid = sid
     this.user = user
@@ -75,6 +75,16 @@ export class Subject {
 
   advance (n: number): Promise<Advance> {
     return this.#store.advance(this.user, this.sid, n, this.rules)
+  }
+
+  /** The same session for a caller with other rules. */
+  with (rules: Partial<SessionRules>): Subject {
+    return new Subject(this.#store, this, { ...this.rules, ...rules })
+  }
+
+  /** Confirms that the successor of a generation was received. */
+  async confirm (n: number): Promise<void> {
+    await this.#store.confirm([{ sid: this.sid, user: this.user, n }], this.rules)
   }
 
   /** Presents a counter, and expects this outcome and this counter as the result. */
@@ -198,7 +208,7 @@ export class Bench {
 
 /** Expects how often each outcome occurs. Default: never. */
 export function expectCounts (answers: readonly Advance[], expected: Partial<Record<Advance['outcome'], number>>): void {
-  const counts = { rotated: 0, recovered: 0, repeated: 0, reused: 0, unknown: 0 }
+  const counts = { rotated: 0, recovered: 0, repeated: 0, reissued: 0, reused: 0, unknown: 0 }
   for (const { outcome } of answers) counts[outcome]++
-  assert.deepEqual(counts, { rotated: 0, recovered: 0, repeated: 0, reused: 0, unknown: 0, ...expected })
+  assert.deepEqual(counts, { rotated: 0, recovered: 0, repeated: 0, reissued: 0, reused: 0, unknown: 0, ...expected })
 }

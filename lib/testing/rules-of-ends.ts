@@ -194,7 +194,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     const late = bench.newSession({ user: session.user })
     const calls: Array<() => Promise<unknown>> = [
       () => store.create(late, patient), () => session.advance(0), () => session.end(), () => store.end(session.user, { except: null }, patient),
-      () => store.list(session.user, patient), () => store.endedSince(null, patient)
+      () => store.list(session.user, patient), () => store.endedSince(null, patient), () => session.confirm(0)
     ]
     for (const call of calls) await assert.rejects(call, 'a method rejects while the database cannot be reached')
     await resume()

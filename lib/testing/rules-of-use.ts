@@ -127,6 +127,7 @@ export const rulesOfUse: Record<string, Rule> = {
     await withWindow(async (window) => {
       const session = await bench.start({ graceMs: window })
       await session.expect(0, 'rotated', 1)
+      await session.confirm(0)
       await wait(beyond(window))
       await session.expect(0, 'reused', 1)
       await session.expectEnded()

@@ -143,12 +143,14 @@ export function copyPayload (payload: Claims): Payload {
 export interface SessionClaims {
   /** The id of the session; undefined for a token without a session. */
   readonly sid?: string | undefined
+  /** The generation of the refresh token for which it is issued; undefined for a token that confirms nothing. */
+  readonly sgen?: number | undefined
   /** When the user entered credentials, in seconds since 1970; undefined where that is not known. */
   readonly authTime?: number | undefined
 }
 
 /** Creates the user id, the registered claims and the claims of the session of a new token. @param now seconds since 1970 */
-export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, authTime }: SessionClaims = {}): Payload {
+export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, sgen, authTime }: SessionClaims = {}): Payload {
   const issued = Math.floor(now)
   const payload: Payload = { [settings.userId]: userId }
   if (settings.verifyExp) payload.exp = issued + settings.expirationDelta
@@ -157,6 +159,7 @@ export function registeredClaims (userId: UserId, settings: Settings, now: numbe
   if (settings.claimIss !== null) payload.iss = settings.claimIss
   if (settings.claimAud !== null) payload.aud = settings.claimAud
   if (sid !== undefined) payload.sid = sid
+  if (sgen !== undefined) payload.sgen = sgen
   if (settings.claimAuthTime && authTime !== undefined) payload.auth_time = authTime
   return payload
 }
@@ -188,11 +191,13 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
 
 /**
  * Checks what a finished payload says of its session. Another `sid`, or an expiry after the ended session is forgotten,
- * would make a token that nothing ends.
+ * would make a token that nothing ends, and another `sgen` would confirm what nobody has received.
  * @param latest the latest expiry, in seconds since 1970
  * @throws {MissingRegisteredClaim}
  */
-export function checkSessionClaims (payload: Claims, { sid }: SessionClaims, latest: number): void {
-  if (own(payload, 'sid') !== sid) throw new MissingRegisteredClaim('The payload of a new access token has another "sid" than its session. Check extendPayload.')
+export function checkSessionClaims (payload: Claims, session: SessionClaims, latest: number): void {
+  for (const claim of ['sid', 'sgen'] as const) {
+    if (own(payload, claim) !== session[claim]) throw new MissingRegisteredClaim(`The payload of a new access token has another "${claim}" than its session. Check extendPayload.`)
+  }
   if (Number(payload.exp) > latest) throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "expirationDelta" of the registration, for which ended sessions are remembered. Check extendPayload, and getExpirationDelta.')
 }

@@ -303,14 +303,14 @@ t.test('sessions in memory warn in production only (W23)', async (t) => {
   const codes = warnings(t, 'W23')
   const taken = async () => { await settled(); return codes.splice(0) }
   const memory = memorySessions()
-  const { create, advance, end, list, endedSince } = memory
-  const options = [{}, { store: memory }, { store: { create, advance, end, list, endedSince } }]
+  const { create, advance, end, list, endedSince, confirm } = memory
+  const options = [{}, { store: memory }, { store: { create, advance, end, list, endedSince, confirm } }]
   const warned = async (sessions: object) => { const app = await build(t, { sessions }); await app.close(); return await taken() }
   for (const sessions of options) t.same(await warned(sessions), [])
   environment(t, 'production')
   t.same(await warned({}), ['TOKEN_AUTH_W23'], 'the default')
   t.same(await warned({ store: memory }), ['TOKEN_AUTH_W23'])
-  t.same(await warned({ store: { create, advance, end, list, endedSince } }), [], 'a store of the application')
+  t.same(await warned({ store: { create, advance, end, list, endedSince, confirm } }), [], 'a store of the application')
 })
 
 t.test('a function of lifetimes and cookies that end with the browser are a warning (W24), unless cookieMaxAge or its getter is there', async (t) => {

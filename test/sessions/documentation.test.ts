@@ -181,13 +181,14 @@ t.test('the example of events alarms where a token was stolen, and not where an 
       current = (await refresh(app, current)).json().refresh_token
     }
     setTime(noon + 5000)
-    t.equal((await refresh(app, retired)).statusCode, 401)
-    t.equal((await refresh(app, current)).statusCode, 401)
+    const status = rotations === 1 ? 200 : 401
+    t.equal((await refresh(app, retired)).statusCode, status)
+    t.equal((await refresh(app, current)).statusCode, status)
     t.equal(alarms.length, rotations - 1)
     setTime(noon)
   }
   t.match(alarms, [/^A stolen refresh token of user 1 was used in session [\w-]{22}\.$/])
-  t.same(events.filter(({ type }) => type === 'reused').map((event) => Reflect.get(event, 'behind')), [1, 2])
+  t.same(events.filter(({ type }) => type === 'reused').map((event) => Reflect.get(event, 'behind')), [2])
 })
 
 t.test('an instance that only verifies refuses the tokens of ended sessions, by the store that it shares', async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Responses } from '../../lib/index.ts'
 import { bearer, claims, forge, keysFor, login, now, otherSecret, payloadOf, setClock, warnings } from '../helper.ts'
-import { cookiesOf, jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
+import { cookiesOf, jar, logout, received, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
 const isNoStore = (response: { headers: object }) => Reflect.get(response.headers, 'cache-control') === 'no-store'
 
@@ -36,10 +36,10 @@ t.test('a login starts a session, a refresh rotates it, a logout ends it', async
   t.same((await app.inject({ url: '/', headers: bearer(forge(claims())) })).json(), { sessionId: null, userId: 1 }, 'a token without a session lives until it expires')
 })
 
-t.test('within the window the current token and its predecessor get the current one again; after it the predecessor is theft', async (t) => {
+t.test('within the window the current token and its predecessor get the current one again; after it, a predecessor whose successor was received is theft', async (t) => {
   const at = now()
   const setTime = setClock(t, at)
-  const { app } = await withSessions(t)
+  const { app, store } = await withSessions(t)
   const events = sessionEvents(t)
   const { refresh_token: first, access_token: token } = await started(app)
   const { refresh_token: second } = (await refresh(app, first)).json()
@@ -48,6 +48,7 @@ t.test('within the window the current token and its predecessor get the current 
   setTime(at + 31)
   const { refresh_token: third } = (await refresh(app, second)).json()
   t.not(third, second)
+  await received(store, second)
   setTime(at + 70)
   t.equal((await refresh(app, second)).statusCode, 401)
   t.equal((await refresh(app, third)).statusCode, 401, 'the session has ended for the owner too')

@@ -48,7 +48,7 @@ t.test('a signal that is watched meanwhile aborts when its session turns out to 
     for (const sid of [sids[0]!, sids[count - 1]!]) {
       const controller = new AbortController()
       controllers.push(controller)
-      ended.watch(sid, controller)
+      ended.watch(sid, '1', controller)
     }
   })
   t.ok(controllers.length > 2)

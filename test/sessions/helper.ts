@@ -29,13 +29,15 @@ export class WatchedStore implements SessionStore {
   list (...parameters: Parameters<SessionStore['list']>) { return this.#call('list', parameters, () => this.#store.list(...parameters)) }
   endedSince (...parameters: Parameters<SessionStore['endedSince']>) { return this.#call('endedSince', parameters, () => this.#store.endedSince(...parameters)) }
 
-  /** The calls since the last time, without the reads of ended sessions, which timers make. */
+  confirm (...parameters: Parameters<SessionStore['confirm']>) { return this.#call('confirm', parameters, () => this.#store.confirm(...parameters)) }
+
+  /** The calls since the last time, without the reads of ended sessions and the confirmations, which timers make. */
   taken (): Method[] {
-    return this.calls.splice(0).filter((method) => method !== 'endedSince')
+    return this.calls.splice(0).filter((method) => method !== 'endedSince' && method !== 'confirm')
   }
 
   /** Makes every method reject, or one of them, until it is called with null. */
-  fail (error: Error | null, methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince']): void {
+  fail (error: Error | null, methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm']): void {
     this.instead = error === null ? {} : Object.fromEntries(methods.map((method) => [method, () => Promise.reject(error)]))
   }
 }
@@ -60,6 +62,13 @@ export const refresh = async (app: FastifyInstance, refreshToken?: unknown, head
 
 export const logout = async (app: FastifyInstance, refreshToken?: unknown, headers: Record<string, string> = {}): Promise<LightMyRequestResponse> =>
   await app.inject({ method: 'POST', url: '/auth/logout', headers, ...(refreshToken !== undefined && { payload: { refresh_token: refreshToken } }) })
+
+/** Tells a store that the successor of a refresh token was received, as the first use of its access token does. */
+export async function received (store: SessionStore, refreshToken: string): Promise<void> {
+  const bytes = Buffer.from(refreshToken, 'base64url')
+  const generation = { sid: bytes.toString('base64url', 1, 17), user: String(bytes.subarray(28, -16)), n: bytes.readUIntBE(17, 6) }
+  await store.confirm([generation], { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 })
+}
 
 /** The Set-Cookie fields of an answer, as `name=value`. */
 export const cookiesOf = (response: LightMyRequestResponse): string[] => [response.headers['set-cookie'] ?? []].flat().map((field) => field.split(';', 1)[0] ?? '')

@@ -11,8 +11,8 @@ import tokenAuth, {
   injectUser, memorySessions, protect, scoped, SessionEnded, type SessionEvent, type SessionFeed, type SessionStore, type TokenAuthOptions
 } from '../../lib/index.ts'
 import { EndedSessions } from '../../lib/sessions/revocation.ts'
-import { authenticate, bearer, build, claims, forge, holdTimers, host, mistyped, otherSecret, payloadOf, secret, setClock } from '../helper.ts'
-import { logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
+import { authenticate, bearer, build, claims, forge, holdTimers, host, mistyped, otherSecret, payloadOf, secret, setClock, setMonotonicClock } from '../helper.ts'
+import { logout, received, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const noon = 1_800_000_000
 const rules = { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 }
@@ -76,15 +76,6 @@ function polling (t: Test, seconds = poll): () => Promise<void> {
   }
 }
 
-/** Takes the place of the monotonic clock. */
-function setMonotonicClock (t: Test): (milliseconds: number) => void {
-  // Whole, so that differences are exact.
-  const start = Math.ceil(performance.now())
-  let passed = 0
-  t.intercept(performance, 'now', { value: () => start + passed })
-  return (milliseconds) => { passed = milliseconds }
-}
-
 /** A logger of which a test reads the lines at a level: 30 is info, 40 a warning. */
 function logging () {
   const lines: string[] = []
@@ -145,7 +136,7 @@ t.test('every guard and every reader refuses a session from when this process ha
 t.test('every way in which a session ends is known at once to the process that ends it', async (t) => {
   const setTime = setClock(t, noon)
   let isGone = false
-  const { app } = await withSessions(t, { cookieSet: true, cookieStrict: false, sessions: { maxPerUser: 3 }, retrieveUser: (_request, payload) => isGone ? null : { user_id: Number(payload.user_id) } })
+  const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false, sessions: { maxPerUser: 3 }, retrieveUser: (_request, payload) => isGone ? null : { user_id: Number(payload.user_id) } })
   const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   const remove = async (path: string, { access_token: token }: Tokens) => { await app.inject({ method: 'DELETE', url: `/auth/sessions${path}`, headers: bearer(token) }) }
   const sid = ({ access_token: token }: Tokens) => String(payloadOf(token).sid)
@@ -160,7 +151,7 @@ t.test('every way in which a session ends is known at once to the process that e
     'a login over its cookie': ({ refresh_token: token }) => started(app, 'grace', 'hopper', { cookie: `refresh_token=${token}` }),
     'too many sessions': async () => { for (const second of [1, 2, 3]) { setTime(noon + second); await started(app) } },
     'a user who is gone': async ({ refresh_token: token }) => { isGone = true; await refresh(app, token); isGone = false },
-    'reuse of its refresh token': async ({ refresh_token: token }) => { await refresh(app, token); setTime(noon + 31); await refresh(app, token) }
+    'reuse of its refresh token': async ({ refresh_token: token }) => { await refresh(app, token); await received(store, token); setTime(noon + 31); await refresh(app, token) }
   }
   for (const [name, end] of Object.entries(ways)) {
     setTime(noon)
@@ -260,6 +251,7 @@ t.test('reuse in one process ends the access tokens in another', async (t) => {
   const { refresh_token: token, access_token: accessToken } = await started(app)
   t.equal(await get(accessToken), 200)
   await refresh(app, token)
+  await received(store, token)
   setTime(noon + 31)
   t.equal((await refresh(app, token)).statusCode, 401)
   await expire()
@@ -280,7 +272,7 @@ t.test('a clock that is set back hides no ended session', async (t) => {
   t.same([await get(first.access_token), await get(second.access_token)], [401, 401])
 })
 
-t.test('each read has the cursor of the one before, every 60th reads everything and replaces what was known; ids may come again', async (t) => {
+t.test('each read has the cursor of the one before, and every 60th reads everything; ids may come again, and stay known where the store has lost them', async (t) => {
   const expire = polling(t)
   const feed = new ScriptedFeed()
   const { app, get } = await verifying(t, feed)
@@ -297,10 +289,185 @@ t.test('each read has the cursor of the one before, every 60th reads everything 
   t.same(await Promise.all([1, 2, 3].map((n) => get(tokenOf(sidOf(n))))), [401, 401, 200])
   await expire()
   t.equal(feed.cursors.at(-1), null)
-  t.same(await Promise.all([1, 2, 3].map((n) => get(tokenOf(sidOf(n))))), [200, 401, 401], 'the store alone decides how long an id is kept')
+  t.same(await Promise.all([1, 2, 3].map((n) => get(tokenOf(sidOf(n))))), [401, 401, 401], 'a store that fails over, or is restored, makes no process forget')
   await expire()
   t.equal(feed.cursors.at(-1), 'cursor 61')
-  t.same(await Promise.all([2, 3].map((n) => get(tokenOf(sidOf(n))))), [401, 401])
+  t.same(await Promise.all([1, 2, 3].map((n) => get(tokenOf(sidOf(n))))), [401, 401, 401])
+})
+
+t.test('an id that the store has lost leaves when keepMs have passed since it was reported or ended here, by a clock that nobody sets', async (t) => {
+  const expire = polling(t)
+  const setPassed = setMonotonicClock(t)
+  const feed = new ScriptedFeed()
+  const { app, get } = await verifying(t, feed)
+  feed.answer = () => feed.of(sidOf(1))
+  await app.ready()
+  const readAll = async (...sids: string[]) => {
+    feed.answer = (cursor) => cursor === null ? feed.of(...sids) : feed.of()
+    const { length } = feed.cursors.filter((cursor) => cursor === null)
+    while (feed.cursors.filter((cursor) => cursor === null).length === length) await expire()
+  }
+  const known = async () => await Promise.all([1, 2].map((n) => get(tokenOf(sidOf(n)))))
+  // 2 * (expirationDelta + leeway) of the instance.
+  const keep = 2 * (1800 + 180) * 1000
+  setPassed(keep - 10_000)
+  await readAll(sidOf(2))
+  t.same(await known(), [401, 401])
+  setPassed(keep)
+  await readAll()
+  t.same(await known(), [401, 401])
+  setPassed(keep + 1000)
+  await readAll()
+  t.same(await known(), [200, 401])
+  setPassed(2 * keep - 10_000)
+  await readAll()
+  t.same(await known(), [200, 401])
+  setPassed(2 * keep)
+  await readAll()
+  t.same(await known(), [200, 200], 'access tokens of that session have expired for long')
+})
+
+t.test('a clock that was ahead for hours, with sessions in memory, makes no ended session valid again', async (t) => {
+  const expire = polling(t)
+  const setTime = setClock(t, noon)
+  const { app } = await withSessions(t, { sessions: { store: memorySessions(), poll } })
+  const tokens = await started(app)
+  await logout(app, tokens.refresh_token)
+  setTime(noon + 7200)
+  for (let reads = 0; reads <= 60; reads++) await expire()
+  await app.tokenAuth.sessions.endAll(2)
+  setTime(noon)
+  for (let reads = 0; reads <= 60; reads++) await expire()
+  t.equal((await app.inject({ url: '/', headers: bearer(tokens.access_token) })).statusCode, 401)
+})
+
+t.test('a session that the store has again is refused as long as a process remembers its end', async (t) => {
+  const { app, store } = await withSessions(t)
+  const tokens = await started(app)
+  await logout(app, tokens.refresh_token)
+  store.instead = { advance: async () => ({ outcome: 'rotated', n: 1 }) }
+  store.taken()
+  t.equal((await refresh(app, tokens.refresh_token)).statusCode, 401)
+  t.same(store.taken(), [])
+})
+
+t.test('a 204 of a logout means that this process refuses the session from then on, whatever the store says', async (t) => {
+  const expire = polling(t)
+  const { app, store } = await withSessions(t, { sessions: { poll } })
+  const signal = await signalling(t, app)
+  const [mine, other] = [await started(app), await started(app)]
+  const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
+  for (const [tokens, out] of [
+    [await started(app), (given: Tokens) => logout(app, given.refresh_token)],
+    [await started(app), (given: Tokens) => logout(app, undefined, bearer(given.access_token))]
+  ] as const) {
+    const own = await signal(tokens.access_token)
+    // The answer was lost, and the feed does not have the end yet: a transaction that waits for its commit.
+    store.instead = { end: async () => { throw new Error('lost') } }
+    t.equal((await out(tokens)).statusCode, 503)
+    t.equal(await status(tokens), 200)
+    store.instead = { end: async () => [] }
+    t.equal((await out(tokens)).statusCode, 204)
+    t.equal(await status(tokens), 401)
+    t.ok(own.aborted)
+    t.equal((await refresh(app, tokens.refresh_token)).statusCode, 401)
+    for (let reads = 0; reads <= 60; reads++) await expire()
+    t.equal(await status(tokens), 401, 'a read of everything makes nothing leave')
+  }
+  t.same([await status(mine), await status(other)], [200, 200])
+})
+
+t.test('a token of another user that names a session ends nothing, and refuses nothing but that token', async (t) => {
+  const { app } = await withSessions(t)
+  const signal = await signalling(t, app)
+  const tokens = await started(app)
+  const { sid } = payloadOf(tokens.access_token)
+  const foreign = forge(claims({ user_id: 2, sid }))
+  const long = forge(claims({ user_id: 'x'.repeat(600), sid }))
+  const own = await signal(tokens.access_token)
+  for (const token of [foreign, foreign, long]) t.equal((await logout(app, undefined, bearer(token))).statusCode, 204)
+  const status = async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
+  t.same([await status(tokens.access_token), await status(foreign), await status(long)], [200, 401, 200])
+  t.notOk(own.aborted)
+  t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200)
+})
+
+t.test('sessions that users name when they end one, and that the store does not know, are not remembered', async (t) => {
+  const { app } = await withSessions(t)
+  const tokens = await started(app)
+  const { sid } = payloadOf(tokens.access_token)
+  const elsewhere = forge(claims({ user_id: 2, sid: sidOf(1) }))
+  t.equal((await app.inject({ method: 'DELETE', url: `/auth/sessions/${String(sid)}`, headers: bearer(elsewhere) })).statusCode, 404)
+  t.equal(await app.tokenAuth.sessions.end(2, String(sid)), false)
+  t.equal((await app.inject({ url: '/', headers: bearer(forge(claims({ user_id: 2, sid }))) })).statusCode, 200)
+})
+
+t.test('what a token has ended is forgotten when its access tokens have expired', async (t) => {
+  const expire = polling(t)
+  const setPassed = setMonotonicClock(t)
+  const { app, store } = await withSessions(t, { sessions: { poll } })
+  const sid = sidOf(1)
+  const status = async (user: number) => (await app.inject({ url: '/', headers: bearer(forge(claims({ user_id: user, sid }))) })).statusCode
+  const out = async (user: number) => await logout(app, undefined, bearer(forge(claims({ user_id: user, sid }))))
+  const keep = 2 * (1800 + 180) * 1000
+  await out(1)
+  setPassed(2000)
+  await out(2)
+  for (const [passed, expected] of [[keep, [401, 401]], [keep + 1000, [200, 401]], [keep + 3000, [200, 200]]] as const) {
+    setPassed(passed)
+    for (let reads = 0; reads <= 60; reads++) await expire()
+    t.same([await status(1), await status(2)], expected)
+  }
+  t.ok(store.calls.length > 0)
+})
+
+t.test('where a part of the feed cannot be read, what is new in the others is known, refuseAfter looks at the age of the oldest part, and it is told', async (t) => {
+  const expire = polling(t)
+  const setPassed = setMonotonicClock(t)
+  const feed = new ScriptedFeed()
+  const { server, messages } = logging()
+  const { app, get } = await verifying(t, feed, { refuseAfter: 20 }, server)
+  await app.ready()
+  const events = sessionEvents(t)
+  const partly = async (passed: number, staleFor: number, ...ended: string[]) => {
+    setPassed(passed)
+    feed.answer = () => ({ ...feed.of(...ended), staleFor })
+    await expire()
+  }
+  await partly(10_000, 5000, sidOf(1))
+  t.same([await get(tokenOf(sidOf(1))), await get(tokenOf(sidOf(2)))], [401, 200])
+  await partly(25_000, 20_000, sidOf(1))
+  t.equal(await get(tokenOf(sidOf(2))), 200)
+  setPassed(25_001)
+  t.equal(await get(tokenOf(sidOf(2))), 503)
+  t.equal(await get(tokenOf(sidOf(1))), 401)
+  // A read of everything in which that part fails says that it was never read. What was known before is still known.
+  await partly(20_000, 0)
+  await partly(30_000, Infinity)
+  t.equal(await get(tokenOf(sidOf(2))), 200)
+  setPassed(40_001)
+  t.equal(await get(tokenOf(sidOf(2))), 503)
+  await partly(50_000, 0)
+  t.equal(await get(tokenOf(sidOf(2))), 200)
+  t.same(types(events), ['stale', 'fresh', 'stale', 'fresh'])
+  t.equal(messages(40).length, 2)
+})
+
+t.test('a part that was never read makes an application wait for it as for the whole feed, and tokens of sessions 503 with refuseAfter', async (t) => {
+  const retry = holdTimers(t, 250)
+  const setPassed = setMonotonicClock(t)
+  const feed = new ScriptedFeed()
+  feed.answer = () => ({ ...feed.of(sidOf(1)), staleFor: Infinity })
+  const { app, get } = await verifying(t, feed, { refuseAfter: 20 })
+  const ready = app.ready()
+  for (let tries = 1; tries <= 20; tries++) {
+    await until(() => feed.cursors.length === tries)
+    await settle()
+    setPassed(tries * 250)
+    retry()
+  }
+  await ready
+  t.same([await get(tokenOf(sidOf(1))), await get(tokenOf(sidOf(2)))], [401, 503])
 })
 
 t.test('a read of everything that fails is made up for after the next good one, and does not keep the others from reading', async (t) => {
@@ -337,7 +504,7 @@ t.test('what a process ends itself while it reads everything is known at once, a
   answer()
   await settle()
   t.equal(await status(tokens), 401)
-  t.equal(await status(before), 200, 'the read replaced what was known')
+  t.equal(await status(before), 401, 'what was known stays known')
 })
 
 t.test('one read at a time: a slow one is waited for', async (t) => {
@@ -762,16 +929,16 @@ t.test('signals that were collected leave nothing behind, whatever became of the
     }
   })
   const kept = new AbortController()
-  const watch = (sid: string, count: number) => { for (let n = 0; n < count; n++) ended.watch(sid, new AbortController()) }
+  const watch = (sid: string, count: number) => { for (let n = 0; n < count; n++) ended.watch(sid, '1', new AbortController()) }
   watch('a', 3)
-  ended.watch('a', kept)
+  ended.watch('a', '1', kept)
   watch('b', 3)
   watch('c', 3)
   // None of the first three is left, nor the list of their session.
   ended.add(['c'])
   await until(() => {
     if (typeof collect === 'function') collect()
-    return callbacks.length >= 6
+    return callbacks.length >= 12
   })
   ended.add(['a', 'a', 'b'])
   t.equal(kept.signal.aborted, true)

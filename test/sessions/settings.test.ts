@@ -37,7 +37,8 @@ const ofAnotherProcess = (store: SessionStore): SessionStore => ({
   advance: (...given) => store.advance(...given),
   end: (...given) => store.end(...given),
   list: (...given) => store.list(...given),
-  endedSince: (...given) => store.endedSince(...given)
+  endedSince: (...given) => store.endedSince(...given),
+  confirm: (...given) => store.confirm(...given)
 })
 
 t.test('sessions is a plain object of known settings; an unknown one is refused with the name that was probably meant', async (t) => {
@@ -189,19 +190,19 @@ t.test('exactly the numbers within the bounds are accepted, in any combination',
   t.ok(accepted > 500 && refused > 500, `${accepted} were accepted, and ${refused} refused`)
 })
 
-t.test('a store has five methods; one is enough for an instance that only verifies', async (t) => {
-  const methods = ['create', 'advance', 'end', 'list', 'endedSince'] as const
+t.test('a store has six methods; one is enough for an instance that only verifies', async (t) => {
+  const methods = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm'] as const
   const complete = Object.fromEntries(methods.map((method) => [method, async () => []]))
   t.equal(await said(t, { sessions: { store: { ...complete } } }), '')
   for (const store of [new WatchedStore(), memorySessions(), Object.assign(Object.create(null), complete)]) t.equal(await said(t, { sessions: { store } }), '')
   for (const method of methods) {
     for (const value of [undefined, null, 'x', {}]) {
-      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: an object without the method "${method}". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "${method}". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
     }
   }
-  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+  t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   for (const [store, found] of [[null, 'null'], ['redis://', 'a string'], [() => complete, 'a function']]) {
-    t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list and endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+    t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
     t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')

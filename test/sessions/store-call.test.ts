@@ -8,7 +8,7 @@ import type { SessionStore } from '../../types/sessions.ts'
 import { environment } from '../helper.ts'
 
 type Method = keyof SessionStore
-const methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince']
+const methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm']
 
 /** The error of a call. */
 async function refusalOf (method: Method, call: () => unknown): Promise<Error & { statusCode?: unknown, headers?: unknown }> {
@@ -63,7 +63,7 @@ t.test('the answers of a store are what its methods give', async (t) => {
   t.same(await callStore('end', () => ['not asynchronous']), ['not asynchronous'])
 })
 
-t.test('whatever a store throws is SessionStoreUnavailable, with the original as its cause and no status of it', async (t) => {
+t.test('whatever a store throws is SessionStoreUnavailable, with an error that has a message as its cause, and no status of it', async (t) => {
   const causes: unknown[] = [
     new Error('ECONNREFUSED'), new AuthenticationFailed(), new InvalidToken(), Object.assign(new Error('of a client'), { statusCode: 401 }), { statusCode: 404 }, 'text', null
   ]
@@ -72,11 +72,17 @@ t.test('whatever a store throws is SessionStoreUnavailable, with the original as
       const error = await refusalOf('advance', call)
       t.match(error, { name: 'SessionStoreUnavailable', statusCode: 503, headers: { 'retry-after': '5' } })
       t.same(Object.keys(Object(error.headers)), ['retry-after'], 'no challenge: the tokens are good')
-      t.equal(error.cause, cause)
+      if (cause instanceof Error) t.equal(error.cause, cause)
+      else t.match(error.cause, { message: /^sessions\.store\.advance rejected with .+, which has no message\.$/, cause })
       t.notMatch(error.message, /ECONNREFUSED|text/)
     }
   }
-  t.notOk('cause' in await refusalOf('list', () => ({ then (_resolve: unknown, reject: () => void) { reject() } })))
+  const { cause } = await refusalOf('list', () => ({ then (_resolve: unknown, reject: () => void) { reject() } }))
+  t.match(cause, { message: 'sessions.store.list rejected with undefined, which has no message.' })
+  // As node:net rejects where a host has several addresses, and node-redis where a command was not sent in time.
+  const several = Object.assign(new AggregateError([new Error('ECONNREFUSED ::1')]), { code: 'ECONNREFUSED' })
+  t.match((await refusalOf('list', () => Promise.reject(several))).cause, { message: 'sessions.store.list rejected with AggregateError (ECONNREFUSED), which has no message.', cause: several })
+  t.match((await refusalOf('list', () => Promise.reject(new TypeError('')))).cause, { message: 'sessions.store.list rejected with TypeError, which has no message.' })
 })
 
 t.test('in production, too, the original is the cause', async (t) => {
@@ -118,7 +124,7 @@ const times = [-1, 1.5, NaN, Infinity, 8.64e15 + 2, '1', null, undefined, new Da
 const noLists = [undefined, null, 'a', { length: 0 }, [1], [null], ['a', undefined], new Set(['a'])]
 
 /** Answers of another type than the interface has. */
-const wrong: Record<Method, unknown[]> = {
+const wrong: Record<Exclude<Method, 'confirm'>, unknown[]> = {
   create: noLists,
   end: noLists,
   advance: [
@@ -131,12 +137,15 @@ const wrong: Record<Method, unknown[]> = {
     [{ ...stored, sid: 1 }], [{ ...stored, data: {} }], [{ ...stored, data: null }], [{ ...stored, data: '' }], [{ ...stored, data: 'null' }], [{ ...stored, data: '"a"' }], [{ ...stored, data: '{' }]
   ],
   endedSince: [
-    undefined, null, [], {}, 'a', { ended: [] }, { cursor: '' }, { ended: ['a'], cursor: 1 }, { ended: ['a'], cursor: null }, { ended: [1], cursor: '' }, { ended: 'a', cursor: '' }
+    undefined, null, [], {}, 'a', { ended: [] }, { cursor: '' }, { ended: ['a'], cursor: 1 }, { ended: ['a'], cursor: null }, { ended: [1], cursor: '' }, { ended: 'a', cursor: '' },
+    ...['1', null, -1, NaN, 1n].map((staleFor) => ({ ended: [], cursor: '', staleFor }))
   ]
 }
 
 t.test('an answer of the wrong type is HandlerFailed of that method, and says what it must be', async (t) => {
   for (const method of methods) {
+    // Nothing is expected of it.
+    if (method === 'confirm') continue
     const failing = { get ended (): never { throw new Error('read') }, get outcome (): never { throw new Error('read') } }
     for (const answer of [...wrong[method], failing]) {
       const error = await refusalOf(method, () => Promise.resolve(answer))
@@ -147,11 +156,13 @@ t.test('an answer of the wrong type is HandlerFailed of that method, and says wh
 })
 
 t.test('an answer at the edge of what is allowed is accepted', async (t) => {
-  for (const outcome of ['rotated', 'recovered', 'repeated', 'reused', 'unknown']) {
+  for (const outcome of ['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown']) {
     for (const n of [0, maximumCounter]) t.same(await callStore('advance', () => ({ outcome, n })), { outcome, n })
   }
   const latest = [{ ...stored, createdAt: 0, endsAt: 8.64e15 }, stored]
   t.equal(await callStore('list', () => latest), latest)
   t.same(await callStore('list', () => []), [])
+  for (const answer of [undefined, 1]) t.equal(await callStore('confirm', () => answer), answer)
   t.same(await callStore('endedSince', () => ({ ended: [], cursor: '' })), { ended: [], cursor: '' })
+  for (const staleFor of [0, 0.5, Infinity, undefined]) t.match(await callStore('endedSince', () => ({ ended: [], cursor: '', staleFor })), { staleFor })
 })

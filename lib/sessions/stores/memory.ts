@@ -1,15 +1,16 @@
 /** Sessions in the memory of one process. */
 import type { SessionRules, SessionStore, StoredSession } from '../../../types/sessions.ts'
-import { decide, expiryOf } from '../rotation.ts'
+import { confirm, decide, expiryOf, firstGeneration, isToConfirm, type Change, type Generations } from '../rotation.ts'
 
 interface Session extends StoredSession {
   readonly user: string
-  n: number
-  rotatedAt: number | null
+  family: Generations
+  /** When the window began; null before the first rotation. */
+  windowAt: number | null
   expiresAt: number
 }
 
-/** An ended session, and until when `endedSince` returns it. */
+/** An ended session, and until when `endedSince` returns it, by `performance.now()`. */
 interface Ended {
   readonly sid: string
   readonly until: number
@@ -27,23 +28,24 @@ const sweptPerCall = 4
 /** How many outdated entries the feed keeps before they are removed. At least half of the feed must be outdated, so that removal costs the same for each entry. */
 const maximumOutdated = 1000
 
-/** The ended sessions, in order. A cursor is a position in it, and therefore independent of the clock. */
+/**
+ * The ended sessions, in order. A cursor is a position in it, and they are kept by the monotonic clock of the process: one that
+ * is set forward and back makes access tokens valid again that had expired, so it must not make their sessions forgotten.
+ */
 function createFeed () {
   let entries: Ended[] = []
   /** The number of entries that were removed. */
   let removed = 0
   /** The number of outdated entries at the beginning of `entries`. */
   let outdated = 0
-  /** The latest time that the clock has shown. */
-  let latest = 0
 
   return {
     add (sids: readonly string[], keepMs: number): void {
-      // If the clock was set back, access tokens that were issued before are accepted for longer, so their sessions must stay here for longer.
-      for (const sid of sids) entries.push({ sid, until: latest + keepMs })
+      const until = performance.now() + keepMs
+      for (const sid of sids) entries.push({ sid, until })
     },
-    trim (now: number): void {
-      latest = Math.max(latest, now)
+    trim (): void {
+      const now = performance.now()
       while (outdated < entries.length && entries[outdated]!.until <= now) outdated++
       if (outdated < maximumOutdated || outdated < entries.length / 2) return
       entries = entries.slice(outdated)
@@ -103,10 +105,18 @@ export function memorySessions (): SessionStore {
     return session !== undefined && session.user === user && session.expiresAt > now ? session : undefined
   }
 
+  function apply (session: Session, { family, beginsWindow, isUse }: Change, now: number, { idleMs }: SessionRules): void {
+    session.family = family
+    if (beginsWindow) session.windowAt = now
+    if (!isUse) return
+    session.usedAt = now
+    session.expiresAt = expiryOf(now, session.endsAt, idleMs)
+  }
+
   /** Called first by each method. Deletes a few expired sessions, because nobody may ask for them again. Returns the time. */
   function begin (): number {
     const now = Date.now()
-    feed.trim(now)
+    feed.trim()
     for (let swept = 0; swept < sweptPerCall; swept++) {
       const { done, value } = sweep.next()
       if (done === true) {
@@ -123,7 +133,7 @@ export function memorySessions (): SessionStore {
       const now = begin()
       const ended = endAll(surplusOf(user, now, rules), rules)
       const endsAt = now + lifetimeMs
-      const session = { sid, user, n: 0, rotatedAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
+      const session = { sid, user, family: firstGeneration, windowAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
       sessions.set(sid, session)
       const ofUser = users.get(user)
       if (ofUser === undefined) users.set(user, new Set([session]))
@@ -135,15 +145,12 @@ export function memorySessions (): SessionStore {
       const now = begin()
       const session = find(user, sid, now)
       if (session === undefined) return { outcome: 'unknown', n: 0 }
-      const decision = decide(session, n, now, rules.graceMs)
-      if (decision.outcome === 'reused') {
-        endAll([session], rules)
-      } else if (decision.outcome !== 'repeated') {
-        session.n = decision.n
-        session.rotatedAt = session.usedAt = now
-        session.expiresAt = expiryOf(now, session.endsAt, rules.idleMs)
-      }
-      return decision
+      const { family, windowAt } = session
+      const isOpen = windowAt !== null && now - windowAt < rules.graceMs
+      const { outcome, n: answer, change } = decide(family, n, isOpen, rules.graceMs === 0)
+      if (outcome === 'reused') endAll([session], rules)
+      if (change !== undefined) apply(session, change, now, rules)
+      return { outcome, n: answer }
     },
 
     async end (user, which, rules) {
@@ -159,6 +166,14 @@ export function memorySessions (): SessionStore {
 
     async list (user) {
       return activeOf(user, Date.now()).map(({ sid, createdAt, usedAt, endsAt, data }) => ({ sid, createdAt, usedAt, endsAt, data }))
+    },
+
+    async confirm (received, rules) {
+      const now = begin()
+      for (const { sid, user, n } of received) {
+        const session = find(user, sid, now)
+        if (session !== undefined && isToConfirm(session.family, n)) apply(session, confirm(session.family), now, rules)
+      }
     },
 
     async endedSince (cursor) {

@@ -3,7 +3,8 @@
  *
  * Keys, all of one bucket, so that a cluster has them on one node:
  *
- * - the hash of a session: n (counter), r (time of the last rotation), c (created), l (last used), e (end of its lifetime), d (data)
+ * - the hash of a session: n (latest generation), r (beginning of the window), p, f and k (parent, siblings and confirmed of its
+ *   family, as in rotation.ts; absent: 1, 0, 0), c (created), l (last used), e (end of its lifetime), d (data)
  * - the sorted set of the sessions of a user, by the time at which they expire
  * - the feed, the sorted set of the sessions that have ended, by time
  *
@@ -71,22 +72,37 @@ return ended
 
 /** KEYS: session, sessions of the user, feed. ARGV: sid, counter, window, idle, keep, deadline. */
 export const advance = `${inTime}${feed}${prolong}
-local session = redis.call('HMGET', KEYS[1], 'n', 'r', 'e')
+local session = redis.call('HMGET', KEYS[1], 'n', 'r', 'e', 'p', 'f', 'k')
 if not session[1] or not redis.call('ZSCORE', KEYS[2], ARGV[1]) then
   ${requireWritable('KEYS[2]')}
   return { 'unknown', 0 }
 end
-local presented = tonumber(ARGV[2])
-local current = tonumber(session[1])
-local isOpen = session[2] and now - tonumber(session[2]) < tonumber(ARGV[3])
-if presented > current or (presented == current and not isOpen) then
-  redis.call('HSET', KEYS[1], 'n', presented + 1, 'r', now, 'l', now)
+local presented, grace = tonumber(ARGV[2]), tonumber(ARGV[3])
+local current, parent, siblings = tonumber(session[1]), tonumber(session[4] or 1), tonumber(session[5] or 0)
+local isConfirmed = session[6] == '1'
+local behind = current - presented
+local isOpen = session[2] and now - tonumber(session[2]) < grace
+local function use(outcome, n, parent, siblings, confirmed, windowAt)
+  redis.call('HSET', KEYS[1], 'n', n, 'p', parent, 'f', siblings, 'k', confirmed, 'r', windowAt, 'l', now)
   prolong(KEYS[1], KEYS[2], ARGV[1], math.min(now + tonumber(ARGV[4]), tonumber(session[3])))
-  return { presented > current and 'recovered' or 'rotated', presented + 1 }
+  return { outcome, n }
 end
-if isOpen and presented >= current - 1 then
-  ${requireWritable('KEYS[2]')}
-  return { 'repeated', current }
+if behind < 0 then return use('recovered', presented + 1, 1, 0, 0, now) end
+if behind <= siblings then
+  if not isOpen then return use('rotated', current + 1, behind + 1, 0, 0, now) end
+  if siblings > 0 and not isConfirmed then
+    redis.call('HSET', KEYS[1], 'k', 1, 'r', now)
+  else
+    ${requireWritable('KEYS[2]')}
+  end
+  return { 'repeated', presented }
+end
+if behind == parent and grace > 0 and (isOpen or not isConfirmed) then
+  if isOpen and siblings == 0 and not isConfirmed then
+    ${requireWritable('KEYS[2]')}
+    return { 'repeated', current }
+  end
+  return use('reissued', current + 1, parent + 1, siblings + 1, isConfirmed and 1 or 0, isConfirmed and session[2] or now)
 end
 local at = openFeed(KEYS[3], tonumber(ARGV[5]))
 redis.call('DEL', KEYS[1])
@@ -94,6 +110,18 @@ redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('ZADD', KEYS[3], at, ARGV[1])
 redis.call('PEXPIRE', KEYS[3], ARGV[5] * 2)
 return { 'reused', current }
+`
+
+/** KEYS: for each entry a session and the sessions of its user. ARGV: for each entry sid and generation; deadline. */
+export const confirm = `${inTime}
+for index = 1, #KEYS, 2 do
+  local session = redis.call('HMGET', KEYS[index], 'n', 'p', 'k')
+  local isParent = session[1] and tonumber(session[1]) - tonumber(session[2] or 1) == tonumber(ARGV[index + 1])
+  if isParent and session[3] ~= '1' and redis.call('ZSCORE', KEYS[index + 1], ARGV[index]) then
+    redis.call('HSET', KEYS[index], 'k', 1, 'r', now)
+  end
+end
+return {}
 `
 
 /** KEYS: sessions of the user, feed, beginning of session keys. ARGV: 'sid' or 'except', the session, keep, deadline. */

@@ -1,12 +1,13 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
-import type { Advance, IoredisLike, NodeRedisLike, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
+import { setTimeout } from 'node:timers/promises'
+import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { quote, typeName } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../../settings/records.ts'
 import * as scripts from './redis-scripts.ts'
-import { StoreClock } from './store-clock.ts'
+import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
@@ -23,8 +24,8 @@ type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<strin
 interface Script { readonly text: string, readonly sha: string }
 
 const scriptOf = (text: string): Script => ({ text, sha: createHash('sha1').update(text).digest('hex') })
-const { create, advance, end, list, since } = {
-  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since)
+const { create, advance, end, list, since, confirm } = {
+  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since), confirm: scriptOf(scripts.confirm)
 }
 
 const isMissingScript = (error: unknown) => String(Object(error).message).startsWith('NOSCRIPT')
@@ -55,14 +56,21 @@ function runWithIoredis (client: IoredisLike): Run {
   })
 }
 
-/** How long node-redis keeps a command that it could not send, in milliseconds: a cluster seems ready while one of its servers is down. */
-const unsentMs = 1000
+/** The slot of the keys of a bucket in a cluster: CRC-16 (XMODEM) of the digit in their braces. */
+function slotOf (key: string): number {
+  let crc = key.charCodeAt(key.indexOf('{') + 1) << 8
+  for (let bit = 0; bit < 8; bit++) crc = crc << 1 ^ ((crc & 0x8000) === 0 ? 0 : 0x1021)
+  return crc & 0x3fff
+}
 
 function runWithNodeRedis (given: NodeRedisLike): Run {
-  const client = given.withCommandOptions?.({ timeout: unsentMs }) ?? given
+  // How long it keeps a command that it could not send.
+  const client = given.withCommandOptions?.({ timeout: storeTimeoutMs }) ?? given
   return async (script, keys, values) => await byDigest((isKnown) => {
     // Clusters of node-redis 5 have no isReady.
     requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
+    // A cluster is open while one of its servers is down, and keeps the commands for that one.
+    requireConnection(given.slots?.[slotOf(keys[0]!)]?.master.client?.isReady !== false, 'the server of the cluster that has the session is not ready')
     const options = { keys: [...keys], arguments: values.map(String) }
     return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
   })
@@ -101,7 +109,20 @@ function bucketNumberOf (user: string): number {
 /** How far the clocks of a failed-over server may be behind, before only the complete read finds an ended session. In milliseconds. */
 const overlap = 10_000
 
-const outcomes = ['rotated', 'recovered', 'repeated', 'reused', 'unknown'] as const
+/**
+ * In milliseconds: how long a read of the feed waits for its buckets, one of which may be on a server that hangs; and how long
+ * it waits for one of them before it reads the next one, where it reads all that they have.
+ */
+const readTime = 4000
+const turnTime = 250
+
+/** How many sessions a call confirms, so that it does not hold the server for long. */
+const confirmedAtOnce = 100
+
+/** What a bucket has answered, or why it has not. */
+type BucketRead = { readonly time: string, readonly ended: string[] } | { readonly error: unknown }
+
+const outcomes = ['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'] as const
 
 function advanceOf (result: readonly string[]): Advance {
   const [text, n] = result
@@ -174,23 +195,69 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
         ({ sid, createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data }))
     },
 
+    async confirm (received) {
+      const byBucket = new Map<number, ReceivedGeneration[]>()
+      for (const entry of received) {
+        const bucket = bucketNumberOf(entry.user)
+        byBucket.set(bucket, [...byBucket.get(bucket) ?? [], entry])
+      }
+      const calls: Array<Promise<unknown>> = []
+      for (const ofBucket of byBucket.values()) {
+        for (let start = 0; start < ofBucket.length; start += confirmedAtOnce) {
+          const entries = ofBucket.slice(start, start + confirmedAtOnce).map(({ sid, user, n }) => ({ sid, n, keys: keysOf(user) }))
+          calls.push(write(confirm, entries[0]!.keys.clock, entries.flatMap(({ sid, keys }) => [keys.sessions + sid, keys.user]), entries.flatMap(({ sid, n }) => [sid, n])))
+        }
+      }
+      // All of them, also where one of the servers is down.
+      const failed = (await Promise.allSettled(calls)).find((result) => result.status === 'rejected')
+      if (failed !== undefined) throw failed.reason
+    },
+
     async endedSince (cursor) {
       // One time for each bucket, because they may be on servers with different clocks.
-      const times = cursor?.split(',')
-      const read = async ({ base, clock }: Bucket, index: number) => {
-        const from = times === undefined ? '-inf' : Number(times[index]) - overlap
-        const answer = textsOf(await run(since, [`${base}:e`], [from]))
-        clock.learn(Number(answer[0]))
-        return answer
+      const times = cursor?.split(',') ?? []
+      const read = async ({ base, clock }: Bucket, index: number): Promise<BucketRead> => {
+        const from = Number(times[index]) - overlap
+        try {
+          const [time = '', ...ended] = textsOf(await run(since, [`${base}:e`], [Number.isFinite(from) ? from : '-inf']))
+          clock.learn(Number(time))
+          return { time, ended }
+        } catch (error) {
+          return { error }
+        }
       }
-      const answers: string[][] = []
-      if (times === undefined) {
+      const late = new AbortController()
+      const tooLate = setTimeout(readTime, { error: new Error(`A Redis server did not answer within ${readTime / 1000} seconds.`) }, { signal: late.signal, ref: false })
+      const reads: Array<Promise<BucketRead>> = []
+      for (const [index, bucket] of buckets.entries()) {
+        reads.push(Promise.race([read(bucket, index), tooLate]))
         // One after the other: to read all of a large feed at once would block the event loop.
-        for (const [index, bucket] of buckets.entries()) answers.push(await read(bucket, index))
-      } else {
-        answers.push(...await Promise.all(buckets.map(read)))
+        if (cursor === null) await Promise.race([reads[index], setTimeout(turnTime, undefined, { signal: late.signal, ref: false })])
       }
-      return { ended: answers.flatMap(([, ...ended]) => ended), cursor: answers.map(([time]) => time).join(',') }
+      const results = await Promise.all(reads)
+      late.abort()
+      return feedOf(results, times)
     }
+  }
+
+  /** The answer to a read of the feed. Where a server could not be read, its buckets keep the times of the cursor that was given. */
+  function feedOf (results: readonly BucketRead[], times: readonly string[]): Awaited<ReturnType<SessionStore['endedSince']>> {
+    const ended: string[] = []
+    const next: string[] = []
+    let staleFor = 0
+    let failed = 0
+    for (const [index, result] of results.entries()) {
+      const { [index]: time = '' } = times
+      if ('time' in result) {
+        ended.push(...result.ended)
+        next.push(result.time)
+      } else {
+        // With a cursor, everything has been read before, unless its part of it is empty.
+        staleFor = Math.max(staleFor, time === '' ? Infinity : buckets[index]!.clock.age(Number(time)))
+        next.push(time)
+        if (++failed === results.length) throw result.error
+      }
+    }
+    return { ended, cursor: next.join(','), ...(staleFor > 0 && { staleFor }) }
   }
 }

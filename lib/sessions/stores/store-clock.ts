@@ -20,6 +20,12 @@ export class StoreClock {
     if (Number.isFinite(time)) this.#difference = time - performance.now()
   }
 
+  /** @param time of the server, in milliseconds since 1970 @returns how many milliseconds ago that was; Infinity where nothing is known */
+  age (time: number): number {
+    const age = this.#difference === undefined ? Infinity : performance.now() + this.#difference - time
+    return Number.isNaN(age) ? Infinity : Math.max(age, 0)
+  }
+
   /** @param start of the call, by `performance.now()` @returns when the server must refuse it; 0 where its time is not known yet */
   deadline (start: number): number {
     return this.#difference === undefined ? 0 : Math.floor(start + this.#difference + storeTimeoutMs)

@@ -124,7 +124,7 @@ export const kinds: Readonly<Record<string, Kind>> = {
   'postgres.js': {
     ...ofPostgres,
     async connect (t, url) {
-      const sql = postgres(url, { onnotice: () => {} })
+      const sql = postgres(url, { onnotice: () => {}, fetch_types: false })
       t.teardown(async () => await sql.end({ timeout: 1 }))
       return postgresSessions(sql)
     }

@@ -58,6 +58,21 @@ async function keepsSessions (t: Test, text: string): Promise<void> {
   await app.close()
 }
 
+t.test('every example sets the options with which its client notices dead connections, and does not end the process', async (t) => {
+  const options: Record<string, RegExp> = {
+    'new Redis(': /socketTimeout: 3000/,
+    'createClient({': /socketTimeout: 3000, reconnectStrategy/,
+    'new pg.Pool(': /query_timeout: 4000/,
+    // A connection that breaks while it asks for types ends the process.
+    'postgres(process': /fetch_types: false/
+  }
+  for (const [call, option] of Object.entries(options)) {
+    const having = programs.filter((program) => program.includes(call))
+    t.ok(having.length > 0, call)
+    for (const program of having) t.match(program, option)
+  }
+})
+
 t.test('the examples with Redis keep sessions', { skip: skip.redis }, async (t) => {
   const { url } = await startDatabase(t, 'redis')
   setVariable(t, 'REDIS_URL', url)
