@@ -586,6 +586,17 @@ t.test('in cookie mode a logout is one only if the cookies are gone, whoever ans
   t.strictSame([...new Set(outliving)], ['/auth/logout'], 'a page that is left does not take the request with it')
 })
 
+t.test('a page that is left does not take a renewal with it: the browser still gets the cookies', async (t) => {
+  const setTime = setClock(t, now())
+  const served = await service(t, cookieOptions)
+  const { outliving } = browse(t, served)
+  const { client } = openTab()
+  await client.login(ada!)
+  setTime(now() + later)
+  t.equal((await client.fetch('/private')).status, 200)
+  t.strictSame(outliving, ['/auth/refresh'])
+})
+
 t.test('in cookie mode the cookies of a renewal do not replace those of a later login, and do not come back after a logout', async (t) => {
   const setTime = setClock(t, now())
   const served = await service(t, cookieOptions)

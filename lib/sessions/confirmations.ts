@@ -71,12 +71,12 @@ export class Confirmations {
   }
 
   async #writeAll (tellers: readonly Teller[]): Promise<void> {
-    const [teller] = tellers
-    if (teller === undefined) return
+    // There is one as long as an application with the store is open.
+    const { rules } = tellers[0]!
     while (this.#waiting.length > 0) {
       const some = this.#waiting.slice(0, toldAtOnce)
       try {
-        await callStore('confirm', () => this.#store.confirm!(some, teller.rules))
+        await callStore('confirm', () => this.#store.confirm!(some, rules))
       } catch (error) {
         this.#pause = Math.min(Math.max(2 * this.#pause, 1), longestPause)
         this.#skip = this.#pause - 1

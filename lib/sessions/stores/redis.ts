@@ -1,6 +1,5 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import { createHash } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
 import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { quote, typeName } from '../../values.ts'
@@ -226,16 +225,17 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
           return { error }
         }
       }
-      const late = new AbortController()
-      const tooLate = setTimeout(readTime, { error: new Error(`A Redis server did not answer within ${readTime / 1000} seconds.`) }, { signal: late.signal, ref: false })
+      const timers: NodeJS.Timeout[] = []
+      const after = async <Value>(milliseconds: number, value: Value) => await new Promise<Value>((resolve) => { timers.push(setTimeout(resolve, milliseconds, value).unref()) })
+      const tooLate = after(readTime, { error: new Error(`A Redis server did not answer within ${readTime / 1000} seconds.`) })
       const reads: Array<Promise<BucketRead>> = []
       for (const [index, bucket] of buckets.entries()) {
         reads.push(Promise.race([read(bucket, index), tooLate]))
         // One after the other: to read all of a large feed at once would block the event loop.
-        if (cursor === null) await Promise.race([reads[index], setTimeout(turnTime, undefined, { signal: late.signal, ref: false })])
+        if (cursor === null) await Promise.race([reads[index], after(turnTime, undefined)])
       }
       const results = await Promise.all(reads)
-      late.abort()
+      for (const timer of timers) clearTimeout(timer)
       return feedOf(results, times)
     }
   }

@@ -111,6 +111,19 @@ t.test('a list has the texts of Redis as numbers; a poll asks each bucket for wh
   t.same(sent.map((call) => call.at(-1)), [...times.map(() => '-inf'), ...times.map((time) => String(time - 10_000))])
 })
 
+t.test('a read of everything, however slow, gives rise to no warning of the process, and leaves no timer', async (t) => {
+  const given: Error[] = []
+  const listener = (warning: Error) => { given.push(warning) }
+  process.on('warning', listener)
+  t.teardown(() => process.off('warning', listener))
+  const before = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length
+  const slow = { ...ioredis([1]).client, evalsha: async () => await new Promise((resolve) => { setImmediate(resolve, [1]) }) }
+  await redisSessions(slow).endedSince(null, rules)
+  await new Promise((resolve) => { setImmediate(resolve) })
+  t.same(given, [])
+  t.equal(process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length, before)
+})
+
 t.test('what is no result of a script rejects, and is never taken for an empty list', async (t) => {
   for (const result of [null, undefined, 'OK', 5, {}, true]) {
     const store = redisSessions(ioredis(result).client)
@@ -149,13 +162,39 @@ t.test('where the table is missing, the error says how it is created', async (t)
   await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).create(session, rules), { message: 'The table "logins" does not exist. Create it with the SQL of postgresSessionSchema("logins").', cause: missing })
 })
 
+t.test('where columns are missing, the error says how they are added', async (t) => {
+  const missing = failure('42703')
+  await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).advance('1', 'a', 0, rules), { message: 'The table "logins" is one of an earlier version. Execute the SQL of postgresSessionSchema("logins"), which adds the missing columns.', cause: missing })
+})
+
+t.test('a confirmation is one statement, or for Redis one call for each 100 sessions of a bucket; one that fails keeps no other from being made', async (t) => {
+  const received = Array.from({ length: 250 }, (_, index) => ({ sid: `sid ${index}`, user: '1', n: index }))
+  const db = postgres([endedRow()])
+  await postgresSessions(db).confirm(received, rules)
+  t.equal(db.sent.length, 1)
+  const { client, sent } = ioredis([])
+  await redisSessions(client).confirm(received, rules)
+  t.same(sent.map(([, , keys]) => keys), [200, 200, 100])
+  const failing = ioredis(new Error('READONLY'), [])
+  await t.rejects(redisSessions(failing.client).confirm(received, rules), { message: 'READONLY' })
+  t.equal(failing.sent.length, 3)
+  await redisSessions(failing.client).confirm([], rules)
+})
+
 t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {
   const none: object[] = []
   const advance = async (n: number, ...results: object[][]) => await postgresSessions(postgres(...results)).advance('1', 'a', n, rules)
-  const due = [{ n: '5', fresh: 'false' }]
+  const row = { n: '5', parent: '1', siblings: '0', confirmed: 'false', fresh: 'false' }
+  const due = [row]
+  const confirmed = [{ ...row, confirmed: 'true' }]
   t.same(await advance(5, none, due, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
-  t.same(await advance(7, none, due, none, none, [{ n: '7', fresh: 'true' }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
-  t.same(await advance(4, none, due, [endedRow()]), { outcome: 'unknown', n: 0 }, 'another one ended it')
+  t.same(await advance(7, none, due, none, none, [{ ...row, n: '7', fresh: 'true' }]), { outcome: 'repeated', n: 7 }, 'another one recovered it')
+  t.same(await advance(4, none, due, [{ n: '6' }]), { outcome: 'reissued', n: 6 })
+  t.same(await advance(4, none, due, none, none, confirmed, [endedRow('a')]), { outcome: 'reused', n: 5 }, 'its successor was received in between')
+  const several = [{ ...row, siblings: '2', parent: '3', fresh: 'true' }]
+  t.same(await advance(4, none, several, [{ n: '5' }]), { outcome: 'repeated', n: 4 })
+  t.same(await advance(4, none, several, none, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
+  t.same(await advance(4, none, confirmed, [endedRow()]), { outcome: 'unknown', n: 0 }, 'another one ended it')
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
 

@@ -77,7 +77,8 @@ async function clientsOf (t: Test, url: string, user: { username: string, passwo
     ioredis.disconnect()
     nodeRedis.destroy()
   })
-  await nodeRedis.connect()
+  const ready = ioredis.status === 'ready' ? undefined : new Promise<void>((resolve) => { ioredis.once('ready', () => resolve()) })
+  await Promise.all([ready, nodeRedis.connect()])
   return [ioredis, nodeRedis] as const
 }
 
