@@ -95,7 +95,7 @@ t.test('the command line is executable, and loads an application that uses the p
   t.match(await runNode([program, 'keys']), { stdout: /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, stderr: '' })
   writeFileSync(join(project, 'guarded.mjs'), `import tokenAuth from '${name}'
 export default async function (app) {
-  await app.register(tokenAuth, { secret: '${'x'.repeat(32)}', authMode: false })
+  await app.register(tokenAuth, { secret: '${randomBytes(32).toString('base64url')}', authMode: false })
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'ok')
 }`)
   t.match(await runNode([program, 'routes', '--check', 'guarded.mjs']), { stdout: 'GET,HEAD  /  protected  tokenAuth in onRequest\n', stderr: '' })

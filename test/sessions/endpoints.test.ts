@@ -116,7 +116,7 @@ t.test('tokens of another issuer, audience or key refresh nothing', async (t) =>
 })
 
 t.test('keys of refresh tokens: the first signs, all verify, a dropped one does not; the key of access tokens is free to change', async (t) => {
-  const [one, two] = ['one '.repeat(16), 'two '.repeat(16)]
+  const [one, two] = ['one: 8f3aQm0Zs7LxPv2kTn6WcRb4', 'two: 5yJd1Hg9EuKt8Xa0VfMo3BqN'].map((text) => `${text} for tests`) as [string, string]
   const { app: before, store } = await withSessions(t, { sessions: { secret: one } })
   const { refresh_token: token } = await started(before)
   const sharing = async (secret: string | string[], options = {}) => (await withSessions(t, { sessions: { store, secret }, ...options })).app
