@@ -222,7 +222,7 @@ export class EndedSessions {
   async #learn (reported: readonly string[], isFull: boolean): Promise<void> {
     const now = secondsPassed()
     const known = this.#ended
-    const next = isFull ? new EndedIds(reported.length) : known
+    const next = isFull ? new EndedIds() : known
     if (isFull) this.#next = next
     let count = 0
     const added: string[] = []
