@@ -436,7 +436,7 @@ async function isAccepted (t: Test, options: object, overrides: object, key: str
 }
 
 t.test('publicKey is an alias of secret: an override under one name wins over the other', async (t) => {
-  const [own, other] = ['own'.repeat(20), 'other'.repeat(20)]
+  const [own, other] = ['own: Qm8vT4bZ7kLw2Rf9Hs3Jd6Yc5Pn0Ga', 'other: Zs7LxPv2kTn6WcRb48f3aQm0Uy1']
   for (const given of ['secret', 'publicKey', 'getSecret', 'getPublicKey']) {
     for (const override of ['secret', 'publicKey']) {
       const options = { [given]: given.startsWith('get') ? () => own : own }
