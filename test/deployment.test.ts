@@ -5,13 +5,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
+import awsLambda from '@fastify/aws-lambda'
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { main } from '../lib/cli.ts'
 import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, environment, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
-import { examplesOf } from './programs.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
+import { examplesOf, run } from './programs.ts'
 import { refresh, started, withSessions } from './sessions/helper.ts'
 
 const page = examplesOf('deployment.md')
@@ -200,6 +201,16 @@ t.test('warnings of the registration come into the log', async (t) => {
   await turn()
   t.same(expected, ['TOKEN_AUTH_W07'])
   t.match(lines.map((line) => JSON.parse(line)), [{ level: 40, err: { code: 'TOKEN_AUTH_W07' } }])
+})
+
+t.test('under a serverless adapter, the application of the example answers events, and refuses those without a token', async (t) => {
+  const app = await build(t)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+  const names = { awsLambda, createApp: async () => app }
+  const handler = await run<(event: object, context: object) => Promise<{ statusCode: number, body: string }>>(page.take('awsLambda(app)').replace('export ', ''), names, 'handler')
+  const event = { httpMethod: 'GET', path: '/', queryStringParameters: null, body: null }
+  t.match(await handler({ ...event, headers: {} }, {}), { statusCode: 401 })
+  t.match(await handler({ ...event, headers: bearer(forge(claims())) }, {}), { statusCode: 200, body: 'reached' })
 })
 
 t.test('every example of the page was run', async (t) => {
