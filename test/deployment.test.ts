@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import awsLambda from '@fastify/aws-lambda'
-import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { main } from '../lib/cli.ts'
 import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
+import { authenticate, bearer, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
 import { examplesOf, run } from './programs.ts'
 import { refresh, started, withSessions } from './sessions/helper.ts'
 
@@ -204,7 +204,10 @@ t.test('warnings of the registration come into the log', async (t) => {
 })
 
 t.test('under a serverless adapter, the application of the example answers events, and refuses those without a token', async (t) => {
-  const app = await build(t)
+  // Not build(), whose inject() has no callback.
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(tokenAuth, { secret, authenticate })
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   const names = { awsLambda, createApp: async () => app }
   const handler = await run<(event: object, context: object) => Promise<{ statusCode: number, body: string }>>(page.take('awsLambda(app)').replace('export ', ''), names, 'handler')
