@@ -36,8 +36,8 @@ function has (file: string, title: string): boolean {
   return titles.has(title)
 }
 
-/** The tests that a text names: `file`: *title*. */
-const evidenceIn = (text: string) => [...text.matchAll(/`(test\/[^`]+)`: \*([^*]+)\*/g)].map(([, file = '', title = '']) => ({ file, title }))
+/** The tests that prove what the documents promise, by page, chapter and row. */
+const evidence: Record<string, Record<string, Record<string, string[]>>> = JSON.parse(read('test/evidence.json'))
 
 /** The rows of the tables of a chapter and its subchapters, without their heads. */
 function rowsOf (chapter: string, text = document): string[] {
@@ -46,38 +46,34 @@ function rowsOf (chapter: string, text = document): string[] {
   return body.split('\n').filter((line, index, lines) => line.startsWith('|') && !line.startsWith('| ---') && !lines[index + 1]?.startsWith('| ---'))
 }
 
-/** The numbers of the tests in a text. */
-const numbersIn = (text: string) => text.match(/\bT\d+\b/g) ?? []
-/** The numbers in the last cell of a row. */
-const evidenceOf = (row: string) => numbersIn(row.split(' | ').at(-1) ?? '')
+/** The tests of a row, which begins with the text by which it is known. */
+const evidenceOf = (page: string, row: string) => Object.values(evidence[page] ?? {}).flatMap((rows) => rows[row.slice(2, -2).split(' | ')[0] ?? ''] ?? [])
 
-t.test('every test that the documents name exists under that title in that file', async (t) => {
-  for (const [text, least] of [[document, 200], [sessions, 55], [stores, 25], [keys, 45]] as const) {
-    const evidence = evidenceIn(text)
-    t.ok(evidence.length >= least)
-    t.equal(evidence.length, text.match(/\.test\.ts/g)?.length, 'none is written in another form, such as a link, which would be dead in the package')
-    for (const { file, title } of evidence) t.ok(has(file, title), `${file}: ${title}`)
+t.test('every test that is named as evidence exists under that title in that file', async (t) => {
+  for (const [page, least] of [['security', 290], ['sessions', 100], ['stores', 25], ['keys', 50]] as const) {
+    const named = Object.values(evidence[`docs/${page}.md`] ?? {}).flatMap((rows) => Object.values(rows).flat())
+    t.ok(named.length >= least, `${page}: ${named.length}`)
+    for (const test of new Set(named)) {
+      const [, file = '', title = ''] = /^(test\/\S+): (.*)$/.exec(test) ?? []
+      t.ok(has(file, title), test)
+    }
   }
 })
 
-t.test('every number of a test is in the list of tests, once, and every test of the list proves something', async (t) => {
-  for (const [text, least] of [[document, 280], [sessions, 95], [stores, 25], [keys, 50]] as const) {
-    // The last chapter lists the tests by the numbers that the rest of the page uses.
-    const [body = '', list = ''] = text.split('\n## Tests\n')
-    const listed = [...list.matchAll(/^- (T\d+): /gm)].map(([, number = '']) => number)
-    t.equal(listed.length, evidenceIn(text).length)
-    t.equal(new Set(listed).size, listed.length, 'no number is given twice')
-    t.equal(new Set(evidenceIn(list).map(({ file, title }) => `${file}: ${title}`)).size, listed.length, 'no test has two numbers')
-    const used = numbersIn(body)
-    t.ok(used.length >= least)
-    t.same([...new Set(used)].sort(), [...listed].sort())
+t.test('every row that has evidence is in its page', async (t) => {
+  for (const [page, chapters] of Object.entries(evidence)) {
+    const text = read(page)
+    for (const [chapter, rows] of Object.entries(chapters)) {
+      t.match(text, new RegExp(`^##+ ${chapter.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`, 'm'), `${page}: ${chapter}`)
+      for (const row of Object.keys(rows)) t.ok(text.includes(row), `${page}: ${row}`)
+    }
   }
 })
 
 t.test('every row of the failures of databases names a test', async (t) => {
   const rows = rowsOf('When a database fails', stores)
   t.ok(rows.length >= 10)
-  for (const row of rows) t.ok(evidenceOf(row).length > 0, row)
+  for (const row of rows) t.ok(evidenceOf('docs/stores.md', row).length > 0, row)
 })
 
 t.test('every row of the tables of failures and standards of sessions names a test', async (t) => {
@@ -85,7 +81,7 @@ t.test('every row of the tables of failures and standards of sessions names a te
   for (const [chapter, least] of Object.entries(chapters)) {
     const rows = rowsOf(chapter, sessions)
     t.ok(rows.length >= least, chapter)
-    for (const row of rows) t.ok(evidenceOf(row).length > 0, row.slice(0, 80))
+    for (const row of rows) t.ok(evidenceOf('docs/sessions.md', row).length > 0, row.slice(0, 80))
   }
 })
 
@@ -93,7 +89,7 @@ t.test('every row of the failures of issuers and of the promises about keys name
   for (const [chapter, least] of [['When an issuer cannot be reached', 9], ['What is promised', 17]] as const) {
     const rows = rowsOf(chapter, keys)
     t.ok(rows.length >= least, chapter)
-    for (const row of rows) t.ok(evidenceOf(row).length > 0, row.slice(0, 80))
+    for (const row of rows) t.ok(evidenceOf('docs/keys.md', row).length > 0, row.slice(0, 80))
   }
 })
 
@@ -102,7 +98,7 @@ t.test('every row of the tables of threats and standards names a test', async (t
   for (const [chapter, least] of Object.entries(chapters)) {
     const rows = rowsOf(chapter)
     t.ok(rows.length >= least, chapter)
-    for (const row of rows) t.ok(evidenceOf(row).length > 0, row.slice(0, 80))
+    for (const row of rows) t.ok(evidenceOf('docs/security.md', row).length > 0, row.slice(0, 80))
   }
   const first = (chapter: string) => rowsOf(chapter).map((row) => /[\d.]+/.exec(row)?.[0])
   t.same(first('RFC 8725'), Array.from({ length: 12 }, (_, index) => `3.${index + 1}`))
@@ -111,7 +107,7 @@ t.test('every row of the tables of threats and standards names a test', async (t
 })
 
 t.test('every hostile test is named by the document', async (t) => {
-  const named = new Set(evidenceIn(document).map(({ file, title }) => `${file}: ${title}`))
+  const named = new Set(Object.values(evidence).flatMap((chapters) => Object.values(chapters).flatMap((rows) => Object.values(rows).flat())))
   for (const name of readdirSync(new URL('test/hostile/', root))) {
     const file = `test/hostile/${name}`
     if (name === 'evidence.test.ts') continue
@@ -127,6 +123,6 @@ t.test('the findings of docs/troubleshooting.md are those of the code, each with
     for (const [, code = ''] of read(`lib/${name}`).matchAll(/(?:finding: '|^ {2})([EW]\d\d)(?:'|: ')/gm)) inCode.add(code)
   }
   t.same(findings, [...inCode].sort())
-  const tests = ['hostile/startup', 'routes/misplaced-guards', 'routes/required-guards'].map((name) => read(`test/${name}.test.ts`)).join('')
+  const tests = ['hostile/startup', 'routes/misplaced-guards', 'routes/required-guards', 'routes/route-warnings'].map((name) => read(`test/${name}.test.ts`)).join('')
   for (const code of findings) t.match(tests, new RegExp(`'(?:TOKEN_AUTH_)?${code}'`), String(code))
 })
