@@ -13,10 +13,11 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**
-   * How many seconds after a rotation the replaced refresh token can still be exchanged for the current one, for clients that
-   * did not receive it or sent several requests at once. 0 to 300, and at most half of `expirationDelta`. Default: 30, or
-   * half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a
-   * response that is lost ends the session.
+   * How many seconds copies of one refresh request are answered after a rotation, for clients that send several requests at
+   * once. A client whose response was lost can repeat its request later, too, as long as nobody has used what it did not
+   * receive. 0 to 300, and at most half of `expirationDelta`; below 10, a try of the client and the deadline of the store do not
+   * fit into it. Default: 30, or half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700
+   * section 4.14.2), and a response that is lost ends the session.
    */
   grace?: number | undefined
   /** After how many seconds without a refresh a session expires: `expirationDelta` to 100 years. Default: 15 days. */
