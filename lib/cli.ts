@@ -1,5 +1,6 @@
 /** The command line: `npx fastify-token-auth`. */
 import { parseArgs } from 'node:util'
+import { doctor } from './cli/doctor.ts'
 import { inspect } from './cli/inspect.ts'
 import { keys } from './cli/keys.ts'
 import { done, type Outcome } from './cli/outcome.ts'
@@ -16,6 +17,9 @@ const usage = `Usage: fastify-token-auth <command>
                       exports, by default, a plugin, a function without
                       parameters that returns an application, or an application.
          [--check]    Exit with 1 if nobody has decided who may use a route.
+  doctor <module>     Print what a reviewer would ask of an application: open
+         [--json]     routes, findings, keys, lifetimes, cookies, stores and
+                      issuers. Exits with 1 for warnings, with 2 for errors.
 
 Algorithms: ${algorithms.slice(0, 7).join(', ')},
             ${algorithms.slice(7).join(', ')}
@@ -36,7 +40,7 @@ async function firstLine (input: Input): Promise<string> {
 
 const misused = (message: string): Outcome => ({ code: 2, stdout: '', stderr: `${message}\n\n${usage}` })
 
-const flags = { inspect: [], keys: ['jwk'], routes: ['check'] } as const
+const flags = { inspect: [], keys: ['jwk'], routes: ['check'], doctor: ['json'] } as const
 const isCommand = (name: string | undefined): name is keyof typeof flags => name !== undefined && Object.hasOwn(flags, name)
 
 /** Reads the arguments of a command. @throws {TypeError} for an unknown option */
@@ -59,7 +63,10 @@ export async function main (args: readonly string[], input: Input): Promise<Outc
   const { hasFlag, argument, excess } = given
   if (excess !== undefined) return misused(`${command} has one argument only.`)
   if (command === 'inspect') return inspect(argument ?? await firstLine(input))
-  if (command === 'routes') return argument === undefined ? misused('routes needs the path of a module.') : await routes(argument, hasFlag)
+  if (command === 'routes' || command === 'doctor') {
+    if (argument === undefined) return misused(`${command} needs the path of a module.`)
+    return command === 'routes' ? await routes(argument, hasFlag) : await doctor(argument, hasFlag)
+  }
   const algorithm = algorithms.find((name) => name === (argument ?? 'HS256'))
   return algorithm === undefined ? misused(`There is no algorithm "${argument}".`) : keys(algorithm, hasFlag)
 }

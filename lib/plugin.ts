@@ -106,6 +106,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),
     sessions: sessions?.service,
     watchSession: sessions?.watch,
+    feed: sessions && { isMemory: sessions.isMemory, wasRead: () => sessions.ended.wasRead },
     keys: authorities.control,
     routes,
     outage: outageOf(sessionSettings, issuers),

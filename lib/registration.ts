@@ -15,6 +15,14 @@ export interface RouteReport {
   printRoutes (): string
 }
 
+/** The feed of ended sessions that a registration reads. */
+export interface FeedState {
+  /** Whether sessions end with this process. */
+  readonly isMemory: boolean
+  /** Whether the feed has been read since the application started. */
+  wasRead (): boolean
+}
+
 /** One registration of the plugin, frozen. Key material is reachable through none of its properties. */
 export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
@@ -26,6 +34,8 @@ export interface Registration extends Owner {
   readonly logoutRules: AccessRules
   /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */
   readonly sessions: SessionService | undefined
+  /** Undefined without the option `sessions`. */
+  readonly feed: FeedState | undefined
   /** What the application may do with keys that change over time. */
   readonly keys: KeyControl
   readonly routes: RouteReport

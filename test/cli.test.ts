@@ -1,7 +1,7 @@
 // @slow
 /** The command line: each command as a process, and in this process, where it is measured. */
 import { execFile } from 'node:child_process'
-import { createPrivateKey, createPublicKey, createSecretKey } from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,7 +11,7 @@ import t, { type Test } from 'tap'
 import { main, type Input } from '../lib/cli.ts'
 import type { Outcome } from '../lib/cli/outcome.ts'
 import { defaultKid } from '../lib/keys/key-id.ts'
-import { algorithms, bearer, build, forge, headerOf, login, mistyped, secret, setClock, together, valid } from './helper.ts'
+import { algorithms, bearer, build, forge, headerOf, login, mistyped, secret, setClock, together, valid, warnings } from './helper.ts'
 
 const bin = fileURLToPath(new URL('../bin/fastify-token-auth.js', import.meta.url))
 const { NODE_OPTIONS, ...environment } = process.env
@@ -31,7 +31,8 @@ t.test('without a command, with an unknown one and with wrong arguments, the usa
   const wrong: [args: string[], message: string][] = [
     [[], 'A command is missing.'], [['key'], 'There is no command "key".'], [['toString'], 'There is no command "toString".'],
     [['inspect', '--jwk'], 'inspect has no options.'], [['keys', '--check'], 'keys has only the option --jwk.'], [['routes', 'x', '--jwk'], 'routes has only the option --check.'],
-    [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.']
+    [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.'],
+    [['doctor'], 'doctor needs the path of a module.'], [['doctor', 'x', '--check'], 'doctor has only the option --json.']
   ]
   for (const [args, message] of wrong) {
     const { code, stdout, stderr } = await run(...args)
@@ -45,7 +46,7 @@ t.test('the usage names each command and algorithm, and is a result where it was
   for (const args of [['--help'], ['keys', '--help'], ['-h']]) {
     const { code, stdout, stderr } = await run(...args)
     t.strictSame([code, stderr], [0, ''])
-    for (const name of ['inspect', 'keys', 'routes', '--jwk', '--check', ...algorithms]) t.match(stdout, name)
+    for (const name of ['inspect', 'keys', 'routes', 'doctor', '--jwk', '--check', '--json', ...algorithms]) t.match(stdout, name)
     t.ok(stdout.split('\n').every((line) => line.length <= 80))
   }
   t.match(await processOf(['--help']), { code: 0, stdout: /^Usage/, stderr: '' })
@@ -318,6 +319,97 @@ t.test('what an application prints and the warnings of its registration are on t
   const { code, stdout, stderr } = await processOf(['routes', path('noisy.js')])
   t.strictSame([code, stdout], [0, table])
   for (const text of ['noise of the application', 'a line of its log', 'TOKEN_AUTH_W06']) t.match(stderr, text)
+})
+
+let applications = 0
+
+/** Runs `doctor` on an application with these options and routes. */
+async function doctorOf (t: Test, options: string, routes = '', environment?: string): Promise<Outcome> {
+  const app = `${esm}const app = Fastify()\nawait app.register(tokenAuth, { authenticate: () => ({ user_id: 1 }), retrieveUser: () => ({ user_id: 1 }), ...OPTIONS })\n${routes}\nexport default app`
+  // Modules are loaded once.
+  const name = `app-${++applications}.js`
+  const path = ofModules(t, asSource({ [name]: app }, options))(name)
+  const before = process.env.NODE_ENV
+  if (environment !== undefined) process.env.NODE_ENV = environment
+  try {
+    return await run('doctor', path)
+  } finally {
+    if (before === undefined) delete process.env.NODE_ENV
+    else process.env.NODE_ENV = before
+  }
+}
+const production = 'production'
+// Applications of other tests, which may be open still, have the other secret.
+const ofSecret = `secret: '${createHash('sha256').update('doctor').digest('hex')}'`
+
+t.test('doctor says what keys, lifetimes, cookies and stores an application has, and exits with 0 where nothing is to be mended', async (t) => {
+  t.strictSame(await doctorOf(t, `{ ${ofSecret}, sessions: {}, cookieSet: true, cookieMaxAge: 2592000 }`, "app.get('/open', { config: { tokenAuth: false } }, async () => 'ok')"), {
+    code: 0,
+    stdout: `note     tokenAuth: Uses HS256 with a secret, which cannot be replaced while its tokens are in use. The option "keys" can. (keys)
+note     tokenAuth: Access tokens are accepted for 1980 seconds ("expirationDelta" and "leeway"). (lifetimes)
+note     tokenAuth: Cookies have Secure, HttpOnly, SameSite=lax, Max-Age=2592000. (cookies)
+note     tokenAuth: Sessions are kept in the memory of this process, and end with it. (store)
+note     NODE_ENV is not production. Set it to see the findings of production. (environment)
+`,
+    stderr: ''
+  })
+  t.match(await doctorOf(t, `{ ${ofSecret} }`, '', production), { code: 0, stdout: /ends access tokens\. \(store\)\nnote {5}NODE_ENV is production\. \(environment\)\n$/ })
+  t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false }`), { code: 0, stdout: /^note {5}tokenAuth: Uses HS256[^\n]*\nnote {5}NODE_ENV is not/ }, 'what a verifying service cannot change is not said')
+})
+
+t.test('doctor names the key material by its ids and states, and each trusted issuer with what became of its keys', async (t) => {
+  const jwk = (namedCurve: string, alg: string) => JSON.stringify({ ...generateKeyPairSync('ec', { namedCurve }).publicKey.export({ format: 'jwk' }), kid: 'k1', alg })
+  const issuer = (name: string, jwks: string) => `{ issuer: 'https://${name}.example', audience: 'api', algorithms: ['ES256'], jwks: ${jwks} }`
+  const issuers = `issuers: [${issuer('one', `{ keys: [${jwk('P-256', 'ES256')}] }`)}, ${issuer('two', 'async () => { throw new Error("down") }')}, ${issuer('three', `async () => ({ keys: [${jwk('P-384', 'ES384')}] })`)}]`
+  const { code, stdout } = await doctorOf(t, `{ authMode: false, ${issuers} }`)
+  t.equal(code, 2)
+  t.strictSame(stdout.split('\n').filter((line) => line.includes('(issuers)')), [
+    'error    tokenAuth: The keys of the issuer https://two.example could not be read. Check its address, and the way there. (issuers)',
+    'error    tokenAuth: The issuer https://three.example has no key for its "algorithms". (issuers)',
+    'note     tokenAuth: The keys of the issuer https://one.example were read: 1. (issuers)'
+  ])
+  t.notMatch(stdout, '(keys)', 'it has no keys of its own')
+  const ring = ['a', 'b'].map((text) => createHash('sha256').update(text).digest('hex'))
+  const listed = await doctorOf(t, `{ keys: [{ kid: 'a', algorithm: 'HS256', key: '${ring[0]}', verifyUntil: '2100-01-01T00:00:00Z' }, { kid: 'b', algorithm: 'HS256', key: '${ring[1]}', signFrom: '2020-01-01T00:00:00Z' }] }`)
+  t.match(listed, { code: 0, stdout: /note {5}tokenAuth: The key a for HS256 is verifying, and verifies until 2100-01-01T00:00:00[^ ]*Z\. \(keys\)\nnote {5}tokenAuth: The key b for HS256 is signing\. \(keys\)/ })
+})
+
+t.test('doctor warns of findings, of cookies that end before their session, and of long lifetimes that nothing can end', async (t) => {
+  warnings(t, 'W10', 'W04')
+  const { code, stdout } = await doctorOf(t, `{ ${ofSecret}, expirationDelta: 90000, cookieSet: true, cookieSplit: true, cookieHttponly: false, cookieSecure: false, verifyExp: true }`)
+  t.equal(code, 1)
+  t.match(stdout, 'warning  tokenAuth: Access tokens are accepted for 90180 seconds ("expirationDelta" and "leeway"). Nothing can end them before. Reduce "expirationDelta", or set "sessions". (lifetimes)\n')
+  t.match(stdout, /^warning {2}tokenAuth: "cookieSecure" is false, [^\n]*\(TOKEN_AUTH_W10\)$/m)
+  t.match(stdout, 'note     tokenAuth: Cookies have SameSite=lax, and the access token is split. (cookies)\n')
+  const short = await doctorOf(t, `{ ${ofSecret}, sessions: {}, cookieSet: true }`)
+  t.match(short, { code: 1, stdout: /^warning {2}tokenAuth: Cookies have Secure, HttpOnly, SameSite=lax\. Without "cookieMaxAge"/ })
+  const endless = await doctorOf(t, `{ ${ofSecret}, verifyExp: false }`)
+  t.match(endless, { code: 1, stdout: /\(TOKEN_AUTH_W04\)/ })
+  t.notMatch(endless.stdout, '(lifetimes)')
+})
+
+t.test('doctor has a line for each route that nobody has decided about, and none for the warning that counts them', async (t) => {
+  warnings(t, 'W26')
+  const { code, stdout } = await doctorOf(t, `{ ${ofSecret} }`, "app.get('/a', async () => 'ok')\napp.post('/b', async () => 'ok')", production)
+  t.equal(code, 2)
+  t.strictSame(stdout.split('\n').filter((line) => line.includes('(routes)')), ['GET,HEAD /a', 'POST /b'].map((route) => `error    Nobody has decided who may use ${route}. Add a guard, or say in "config.tokenAuth" why it needs none. (routes)`))
+  t.notMatch(stdout, 'W26')
+})
+
+t.test('doctor says that a store cannot be read, and why an application does not start', async (t) => {
+  const store = "{ create () {}, advance () {}, end () {}, list () {}, confirm () {}, endedSince: async () => { throw new Error('down') } }"
+  t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store} } }`), { code: 2, stdout: /^error {4}tokenAuth: The session store could not be read\. Check its address, and the way there\. \(store\)\n/ })
+  t.match(await doctorOf(t, "{ secret: 'short' }", '', production), { code: 2, stdout: /^error {4}The application did not start\. [^\n]*\(start\)\n/ })
+})
+
+t.test('doctor --json prints the same as data, no secret, and changes nothing', async (t) => {
+  const built = ofModules(t, texts('fastify-token-auth', '{ leeway: 9999 }'))
+  const { code, stdout } = await processOf(['doctor', built('instance.js'), '--json'])
+  const remarks = JSON.parse(stdout)
+  t.equal(code, 2)
+  t.match(remarks, [{ severity: 'error', subject: 'routes', instance: null, text: /GET,HEAD \/before/ }])
+  t.match(remarks.find(({ subject }: { subject: string }) => subject === 'TOKEN_AUTH_W06'), { severity: 'warning', instance: 'tokenAuth' })
+  t.notMatch(stdout, secret)
 })
 
 t.test('a token of each algorithm can be inspected', async (t) => {

@@ -79,6 +79,11 @@ export class EndedSessions {
     return this.#ended.has(sid)
   }
 
+  /** Whether a read has succeeded since the application started. */
+  get wasRead (): boolean {
+    return this.#lastGood !== undefined
+  }
+
   /** Whether the last good read is more than some seconds ago. */
   isOlderThan (seconds: number): boolean {
     return this.#lastGood === undefined || performance.now() - this.#lastGood > seconds * 1000

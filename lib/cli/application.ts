@@ -1,0 +1,59 @@
+/** Runs a command on an application that a module exports. */
+import type { Registration } from '../registration.ts'
+import { checkEarlierRoutes } from '../routes/required-guards.ts'
+import type { RouteAccess } from '../../types/routes.ts'
+import { load, type WatchedApplication } from './load.ts'
+
+/** What commands look at. */
+export interface Inspected {
+  readonly rows: readonly RouteAccess[]
+  /** The table of routes. */
+  readonly table: string
+  readonly registrations: readonly Registration[]
+}
+
+/** What a command has seen of an application, or why it could not look. */
+export type Seen<Result> = { readonly result: Result } | { readonly fault: string }
+
+/** Sends what an application prints to the standard error, so that the result stands alone. Fastify's logger writes there, too. */
+async function withoutOutput<Result> (run: () => Promise<Result>): Promise<Result> {
+  const { write } = process.stdout
+  process.stdout.write = process.stderr.write.bind(process.stderr)
+  try {
+    return await run()
+  } finally {
+    process.stdout.write = write
+  }
+}
+
+/** Its registration would have failed: the watch has opened the book of routes before there were any. */
+function checkOrder ({ early }: WatchedApplication, ofRoot: readonly Registration[]): void {
+  if (ofRoot.some(({ settings }) => settings.requireGuards)) checkEarlierRoutes(early.join('\n'))
+}
+
+async function start<Result> (path: string, look: (inspected: Inspected) => Result): Promise<Seen<Result>> {
+  const application = await load(path)
+  const { app, book, registrations, isOfPlugin } = application
+  const ofRoot = application.ofRoot()
+  const all = [...new Set([...ofRoot, ...registrations])]
+  // Before it closes, because its instances then forget what they know of stores and issuers.
+  const result = look({ rows: book.routes(), table: book.printRoutes(), registrations: all })
+  await app.close()
+  checkOrder(application, ofRoot)
+  if (all.length > 0) return { result }
+  const hint = isOfPlugin === true ? ' The exported function has parameters, so it is taken for a plugin. If it returns an application, give each parameter a default value.' : ''
+  return { fault: `The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.${hint}` }
+}
+
+/**
+ * Starts the application of a module, and closes it again.
+ * @param look called when the application is ready
+ * @returns what `look` returned, or why it could not look
+ */
+export async function lookAt<Result> (path: string, look: (inspected: Inspected) => Result): Promise<Seen<Result>> {
+  try {
+    return await withoutOutput(() => start(path, look))
+  } catch (error) {
+    return { fault: `The application did not start. ${error instanceof Error ? error.message : String(error)}` }
+  }
+}

@@ -1,0 +1,114 @@
+/** `fastify-token-auth doctor`: what a reviewer would ask of an application, a line each. */
+import { setImmediate } from 'node:timers/promises'
+import { isHmac } from '../keys/algorithms.ts'
+import type { Registration } from '../registration.ts'
+import { undecidedIn } from '../routes/report.ts'
+import { lookAt, type Inspected } from './application.ts'
+import type { Outcome } from './outcome.ts'
+
+/** The exit code for what is worst in a report: nothing to do, to look at, to mend. */
+const exitCodes = { note: 0, warning: 1, error: 2 } as const
+
+/** One line of the report. */
+export interface Remark {
+  readonly severity: keyof typeof exitCodes
+  /** What it is about: the code of a finding, or one word. */
+  readonly subject: string
+  /** The name of the instance; null where it is about the application. */
+  readonly instance: string | null
+  readonly text: string
+}
+
+type Statement = Pick<Remark, 'severity' | 'subject' | 'text'>
+
+const note = (subject: string, text: string): Statement => ({ severity: 'note', subject, text })
+const warning = (subject: string, text: string): Statement => ({ severity: 'warning', subject, text })
+const problem = (subject: string, text: string): Statement => ({ severity: 'error', subject, text })
+
+function keysOf ({ settings: { authMode, algorithm }, keys }: Registration): Statement[] {
+  const { keys: ring, issuers } = keys.status()
+  const remarks = ring.map(({ kid, algorithm: of, state, verifyUntil }) => note('keys', `The key ${kid} for ${of} is ${state}${verifyUntil === null ? '' : `, and verifies until ${verifyUntil}`}.`))
+  for (const { issuer, keys: count, failedAt } of issuers) {
+    if (failedAt !== null) remarks.push(problem('issuers', `The keys of the issuer ${issuer} could not be read. Check its address, and the way there.`))
+    else if (count === 0) remarks.push(problem('issuers', `The issuer ${issuer} has no key for its "algorithms".`))
+    else remarks.push(note('issuers', `The keys of the issuer ${issuer} were read: ${count}.`))
+  }
+  if (ring.length > 0 || (issuers.length > 0 && !authMode)) return remarks
+  const material = isHmac(algorithm) ? 'a secret' : 'a pair of keys'
+  return [note('keys', `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. The option "keys" can.`), ...remarks]
+}
+
+/** In seconds: the longest "expirationDelta" that needs no remark where tokens cannot be ended before. */
+const day = 86_400
+
+function lifetimesOf ({ settings: { authMode, verifyExp, expirationDelta, leeway }, feed }: Registration): Statement[] {
+  if (!authMode || !verifyExp) return []
+  const text = `Access tokens are accepted for ${expirationDelta + leeway} seconds ("expirationDelta" and "leeway").`
+  const isLong = expirationDelta > day && feed === undefined
+  return [isLong ? warning('lifetimes', `${text} Nothing can end them before. Reduce "expirationDelta", or set "sessions".`) : note('lifetimes', text)]
+}
+
+function cookiesOf ({ settings, sessions }: Registration): Statement[] {
+  const { cookieSet, cookieSecure, cookieHttponly, cookieSamesite, cookieMaxAge, cookieSplit } = settings
+  if (!cookieSet) return []
+  const attributes = [cookieSecure && 'Secure', cookieHttponly && 'HttpOnly', `SameSite=${cookieSamesite}`, cookieMaxAge !== null && `Max-Age=${cookieMaxAge}`].filter(Boolean)
+  const text = `Cookies have ${attributes.join(', ')}${cookieSplit ? ', and the access token is split' : ''}.`
+  const isShort = cookieMaxAge === null && sessions !== undefined
+  return [isShort ? warning('cookies', `${text} Without "cookieMaxAge", browsers delete them when they are closed, however long the session lasts.`) : note('cookies', text)]
+}
+
+function storeOf ({ settings: { authMode }, feed }: Registration): Statement[] {
+  if (feed === undefined) return authMode ? [note('store', 'Without "sessions", there is no logout that ends access tokens.')] : []
+  if (!feed.wasRead()) return [problem('store', 'The session store could not be read. Check its address, and the way there.')]
+  return [note('store', feed.isMemory ? 'Sessions are kept in the memory of this process, and end with it.' : 'The session store was read.')]
+}
+
+/** Undecided routes have a line each. */
+const codeOfOpenRoutes = 'TOKEN_AUTH_W26'
+
+/** What warnings of the plugin say, as remarks. */
+function findingsOf (warnings: readonly Error[]): Remark[] {
+  return warnings.map((found) => {
+    const [instance = '', ...text] = found.message.split(': ')
+    return { ...warning(String(Reflect.get(found, 'code')), text.join(': ')), instance }
+  }).filter(({ subject }) => subject !== codeOfOpenRoutes)
+}
+
+function remarksOn ({ rows, registrations }: Inspected): Remark[] {
+  const open = undecidedIn(rows).map(({ method, url }): Remark => ({
+    ...problem('routes', `Nobody has decided who may use ${method} ${url}. Add a guard, or say in "config.tokenAuth" why it needs none.`), instance: null
+  }))
+  const ofInstances = registrations.flatMap((registration) =>
+    [keysOf, lifetimesOf, cookiesOf, storeOf].flatMap((look) => look(registration)).map((remark): Remark => ({ ...remark, instance: registration.settings.instanceName })))
+  return [...open, ...ofInstances]
+}
+
+/** Runs what starts an application, and returns the warnings of this package that it caused. */
+async function withWarnings<Result> (run: () => Promise<Result>): Promise<{ result: Result, warnings: Error[] }> {
+  const warnings: Error[] = []
+  const listener = (found: Error) => { if (found.name === 'TokenAuthWarning') warnings.push(found) }
+  process.on('warning', listener)
+  try {
+    const result = await run()
+    // Warnings are emitted in the next tick.
+    await setImmediate()
+    return { result, warnings }
+  } finally {
+    process.off('warning', listener)
+  }
+}
+
+const lineOf = ({ severity, subject, instance, text }: Remark) => `${severity.padEnd(7)}  ${instance === null ? '' : `${instance}: `}${text.replace(/\s+/g, ' ')} (${subject})\n`
+
+/** @param path of the module that exports the application */
+export async function doctor (path: string, isJson: boolean): Promise<Outcome> {
+  const { result: seen, warnings } = await withWarnings(() => lookAt(path, remarksOn))
+  const remarks = 'fault' in seen ? [{ ...problem('start', seen.fault), instance: null }] : seen.result
+  const isProduction = process.env.NODE_ENV === 'production'
+  const environment = note('environment', `NODE_ENV is ${isProduction ? 'production' : 'not production. Set it to see the findings of production'}.`)
+  const all: Remark[] = [...remarks, ...findingsOf(warnings), { ...environment, instance: null }]
+  // The worst first; the order of remarks of one severity stays.
+  all.sort((one, other) => exitCodes[other.severity] - exitCodes[one.severity])
+  const code = exitCodes[all[0]?.severity ?? 'note']
+  return { code, stdout: isJson ? `${JSON.stringify(all, null, 2)}\n` : all.map(lineOf).join(''), stderr: '' }
+}
