@@ -325,7 +325,7 @@ let applications = 0
 
 /** Runs `doctor` on an application with these options and routes. */
 async function doctorOf (t: Test, options: string, routes = '', environment?: string): Promise<Outcome> {
-  const app = `${esm}const app = Fastify()\nawait app.register(tokenAuth, { authenticate: () => ({ user_id: 1 }), retrieveUser: () => ({ user_id: 1 }), ...OPTIONS })\n${routes}\nexport default app`
+  const app = `${esm}const app = Fastify({ pluginTimeout: 2000 })\nawait app.register(tokenAuth, { authenticate: () => ({ user_id: 1 }), retrieveUser: () => ({ user_id: 1 }), ...OPTIONS })\n${routes}\nexport default app`
   // Modules are loaded once.
   const name = `app-${++applications}.js`
   const path = ofModules(t, asSource({ [name]: app }, options))(name)
@@ -369,6 +369,8 @@ t.test('doctor names the key material by its ids and states, and each trusted is
     'note     tokenAuth: The keys of the issuer https://one.example were read: 1. (issuers)'
   ])
   t.notMatch(stdout, '(keys)', 'it has no keys of its own')
+  const pair = generateKeyPairSync('ec', { namedCurve: 'P-256', publicKeyEncoding: { type: 'spki', format: 'pem' }, privateKeyEncoding: { type: 'pkcs8', format: 'pem' } })
+  t.match(await doctorOf(t, `{ algorithm: 'ES256', ...${JSON.stringify(pair)} }`), { code: 0, stdout: /Uses ES256 with a pair of keys, / })
   const ring = ['a', 'b'].map((text) => createHash('sha256').update(text).digest('hex'))
   const listed = await doctorOf(t, `{ keys: [{ kid: 'a', algorithm: 'HS256', key: '${ring[0]}', verifyUntil: '2100-01-01T00:00:00Z' }, { kid: 'b', algorithm: 'HS256', key: '${ring[1]}', signFrom: '2020-01-01T00:00:00Z' }] }`)
   t.match(listed, { code: 0, stdout: /note {5}tokenAuth: The key a for HS256 is verifying, and verifies until 2100-01-01T00:00:00[^ ]*Z\. \(keys\)\nnote {5}tokenAuth: The key b for HS256 is signing\. \(keys\)/ })
@@ -396,17 +398,20 @@ t.test('doctor has a line for each route that nobody has decided about, and none
   t.notMatch(stdout, 'W26')
 })
 
-t.test('doctor says that a store cannot be read, and why an application does not start', async (t) => {
+t.test('doctor says whether a store can be read, and why an application does not start', async (t) => {
   const store = "{ create () {}, advance () {}, end () {}, list () {}, confirm () {}, endedSince: async () => { throw new Error('down') } }"
   t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store} } }`), { code: 2, stdout: /^error {4}tokenAuth: The session store could not be read\. Check its address, and the way there\. \(store\)\n/ })
+  t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store.replace("{ throw new Error('down') }", "({ ended: [], cursor: '' })")} } }`), { code: 0, stdout: /The session store was read\. \(store\)/ })
   t.match(await doctorOf(t, "{ secret: 'short' }", '', production), { code: 2, stdout: /^error {4}The application did not start\. [^\n]*\(start\)\n/ })
 })
 
-t.test('doctor --json prints the same as data, no secret, and changes nothing', async (t) => {
+t.test('doctor --json prints the same as data, and no secret', async (t) => {
+  warnings(t, 'W06')
   const built = ofModules(t, texts('fastify-token-auth', '{ leeway: 9999 }'))
   const { code, stdout } = await processOf(['doctor', built('instance.js'), '--json'])
   const remarks = JSON.parse(stdout)
   t.equal(code, 2)
+  t.strictSame(JSON.parse((await run('doctor', '--json', ofModules(t, asSource(modules, '{ leeway: 9999 }'))('instance.js'))).stdout), remarks)
   t.match(remarks, [{ severity: 'error', subject: 'routes', instance: null, text: /GET,HEAD \/before/ }])
   t.match(remarks.find(({ subject }: { subject: string }) => subject === 'TOKEN_AUTH_W06'), { severity: 'warning', instance: 'tokenAuth' })
   t.notMatch(stdout, secret)

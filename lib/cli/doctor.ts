@@ -6,12 +6,10 @@ import { undecidedIn } from '../routes/report.ts'
 import { lookAt, type Inspected } from './application.ts'
 import type { Outcome } from './outcome.ts'
 
-/** The exit code for what is worst in a report: nothing to do, to look at, to mend. */
-const exitCodes = { note: 0, warning: 1, error: 2 } as const
-
 /** One line of the report. */
 export interface Remark {
-  readonly severity: keyof typeof exitCodes
+  /** What must be mended, what to look at, or what to know. */
+  readonly severity: 'error' | 'warning' | 'note'
   /** What it is about: the code of a finding, or one word. */
   readonly subject: string
   /** The name of the instance; null where it is about the application. */
@@ -107,8 +105,9 @@ export async function doctor (path: string, isJson: boolean): Promise<Outcome> {
   const isProduction = process.env.NODE_ENV === 'production'
   const environment = note('environment', `NODE_ENV is ${isProduction ? 'production' : 'not production. Set it to see the findings of production'}.`)
   const all: Remark[] = [...remarks, ...findingsOf(warnings), { ...environment, instance: null }]
-  // The worst first; the order of remarks of one severity stays.
-  all.sort((one, other) => exitCodes[other.severity] - exitCodes[one.severity])
-  const code = exitCodes[all[0]?.severity ?? 'note']
-  return { code, stdout: isJson ? `${JSON.stringify(all, null, 2)}\n` : all.map(lineOf).join(''), stderr: '' }
+  const of = (wanted: Remark['severity']) => all.filter(({ severity }) => severity === wanted)
+  const [errors, warned, notes] = [of('error'), of('warning'), of('note')]
+  const sorted = [...errors, ...warned, ...notes]
+  const stdout = isJson ? `${JSON.stringify(sorted, null, 2)}\n` : sorted.map(lineOf).join('')
+  return { code: errors.length > 0 ? 2 : warned.length > 0 ? 1 : 0, stdout, stderr: '' }
 }
