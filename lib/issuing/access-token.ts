@@ -79,7 +79,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
     token,
     async withoutGeneration () {
       const { sgen, ...others } = payload
-      return sgen === undefined ? token : await recipe.signer(others)
+      return await recipe.signer(others)
     }
   }
 }

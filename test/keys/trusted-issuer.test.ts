@@ -408,6 +408,23 @@ t.test('an issuer whose keys are for other algorithms is logged once, until it h
   t.equal(told(), 2)
 })
 
+t.test('of a set with many keys without kid, the log says once how many are not used', async (t) => {
+  const { refresh } = timers(t)
+  const { lines, server } = log()
+  const many = (count: number) => Array.from({ length: count }, (_, index) => ({ ...jwk('a'), kid: undefined, number: index }))
+  const { state, jwks } = keySource([...many(103), jwk('b', b)])
+  const app = await withIssuers(t, trusted({ jwks }), {}, server)
+  await refresh()
+  const told = () => lines.flatMap((line) => /more than 100 keys without \\"kid\\"\. (\d+) of them are not used/.exec(line)?.[1] ?? [])
+  t.same(told(), ['3'])
+  t.equal(await status(app, byB()), 200, 'a key with kid counts, however many others there are')
+  for (const count of [100, 104]) {
+    state.keys = [...many(count), jwk('b', b)]
+    await refresh()
+  }
+  t.same(told(), ['3', '4'])
+})
+
 t.test('the error of a function of keys is logged without its properties, which may be secrets', async (t) => {
   const { lines, server } = log()
   const error = Object.assign(new Error('Request failed'), { config: { headers: { authorization: `Bearer ${secret}` } } })

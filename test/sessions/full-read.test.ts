@@ -54,3 +54,20 @@ t.test('a signal that is watched meanwhile aborts when its session turns out to 
   t.ok(controllers.length > 2)
   t.ok(controllers.every(({ signal }) => signal.aborted))
 })
+
+t.test('other work gets its turn, too, while the ids of before are kept, which a store has lost', async (t) => {
+  let feed: readonly string[] = sids
+  const ended = new EndedSessions({ endedSince: async () => ({ ended: [...feed], cursor: 'read' }) })
+  t.teardown(async () => await ended.stop(reader))
+  await ended.start(reader, 0)
+  feed = []
+  // One read of 60 is of everything.
+  for (let reads = 1; reads < 60; reads++) await ended.read()
+  let isDone = false
+  const reading = ended.read().then(() => { isDone = true })
+  let parts = 0
+  for (; !isDone; parts++) await turn()
+  await reading
+  t.ok(parts >= count / 10_000, `${parts} turns`)
+  t.ok(sids.every((sid) => ended.has(sid)))
+})
