@@ -13,16 +13,22 @@ const reader = { instanceName: 'tokenAuth', log: mistyped<never>({ info () {}, w
 async function read (t: Test, each: (ended: EndedSessions, parts: number) => void): Promise<{ ended: EndedSessions, parts: number }> {
   const ended = new EndedSessions({ endedSince: async () => ({ ended: sids, cursor: 'read' }) })
   t.teardown(async () => await ended.stop(reader))
+  const parts = await turnsUntil(ended.start(reader, 0), (parts) => each(ended, parts))
+  return { ended, parts }
+}
+
+/** How many turns other work got before `reading` was done; `each` is called in each of them. */
+async function turnsUntil (reading: Promise<void>, each: (turns: number) => void = () => {}): Promise<number> {
   let isDone = false
-  const reading = ended.start(reader, 0).then(() => { isDone = true })
-  let parts = 0
+  const done = reading.then(() => { isDone = true })
+  let turns = 0
   for (;;) {
     await turn()
     if (isDone) break
-    each(ended, ++parts)
+    each(++turns)
   }
-  await reading
-  return { ended, parts }
+  await done
+  return turns
 }
 
 t.test('other work gets its turn at least after every 10,000 ids', async (t) => {
@@ -63,11 +69,7 @@ t.test('other work gets its turn, too, while the ids of before are kept, which a
   feed = []
   // One read of 60 is of everything.
   for (let reads = 1; reads < 60; reads++) await ended.read()
-  let isDone = false
-  const reading = ended.read().then(() => { isDone = true })
-  let parts = 0
-  for (; !isDone; parts++) await turn()
-  await reading
-  t.ok(parts >= count / 10_000, `${parts} turns`)
+  const turns = await turnsUntil(ended.read())
+  t.ok(turns >= count / 10_000, `${turns} turns`)
   t.ok(sids.every((sid) => ended.has(sid)))
 })
