@@ -115,9 +115,9 @@ class Session {
     return entry.user === this.user && this.login.from < entry.to && (entry.scope === 'all' || entry.session !== this.id)
   }
 
-  /** What a process promised to have ended: this session existed before it was asked. */
-  isPromised ({ name, scope, status, from }) {
-    return status === 204 && (name === 'logout' || scope === 'one' || this.login.to <= from)
+  /** What a process promised to have ended: this session existed before it was asked, and the store has not lost it. */
+  isPromised ({ name, scope, status, from, to }) {
+    return status === 204 && (name === 'logout' || scope === 'one' || (this.login.to <= from && !this.isLost(this.login, to)))
   }
 
   /** Whether the store may have lost something that it wrote for an operation, before a time. */

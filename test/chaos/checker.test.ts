@@ -110,6 +110,8 @@ t.test('other ends of sessions are promises, too', async (t) => {
   t.same(rulesOf(...begun, end('one', { target: 's2' }), access(1100, 'a10', second)), ['ended'])
   t.same(rulesOf(...begun, end('one', { target: 's2' }), access(1100, 'a0')), [])
   t.same(rulesOf(...begun, end('all', { user: 'grace', session: 's3' }), access(1100, 'a0')), [], 'not those of another user')
+  t.same(rulesOf(...begun, lostWrites(15, 40), end('all'), access(1100, 'a10', second)), [], 'nor one that the store has lost')
+  t.same(rulesOf(...begun, lostWrites(1200, 1300), end('all'), access(1100, 'a10', second)), ['ended'], 'before')
   t.same(rulesOf(...begun, login(995, { ...second, session: 's4', refresh: 'r20', access: 'a20' }), end('all'), access(1100, 'a20', { session: 's4' })), [], 'a login at the same time may come after it')
   t.same(rulesOf(...begun, logout(500, 'r10', { ...second, ...other }), end('all'), access(1100, 'a10', second)), [], 'a session that another process had ended is not named')
 })
