@@ -145,6 +145,13 @@ export class Process {
   }
 }
 
+/** In milliseconds: how long a test waits for what should be true soon, before it fails. */
+const patience = 60_000
+
 export async function until (isTrue: () => Promise<boolean>): Promise<void> {
-  while (!await isTrue()) await wait(10)
+  const end = performance.now() + patience
+  while (!await isTrue()) {
+    if (performance.now() > end) throw new Error('What a test waits for does not become true.')
+    await wait(10)
+  }
 }
