@@ -78,7 +78,7 @@ t.test('a tab that is closed in the middle of a refresh leaves the cookies of it
   // The browser stays open.
   await visited.open()
   const { start, cookies } = await closeInRefresh(visited, setTime)
-  while (events.length < 2 || await cookiesOf(visited.context) === cookies) await wait(10)
+  for (let tries = 0; tries < 2000 && (events.length < 2 || await cookiesOf(visited.context) === cookies); tries++) await wait(10)
   setTime(start + 60)
   const page = await visited.open()
   t.equal(await status(page), 200)
@@ -98,7 +98,7 @@ for (const [kept, client, options, breaks] of lost) {
     await visited.open()
     if (breaks) visited.gate.executed = (breakConnection) => { breakConnection() }
     const { start } = await closeInRefresh(visited, setTime)
-    while (events.length < 2) await wait(10)
+    for (let tries = 0; tries < 2000 && events.length < 2; tries++) await wait(10)
     visited.gate.executed = () => {}
     setTime(start + 60)
     const page = await visited.open()
