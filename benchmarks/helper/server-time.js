@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 
 /**
  * For each kind of database: the CPU time of the server in milliseconds, undefined where the system does not tell it, and how
- * much it has written, in values of keys or in rows. PostgreSQL also tells the share of updates that are HOT.
+ * much it has written, in values of keys or in rows. PostgreSQL also tells how many updates were HOT.
  */
 export const databases = {
   redis: {
@@ -27,8 +27,7 @@ export const databases = {
       return (await statistics(connection)).updated
     },
     async hot (connection) {
-      const { hot, updated } = await statistics(connection)
-      return hot / updated
+      return (await statistics(connection)).hot
     }
   }
 }

@@ -86,9 +86,16 @@ async function writesOf (client, url) {
   const confirmed = await perSession(confirm(0))
   const milliseconds = (await cpu(connection) - begin) / (made.length / 1000)
   const again = await perSession(confirm(0))
-  await setTimeout(5)
-  await perSession(refresh(1))
-  const hot = await databases[kind].hot?.(connection)
+  // When each page has room for versions of its rows.
+  const spread = async (n) => {
+    await setTimeout(5)
+    await refresh(n)()
+    await confirm(n)()
+  }
+  for (let n = 1; n < 4; n++) await spread(n)
+  const [updated, hotBefore] = [await written(connection), await databases[kind].hot?.(connection)]
+  for (let n = 4; n < 6; n++) await spread(n)
+  const hot = hotBefore === undefined ? undefined : (await databases[kind].hot(connection) - hotBefore) / (await written(connection) - updated)
   await connection.close()
   return { first, confirmed, again, milliseconds, hot }
 }
