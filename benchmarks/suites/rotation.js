@@ -9,6 +9,7 @@ import { fetchOnce, getRequest, postRequest } from '../helper/client.js'
 import { unpackBefore } from '../helper/before.js'
 import { availableDatabases, startDatabases } from '../helper/database.js'
 import { compare } from '../helper/measure.js'
+import { randomFrom, shuffled } from '../helper/statistics.js'
 import { clients } from '../stores.js'
 import { keysOf } from '../tokens.js'
 import { databases } from '../helper/server-time.js'
@@ -71,8 +72,10 @@ async function writesOf (client, url) {
   const { written, cpu } = databases[kind]
   const connection = await open(url, { max: 1 })
   const { store } = connection
-  const made = Array.from({ length: 10_000 }, (_, index) => ({ sid: randomBytes(16).toString('base64url'), user: String(index), lifetimeMs: hour, data: '{}' }))
+  let made = Array.from({ length: 10_000 }, (_, index) => ({ sid: randomBytes(16).toString('base64url'), user: String(index), lifetimeMs: hour, data: '{}' }))
   for (const session of made) await store.create(session, rules)
+  // Sessions that were created one after the other are on one page, and are seldom confirmed together.
+  made = shuffled(made, randomFrom(1))
   const counted = async (call) => {
     const before = await written(connection)
     await call()
