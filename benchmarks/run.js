@@ -3,7 +3,8 @@
  * A full run writes results.json, README.md and chart.svg. A quick run, and a run of a single comparison (`--only "bad
  * signature"`), only print their results. If two measurements of the same bare route differ, the run is void and writes
  * nothing. With `--lts`, a run measures the guarded routes and the start alone, and publishes them beside the results of the full
- * run: `npm run bench:lts` does so with the newest long-term release of Node.js.
+ * run: `npm run bench:lts` does so with the newest long-term release of Node.js. `--only rotation`, which is `npm run
+ * bench:rotation`, compares sessions with the package before confirmations.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -13,6 +14,7 @@ import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
 import { keys } from './suites/keys.js'
+import { rotation } from './suites/rotation.js'
 import { forgedTokenCalls, readEndedSessions, sessions } from './suites/sessions.js'
 import { starts } from './suites/start.js'
 
@@ -64,6 +66,10 @@ if (values.only !== undefined) {
   }
   if (isWanted('guarding')) {
     print(await inProcess('guarding'))
+    process.exit()
+  }
+  if (isWanted('rotation')) {
+    await rotation(settings)
     process.exit()
   }
   if (isWanted('ended sessions')) await readEndedSessions() && process.exit()

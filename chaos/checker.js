@@ -13,8 +13,8 @@ const allowed = {
   probe: [200, 401, 503]
 }
 
-/** So many changes of hands a session may survive at most, with each rule of rotation. */
-const changesOfHands = { confirmed: 5, window: 1 }
+/** So many changes of hands a session may survive at most, and one more for each answer that was lost. */
+const changesOfHands = 5
 
 const overlaps = (one, other) => one.from <= other.to && other.from <= one.to
 const isExchange = ({ name, status, presented, refresh }) => name === 'refresh' && status === 200 && refresh !== presented
@@ -115,9 +115,9 @@ class Session {
     return entry.user === this.user && this.login.from < entry.to && (entry.scope === 'all' || entry.session !== this.id)
   }
 
-  /** What a process promised to have ended: this session existed before it was asked. */
-  isPromised ({ name, scope, status, from }) {
-    return status === 204 && (name === 'logout' || scope === 'one' || this.login.to <= from)
+  /** What a process promised to have ended: this session existed before it was asked, and the store has not lost it. */
+  isPromised ({ name, scope, status, from, to }) {
+    return status === 204 && (name === 'logout' || scope === 'one' || (this.login.to <= from && !this.isLost(this.login, to)))
   }
 
   /** Whether the store may have lost something that it wrote for an operation, before a time. */
@@ -154,8 +154,8 @@ function * oneRotation (session) {
 
 /** After the window, each exchange gets a token of its own: two holders must not share one. */
 function * lateExchange (session) {
-  const { exchanges, settings: { rule, grace, slack } } = session
-  if (rule === 'window' || session.isSetBack(Infinity)) return
+  const { exchanges, settings: { grace, slack } } = session
+  if (session.isSetBack(Infinity)) return
   for (const [, answers] of groupBy(exchanges, ({ presented, refresh }) => `${presented} ${refresh}`)) {
     const late = answers.find(({ from }) => from > answers[0].to + grace + slack)
     if (late !== undefined) yield { rule: 'late exchange', message: `${late.presented} was exchanged for ${late.refresh} again after the window.`, operations: [answers[0], late] }
@@ -233,16 +233,11 @@ function * staysEnded (session) {
 
 /** After a poll and the window, a replaced token whose successor was used is not exchanged any more. */
 function * usedSuccessor (session, { disturbances }) {
-  const { settings: { rule, grace, poll, slack }, exchanges, refreshes, operations, user } = session
+  const { settings: { grace, poll, slack }, exchanges, refreshes, operations, user } = session
   const told = poll + 1000 + slack
   const late = (presented, since) => refreshes.find(({ status, from, presented: token }) => status === 200 && token === presented && from > since + grace + slack)
   for (const exchange of exchanges) {
     if (session.isSetBack(Infinity)) return
-    if (rule === 'window') {
-      const accepted = late(exchange.presented, exchange.to)
-      if (accepted !== undefined) yield { rule: 'thief', message: `${exchange.presented} was accepted after the window.`, operations: [exchange, accepted] }
-      continue
-    }
     const uses = operations.filter(({ name, status, presented }) => name === 'access' && status === 200 && presented === exchange.access)
     for (const use of uses) {
       const time = { from: use.from, to: use.to + told }
@@ -259,7 +254,7 @@ function * usedSuccessor (session, { disturbances }) {
 
 /** Where two holders take turns, the session ends. */
 function * turns (session) {
-  const { settings: { rule, grace, slack }, exchanges, refreshes } = session
+  const { settings: { grace, slack }, exchanges, refreshes } = session
   if (refreshes.every(({ holder }) => holder !== 'thief') || session.isSetBack(Infinity)) return
   const changes = []
   for (const [index, { holder, from }] of exchanges.entries()) {
@@ -270,21 +265,17 @@ function * turns (session) {
     changes.push(exchanges[index])
   }
   const lost = refreshes.filter(isUnanswered).length
-  const most = changesOfHands[rule] + lost
+  const most = changesOfHands + lost
   if (changes.length > most) yield { rule: 'thief', message: `The session survived ${changes.length} changes of hands, more than ${most}.`, operations: changes }
 }
 
 /** Why a session may have ended, as the documents name it; undefined if it may not. */
 function causeOf (session, refusal) {
-  const { settings: { rule, grace }, habit, login, endings, refreshes, losses } = session
+  const { settings: { grace }, habit, login, endings, refreshes, losses } = session
   const before = refreshes.filter(({ from }) => from < refusal.to)
   if (endings.some(({ from }) => from < refusal.to)) return 'logout'
   if (before.some(({ holder }) => holder === 'thief')) return 'theft'
   if (session.isLost(login, refusal.to)) return 'lost login'
-  if (rule === 'window') {
-    const limit = habit === 'tabs' ? grace / 2 : grace
-    return before.some((operation) => (isUnanswered(operation) || operation.to - operation.from > limit) && refusal.to - operation.from > limit) ? 'lost answer' : undefined
-  }
   const wait = habit === 'tabs' ? 2 * grace : grace
   // Requests at once, around the loss of writes.
   if (habit === 'tabs' && losses.some(({ from, to }) => before.some((operation) => overlaps(operation, { from, to: to + 3 * grace })))) return 'lost writes'

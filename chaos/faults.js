@@ -48,6 +48,15 @@ const common = {
       for (const end of release) end()
     })
   },
+  /** The database executes everything, and what it answers is lost. */
+  async mute (world, random, record) {
+    const processes = processesOf(random, world)
+    await record({ processes: namesOf(processes), store: true }, async () => {
+      const heal = processes.flatMap(({ networks }) => networks.map((network) => network.mute()))
+      await world.pause(random.is(0.5) ? random.between(300, 3000) : random.between(afterDeadline, 1.3 * afterDeadline))
+      for (const end of heal) end()
+    })
+  },
   /** A network swallows everything. Afterwards, new connections work, and old ones hang until they are reset. */
   async swallow (world, random, record) {
     const processes = processesOf(random, world)
@@ -59,6 +68,32 @@ const common = {
       for (const end of reset) end()
     })
   }
+}
+
+/** Redis refuses to write. */
+async function readonly (world, random, record) {
+  const [{ urls }] = world.database.servers
+  const clients = urls.map((url) => world.redisOf(url))
+  const set = async (count) => { for (const client of clients) await client.config('SET', 'min-replicas-to-write', count) }
+  await record({ processes: '*', store: true }, async () => {
+    await set(1)
+    await world.pause(random.between(300, 6000))
+    await set(0)
+  })
+  for (const client of clients) client.disconnect()
+}
+
+/** PostgreSQL refuses to write. */
+async function readonlyTransactions (world, random, record) {
+  const set = async (value) => {
+    await world.operator.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`)
+    await world.operator.query('SELECT pg_reload_conf()')
+  }
+  await record({ processes: '*', store: true }, async () => {
+    await set('on')
+    await world.pause(random.between(300, 6000))
+    await set('off')
+  })
 }
 
 /** The server is killed, and started again with what it has written. */
@@ -149,9 +184,9 @@ async function standby (world, random, record) {
 }
 
 export const faults = {
-  redis: { ...common, restart, failover },
-  'redis-cluster': { ...common, node },
-  postgres: { ...common, restart, lock, standby }
+  redis: { ...common, restart, failover, readonly },
+  'redis-cluster': { ...common, node, readonly },
+  postgres: { ...common, restart, lock, standby, readonly: readonlyTransactions }
 }
 
 /** Faults of the network between clients and processes, which happen to single requests all the time. */

@@ -4,8 +4,7 @@
  * monotonic clock. Tokens are not recorded: `r7` is the seventh refresh token that was seen, `a7` the seventh access token,
  * and `s7` the seventh session.
  *
- * - `{ type: 'settings', rule, grace, poll, slack, recovery, probe }`: the first entry. `rule` is the rule of rotation:
- *   `confirmed`, or `window` for versions of the package that had only the window. The others are milliseconds.
+ * - `{ type: 'settings', grace, poll, slack, recovery, probe }`: the first entry. All are milliseconds.
  * - `{ type: 'operation', name, client, holder, habit, user, session, process, incarnation, from, to, status, reason,
  *   presented, refresh, access }`: a request. `holder` is `owner` or `thief`; `habit` is `single` for one try at a time and
  *   `tabs` for several at once; `incarnation` is the process that answered; `status` is null where no answer arrived until

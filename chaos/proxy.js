@@ -9,6 +9,9 @@ class Tunnel {
   #plan
   #isSwallowing = false
   #isHolding = false
+  /** Whether what the server says is lost, and whether something was. */
+  #isMute = false
+  #isBroken = false
   /** What waits until it is released. */
   #held = []
   #timers = new Set()
@@ -21,6 +24,7 @@ class Tunnel {
     client.on('data', (bytes) => this.#carry(() => this.#server.write(bytes), plan.holdRequests))
     this.#server.on('data', (bytes) => {
       if (plan.losesAnswers) this.reset()
+      else if (this.#isMute) this.#isBroken = true
       else this.#carry(() => client.write(bytes), plan.holdAnswers)
     })
     // A little more, so that the server executes a late request before it sees that nobody waits.
@@ -57,6 +61,17 @@ class Tunnel {
     for (const action of this.#held.splice(0)) action()
   }
 
+  /** From now on, what the server says is lost. */
+  mute () {
+    this.#isMute = true
+  }
+
+  /** What the server says arrives again, unless a part of it was lost: then the connection is reset. */
+  speak () {
+    this.#isMute = false
+    if (this.#isBroken) this.reset()
+  }
+
   /** From now on, nothing arrives, and nobody is told. */
   swallow () {
     this.#isSwallowing = true
@@ -79,6 +94,7 @@ export class Proxy {
   #target
   #plan
   #isHolding = false
+  #isMute = false
   #isSwallowing = false
 
   /** @param target `{ host, port }` @param plan called for each connection */
@@ -99,6 +115,7 @@ export class Proxy {
     const tunnel = new Tunnel(client, this.#target, this.#plan(), () => this.#tunnels.delete(tunnel))
     this.#tunnels.add(tunnel)
     if (this.#isHolding) tunnel.hold()
+    if (this.#isMute) tunnel.mute()
     if (this.#isSwallowing) tunnel.swallow()
   }
 
@@ -114,6 +131,16 @@ export class Proxy {
     return () => {
       this.#isHolding = false
       for (const tunnel of this.#tunnels) tunnel.release()
+    }
+  }
+
+  /** What the server answers is lost until the returned function is called. */
+  mute () {
+    this.#isMute = true
+    for (const tunnel of this.#tunnels) tunnel.mute()
+    return () => {
+      this.#isMute = false
+      for (const tunnel of this.#tunnels) tunnel.speak()
     }
   }
 

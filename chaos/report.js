@@ -21,10 +21,10 @@ const countBy = (values) => {
 
 /** Prints what was done, and what of it broke a promise. @returns the exit code */
 export function reportOf (entries, { violations, causes }, { log }) {
-  const [{ kind, rule }] = entries
+  const [{ kind }] = entries
   const operations = entries.filter(({ type }) => type === 'operation')
   const faults = entries.filter(({ type }) => type === 'fault')
-  log(`${kind} (rule ${rule}): ${operations.length} requests of ${new Set(operations.map(({ client }) => client)).size} clients. ${countBy(operations.map(({ name, status }) => `${name} ${status ?? 'without answer'}`))}.`)
+  log(`${kind}: ${operations.length} requests of ${new Set(operations.map(({ client }) => client)).size} clients. ${countBy(operations.map(({ name, status }) => `${name} ${status ?? 'without answer'}`))}.`)
   log(`  Faults: ${countBy(faults.map(({ name }) => name)) || 'none'}. Sessions that ended: ${Object.entries(causes).map(([cause, count]) => `${cause} ${count}`).join(', ') || 'none'}.`)
   log(`  ${violations.length === 0 ? 'No promise was broken.' : `Broken promises: ${countBy(violations.map(({ rule }) => rule))}.`}`)
   for (const { rule, message, operations } of violations.slice(0, shown)) {

@@ -11,9 +11,8 @@
  *   than a quarter of it
  * - `--clients 4`: a factor of the number of clients
  * - `--history <folder>`: keeps the histories
- * - `--package <folder>`: another built copy of the package
- * - `--rule confirmed|window`: what to check; default: what the package promises. With `confirmed`, a package that has only the
- *   window shows the logouts of honest clients after lost answers.
+ * - `--package <folder>`: another built copy of the package. One that has only the window shows the logouts of honest clients
+ *   after lost answers.
  * - `--check <file>`: checks a history that was kept, and runs nothing
  */
 import { readFileSync } from 'node:fs'
@@ -26,7 +25,6 @@ import { breakThings, faultNames } from './faults.js'
 import { History } from './history.js'
 import { randomOf } from './random.js'
 import { reportOf } from './report.js'
-import { ruleOf } from './service.js'
 import { clients as storeClients } from './stores.js'
 import { World } from './worlds.js'
 
@@ -41,7 +39,6 @@ const { values: options } = parseArgs({
     clients: { type: 'string', default: '4' },
     history: { type: 'string' },
     package: { type: 'string', default: fileURLToPath(new URL('..', import.meta.url)) },
-    rule: { type: 'string' },
     check: { type: 'string' }
   }
 })
@@ -88,7 +85,6 @@ async function run (kind, library) {
   const settings = {
     kind,
     seed: options.seed,
-    rule: options.rule ?? ruleOf(await import(library)),
     grace,
     poll: 1000,
     // For a busy machine.

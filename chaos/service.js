@@ -16,6 +16,3 @@ export async function createService ({ default: tokenAuth }, { store, secret, na
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => ({}))
   return app
 }
-
-/** The rule of rotation of a package: those that confirm have the method `confirm`. */
-export const ruleOf = ({ memorySessions }) => typeof memorySessions().confirm === 'function' ? 'confirmed' : 'window'

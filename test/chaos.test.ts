@@ -25,7 +25,6 @@ interface Program {
   createService (imported: typeof library, options: object): Promise<FastifyInstance>
   History: new (settings: Settings) => History
   randomOf (seed: number, name: string): object
-  ruleOf (imported: typeof library): string
   RunClock: new () => { isOver: boolean, end (): void, pause (milliseconds: number): Promise<void> }
 }
 
@@ -47,7 +46,7 @@ async function run (t: Test, { open, counts, seconds, isEnough }: { open (databa
     t.teardown(async () => await app.close())
     return { name, port: Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port) }
   }))
-  const settings = { rule: program.ruleOf(library), grace: 1000, poll: 1000, slack: 300, recovery: 7000, probe: 250, watch: 3000, patience: 1000 }
+  const settings = { grace: 1000, poll: 1000, slack: 300, recovery: 7000, probe: 250, watch: 3000, patience: 1000 }
   const history = new program.History(settings)
   const clock = new program.RunClock()
   const world = { processes, history, settings, random: (name: string) => program.randomOf(1, name), get isOver () { return clock.isOver }, pause: async (pause: number) => await clock.pause(pause) }

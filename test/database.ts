@@ -68,6 +68,7 @@ export class Network {
   readonly #swallowed: Socket[] = []
   #target: URL
   #isHanging = false
+  #isMute = false
 
   private constructor (target: string) {
     this.#target = new URL(target)
@@ -96,7 +97,7 @@ export class Network {
     const server = connect(Number(this.#target.port), this.#target.hostname)
     for (const [from, to] of [[client, server], [server, client]] as const) {
       this.#sockets.add(from)
-      from.on('data', (bytes) => { to.write(bytes) }).on('error', () => {}).on('close', () => {
+      from.on('data', (bytes) => { if (!this.#isMute || from === client) to.write(bytes) }).on('error', () => {}).on('close', () => {
         this.#sockets.delete(from)
         to.destroy()
       })
@@ -113,6 +114,16 @@ export class Network {
   resume (): void {
     this.#isHanging = false
     for (const socket of this.#sockets) socket.resume()
+  }
+
+  /** What the server answers is lost until `speak`, which ends all connections. */
+  mute (): void {
+    this.#isMute = true
+  }
+
+  speak (): void {
+    this.#isMute = false
+    this.cut()
   }
 
   /** Nothing arrives any more by the connections that are open. New ones work. */

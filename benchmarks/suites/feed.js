@@ -3,13 +3,13 @@
  * process takes to read everything, and holds its event loop for it. Runs in a process of its own.
  */
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout } from 'node:timers/promises'
 import { EndedSessions } from '../../build/lib/sessions/revocation.js'
 import { answerWith } from '../helper/cores.js'
 import { summary } from '../helper/statistics.js'
 import { clients, serverVersion } from '../stores.js'
+import { databases as servers } from '../helper/server-time.js'
 
 const endedCount = 100_000
 const polls = 1000
@@ -18,7 +18,7 @@ const fullEvery = 60
 const hour = 3_600_000
 const rules = { graceMs: 30_000, idleMs: hour, keepMs: hour, maxPerUser: 100 }
 
-/** For each kind of database: what writes ids that ended a minute ago, and the CPU time of the server in milliseconds, undefined where the system does not tell it. */
+/** For each kind of database: what writes ids that ended a minute ago. */
 const databases = {
   redis: {
     async fill ({ command }, sids) {
@@ -27,10 +27,6 @@ const databases = {
       sids.forEach((sid, index) => lists[index % 16].push((Number(seconds) - 60) * 1000, sid))
       await command('FLUSHALL')
       for (const [bucket, list] of lists.entries()) await command('ZADD', `token-auth:{${bucket.toString(16)}}:e`, ...list)
-    },
-    async cpu ({ command }) {
-      const text = await command('INFO', 'cpu')
-      return ['user', 'sys'].reduce((sum, mode) => sum + 1000 * Number(new RegExp(`used_cpu_${mode}:(\\S+)`).exec(text)[1]), 0)
     }
   },
   postgres: {
@@ -39,15 +35,6 @@ const databases = {
       await command(`INSERT INTO token_auth_sessions (sid, user_id, ends_at, ended_at, idle_ms, data)
         SELECT sid, '1', now() + interval '1 hour', now() - interval '1 minute', 3600000, '{}' FROM unnest($1::text[]) AS sid`, [sids])
       await command('ANALYZE token_auth_sessions')
-    },
-    /** That of the only connection. */
-    async cpu ({ command }) {
-      const [{ pid }] = await command('SELECT pg_backend_pid() AS pid')
-      try {
-        return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6
-      } catch {
-        return undefined
-      }
     }
   }
 }
@@ -106,7 +93,7 @@ answerWith(async ({ urls, repetitions }) => {
     versions[kind] ??= await serverVersion(kind, connection)
     const bytes = randomBytes(16 * endedCount)
     await databases[kind].fill(connection, Array.from({ length: endedCount }, (_, index) => bytes.toString('base64url', 16 * index, 16 * index + 16)))
-    rows.push({ client, kind, poll: await serverTimeOfPoll(connection, databases[kind].cpu), fullReads: await fullReads(connection, repetitions) })
+    rows.push({ client, kind, poll: await serverTimeOfPoll(connection, servers[kind].cpu), fullReads: await fullReads(connection, repetitions) })
     await connection.close()
   }
   return { ended: endedCount, rows, versions }

@@ -304,3 +304,15 @@ t.test('the table of endpoints has every endpoint that sessions add or change', 
   const listed = [...section.matchAll(/^\| `((?:GET|POST|DELETE) [^` ]+)`/gm)].map(([, endpoint = '']) => endpoint)
   t.same([...listed, 'GET /auth/me', 'GET /auth/verify'].sort(), [...routes].sort())
 })
+
+t.test('the figures of the simulation are those that it computes', async (t) => {
+  interface Hours { median: number, most: number }
+  interface Figures { name: string, logouts: number, using: Hours, silent: Hours }
+  const { simulate }: { simulate (): Figures[] } = await import(new URL('../../scripts/simulate.js', import.meta.url).href)
+  const figures = simulate()
+  const shown = ({ median, most }: Hours) => `${median.toFixed(2)} h, at most ${most.toFixed(1)} h`
+  for (const { name, logouts, using, silent } of figures) {
+    t.match(page, `| ${name} | ${logouts.toLocaleString('en')} | ${shown(using)} | ${shown(silent)} |`)
+  }
+  t.match(figures.at(-1), { name: 'this package', logouts: 0 })
+})

@@ -14,10 +14,16 @@ export interface Backend {
   readonly server: Database
   /** The counter of each session. */
   counters (): Promise<Record<string, number>>
-  /** Ends the windows of all sessions, as if time had passed. */
-  endWindows (): Promise<void>
+  /** The sessions whose latest token is known to be received. */
+  confirmed (): Promise<string[]>
+  /** Lets time pass for the windows of all sessions, or of some; less than nothing as if the clock was set back. */
+  pass (milliseconds: number, sids?: readonly string[]): Promise<void>
+  /** Ends the windows of all sessions, or of some, as if time had passed. */
+  endWindows (sids?: readonly string[]): Promise<void>
   /** Makes a backup, and returns what restores it. */
   backUp (): Promise<() => Promise<void>>
+  /** Lets the server refuse to write, or not any more. */
+  refuseWrites (refuses: boolean): Promise<void>
 }
 
 /** Connects a store, as an application does, with the defaults of its client. */
@@ -34,27 +40,43 @@ export function redisOperator (t: Ending, url: string): Redis {
   return client
 }
 
-export async function redisBackend (t: Ending, ...parameters: string[]): Promise<Backend> {
-  const server = await startDatabase(t, 'redis', ...parameters)
-  const client = redisOperator(t, server.url)
-  const sessions = async () => await client.keys('token-auth:*:s:*')
+export const redisBackend = async (t: Ending, ...parameters: string[]): Promise<Backend> =>
+  backendOf(t, await startDatabase(t, 'redis', ...parameters))
+
+export const clusterBackend = async (t: Ending, ...parameters: string[]): Promise<Backend> =>
+  backendOf(t, await startDatabase(t, 'redis-cluster', ...parameters))
+
+function backendOf (t: Ending, server: Database): Backend {
+  const clients = server.urls.map((url) => redisOperator(t, url))
+  /** The id, the client and the key of each session. */
+  const sessions = async () => (await Promise.all(clients.map(async (client) => (await client.keys('token-auth:*:s:*')).map((key) => ({ client, key, sid: key.slice(key.lastIndexOf(':') + 1) }))))).flat()
+  const pass: Backend['pass'] = async (milliseconds, sids) => {
+    const chosen = (await sessions()).filter(({ sid }) => sids === undefined || sids.includes(sid))
+    await Promise.all(chosen.map(async ({ client, key }) => { if (await client.hexists(key, 'r')) await client.hincrby(key, 'r', -milliseconds) }))
+  }
   return {
     server,
     async counters () {
-      const counters: Record<string, number> = {}
-      for (const key of await sessions()) counters[key.slice(key.lastIndexOf(':') + 1)] = Number(await client.hget(key, 'n'))
-      return counters
+      return Object.fromEntries(await Promise.all((await sessions()).map(async ({ client, key, sid }) => [sid, Number(await client.hget(key, 'n'))])))
     },
-    async endWindows () {
-      for (const key of await sessions()) if (await client.hexists(key, 'r')) await client.hincrby(key, 'r', -window)
+    async confirmed () {
+      const found = await Promise.all((await sessions()).map(async ({ client, key, sid }) => await client.hget(key, 'k') === '1' ? [sid] : []))
+      return found.flat()
     },
+    pass,
+    endWindows: async (sids) => await pass(window, sids),
     async backUp () {
-      const keys = await client.keys('*')
-      const saved = await Promise.all(keys.map(async (key) => ({ key, expires: await client.pttl(key), content: await client.dumpBuffer(key) })))
+      const saved = await Promise.all(clients.map(async (client) => {
+        const keys = await client.keys('*')
+        return await Promise.all(keys.map(async (key) => ({ client, key, expires: await client.pttl(key), content: await client.dumpBuffer(key) })))
+      }))
       return async () => {
-        await client.flushall()
-        for (const { key, expires, content } of saved) if (content !== null) await client.restore(key, expires, content)
+        for (const client of clients) await client.flushall()
+        for (const { client, key, expires, content } of saved.flat()) if (content !== null) await client.restore(key, expires, content)
       }
+    },
+    async refuseWrites (refuses) {
+      for (const client of clients) await client.config('SET', 'min-replicas-to-write', refuses ? 1 : 0)
     }
   }
 }
@@ -63,6 +85,9 @@ export async function postgresBackend (t: Ending, ...parameters: string[]): Prom
   const server = await startDatabase(t, 'postgres', ...parameters)
   const pool = poolOf(t, server.url)
   await pool.query(postgresSessionSchema())
+  const pass: Backend['pass'] = async (milliseconds, sids) => {
+    await pool.query("UPDATE token_auth_sessions SET rotated_at = rotated_at - $1 * interval '1 millisecond' WHERE $2::text[] IS NULL OR sid = ANY ($2)", [milliseconds, sids ?? null])
+  }
   return {
     server,
     pool,
@@ -70,12 +95,19 @@ export async function postgresBackend (t: Ending, ...parameters: string[]): Prom
       const { rows } = await pool.query('SELECT sid, n::int FROM token_auth_sessions WHERE ended_at IS NULL')
       return Object.fromEntries(rows.map(({ sid, n }) => [sid, n]))
     },
-    async endWindows () {
-      await pool.query(`UPDATE token_auth_sessions SET rotated_at = rotated_at - interval '${window} milliseconds'`)
+    async confirmed () {
+      return (await pool.query('SELECT sid FROM token_auth_sessions WHERE confirmed AND ended_at IS NULL')).rows.map(({ sid }) => sid)
     },
+    pass,
+    endWindows: async (sids) => await pass(window, sids),
     async backUp () {
       await pool.query('CREATE TABLE backup AS TABLE token_auth_sessions')
       return async () => { await pool.query('TRUNCATE token_auth_sessions; INSERT INTO token_auth_sessions SELECT * FROM backup; DROP TABLE backup') }
+    },
+    async refuseWrites (refuses) {
+      // For all connections, also those that are open.
+      await pool.query(`ALTER SYSTEM SET default_transaction_read_only = ${refuses}`)
+      await pool.query('SELECT pg_reload_conf()')
     }
   }
 }

@@ -6,9 +6,9 @@ import pg from 'pg'
 import postgres from 'postgres'
 import { createClient, createCluster } from 'redis'
 import t, { type Test } from 'tap'
-import { postgresSessions, redisSessions, type SessionRules, type SessionStore } from '../../../lib/index.ts'
+import { postgresSessions, redisSessions, type SessionRules, type SessionStore, type TokenAuthOptions } from '../../../lib/index.ts'
 import { skip, startDatabase } from '../../database.ts'
-import { bearer, build, holdTimers, together } from '../../helper.ts'
+import { bearer, build, holdTimers, mistyped, payloadOf, together } from '../../helper.ts'
 import { logout, refresh, sessionEvents, started, withSessions } from '../helper.ts'
 import { poolOf, postgresBackend, redisOperator } from './backends.ts'
 import { untilReachable } from './rules.ts'
@@ -23,6 +23,11 @@ async function useAll (store: SessionStore): Promise<void> {
   for (const sid of ['a', 'b', 'c', 'd']) await store.create(sessionOf(sid), rules)
   for (const n of [0, 0, 7, 1]) await store.advance('1', 'd', n, rules)
   await store.advance('1', 'c', 0, { ...rules, graceMs: 0 })
+  const late = { ...rules, graceMs: 1 }
+  await store.advance('1', 'c', 1, late)
+  await new Promise((resolve) => { setTimeout(resolve, 5) })
+  await store.advance('1', 'c', 1, late)
+  await store.confirm([{ sid: 'c', user: '1', n: 1 }], rules)
   await store.end('1', { sid: 'b' }, rules)
   await store.list('1', rules)
   await store.end('1', { except: 'c' }, rules)
@@ -51,6 +56,27 @@ async function onlyReads (t: Test, issuer: SessionStore, reader: SessionStore): 
   await t.rejects(reader.end('1', { except: null }, rules), /permission/)
   await t.rejects(reader.list('1', rules), /permission/)
   t.equal((await app.tokenAuth.sessions.list(1)).length, 1)
+  await confirmsWith(t, issuer, reader, false)
+}
+
+/** What becomes of confirmations of an instance that only verifies: with a whole store they need the right to write, and with the feed alone there are none. */
+async function confirmsWith (t: Test, issuer: SessionStore, store: SessionStore, mayWrite: boolean): Promise<void> {
+  const { app } = await withSessions(t, { sessions: { store: issuer, poll: 60 } })
+  for (const [given, told] of [[store, true], [{ endedSince: store.endedSince }, false]] as const) {
+    const log: string[] = []
+    const verifying = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, authenticate: undefined, sessions: { store: given, poll: 60 } }), { logger: { level: 'warn', stream: { write: (line: string) => { log.push(line) } } } })
+    verifying.get('/', { onRequest: verifying.tokenAuth.protect() }, async () => 'reached')
+    const { refresh_token: token } = await started(app)
+    const { access_token: accessToken } = (await refresh(app, token)).json()
+    t.equal((await verifying.inject({ url: '/', headers: bearer(accessToken) })).statusCode, 200)
+    await verifying.close()
+    const sid = String(payloadOf(accessToken).sid)
+    // When its window is over, the parent of what was received is reuse.
+    await new Promise((resolve) => { setTimeout(resolve, 20) })
+    const { outcome } = await issuer.advance('1', sid, 0, { ...rules, graceMs: 1 })
+    t.equal(outcome, told && mayWrite ? 'reused' : 'reissued')
+    t.equal(log.filter((line) => line.includes('the session store takes no confirmations')).length, told && !mayWrite ? 1 : 0)
+  }
 }
 
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
@@ -63,6 +89,15 @@ t.test('a role of PostgreSQL that may only select sid and ended_at is enough for
     await onlyReads(t, postgresSessions(pool), postgresSessions(client))
     await pool.query('TRUNCATE token_auth_sessions')
   }
+})
+
+t.test('a role of PostgreSQL with the rights on the page is enough for a service that issues tokens, and for one that verifies and confirms', { skip: skip.postgres }, async (t) => {
+  const { server, pool } = await postgresBackend(t)
+  const given = /Give the role of the service ([^.]*) on the table, and no other rights/.exec(page)?.[1]?.match(/[A-Z]+/g) ?? []
+  await pool.query(`CREATE ROLE writer LOGIN PASSWORD 'password'; GRANT ${given.join()} ON token_auth_sessions TO writer`)
+  const writer = postgresSessions(poolOf(t, Object.assign(new URL(server.url), { username: 'writer', password: 'password' }).href))
+  await t.resolves(useAll(writer))
+  await confirmsWith(t, postgresSessions(pool), writer, true)
 })
 
 /** The rights of a user of Redis that may only read which sessions have ended: for a server, and for a cluster. */
@@ -108,6 +143,8 @@ t.test('a user of Redis with the rights on the page is enough for a service that
   for (const client of [ioredis, nodeRedis]) {
     await operator.script('FLUSH')
     await t.resolves(useAll(redisSessions(client)))
+    await operator.flushall()
+    await confirmsWith(t, redisSessions(operator), redisSessions(client), true)
     await operator.flushall()
   }
   await t.rejects(ioredis.get('token-auth:{0}:e'), /permission/)

@@ -1,97 +1,13 @@
 // @slow
 /** Processes of their own, with the built package, that share the sessions in one database. */
-import { fork, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { Agent, request as send } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { skip } from '../../database.ts'
-import { bearer, payloadOf, secret } from '../../helper.ts'
-import type { Tokens } from '../helper.ts'
+import { payloadOf } from '../../helper.ts'
 import { postgresBackend, redisBackend, redisOperator, type Backend } from './backends.ts'
+import { Process, until } from './process.ts'
 
 type Kind = 'redis' | 'postgres'
-
-const program = fileURLToPath(new URL('../../fixtures/session-process.js', import.meta.url))
-
-interface Answer { status: number, body: string }
-
-/** A process that runs the application. */
-class Process {
-  readonly child: ChildProcess
-  readonly #port: number
-  readonly #agent: Agent
-
-  private constructor (child: ChildProcess, port: number, agent: Agent) {
-    this.child = child
-    this.#port = port
-    this.#agent = agent
-  }
-
-  static async start (t: Test, kind: Kind, url: string, stopAt?: string): Promise<Process> {
-    // No loader of the test runner in there: it is the package that runs, as it was built.
-    const child = fork(program, { execArgv: [], env: { OPTIONS: JSON.stringify({ kind, url, secret, stopAt }) } })
-    const agent = new Agent({ keepAlive: true, maxSockets: 50 })
-    t.teardown(async () => {
-      agent.destroy()
-      if (child.exitCode !== null || child.signalCode !== null) return
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    })
-    const [{ port }] = await Promise.race([
-      once(child, 'message'),
-      once(child, 'exit').then(([code]) => { throw new Error(`The process ended with ${code}; is dist/ built?`) })
-    ])
-    return new Process(child, port, agent)
-  }
-
-  async #send (method: string, path: string, headers: Record<string, string> = {}, body?: object): Promise<Answer> {
-    const json = body === undefined ? {} : { 'content-type': 'application/json' }
-    const request = send({ port: this.#port, host: '127.0.0.1', method, path, headers: { ...headers, ...json }, agent: this.#agent })
-    request.end(body === undefined ? undefined : JSON.stringify(body))
-    const [response] = await once(request, 'response')
-    let text = ''
-    for await (const chunk of response.setEncoding('utf8')) text += chunk
-    return { status: response.statusCode, body: text }
-  }
-
-  async logIn (): Promise<Tokens> {
-    return JSON.parse((await this.#send('POST', '/auth', {}, { username: 'ada' })).body)
-  }
-
-  async refresh (token: string): Promise<Answer> {
-    return await this.#send('POST', '/auth/refresh', {}, { refresh_token: token })
-  }
-
-  async logOut (token: string): Promise<number> {
-    return (await this.#send('POST', '/auth/logout', {}, { refresh_token: token })).status
-  }
-
-  async get (token: string): Promise<number> {
-    return (await this.#send('GET', '/', bearer(token))).status
-  }
-
-  /** What happened in the process, with the number of times. */
-  async events (): Promise<Record<string, number>> {
-    return JSON.parse((await this.#send('GET', '/events')).body)
-  }
-
-  /** Refreshes, and kills the process when it stops. */
-  async dieIn (token: string, stop: (refreshing: Promise<unknown>) => Promise<void>): Promise<void> {
-    const stopped = once(this.child, 'message')
-    const refreshing = this.refresh(token).catch(() => {})
-    await stopped
-    await stop(refreshing)
-    const exit = once(this.child, 'exit')
-    this.child.kill('SIGKILL')
-    await Promise.all([exit, refreshing])
-  }
-}
-
-async function until (isTrue: () => Promise<boolean>): Promise<void> {
-  while (!await isTrue()) await wait(10)
-}
 
 /** Holds what a server is asked, so that a process can be killed meanwhile. */
 interface Hold {
@@ -138,7 +54,7 @@ const setups: Record<Kind, (t: Test) => Promise<Setup>> = {
 for (const kind of ['redis', 'postgres'] as const) {
   t.test(`${kind}: of 10,000 requests at once with one refresh token in four processes, one rotates, and all get the same next token`, { skip: skip[kind] }, async (t) => {
     const { backend } = await setups[kind](t)
-    const processes = await Promise.all(Array.from({ length: 4 }, async () => await Process.start(t, kind, backend.server.url)))
+    const processes = await Promise.all(Array.from({ length: 4 }, async () => await Process.start(t, { kind, url: backend.server.url })))
     const { access_token: accessToken, refresh_token: first } = await processes[0]!.logIn()
     const answers = (await Promise.all(processes.map(async (process) => await Promise.all(Array.from({ length: 2500 }, () => process.refresh(first)))))).flat()
     t.equal(answers.length, 10_000)
@@ -157,13 +73,13 @@ for (const kind of ['redis', 'postgres'] as const) {
 
   t.test(`${kind}: a process that is killed before, while or after a session is advanced costs nothing, however late its client tries again`, { skip: skip[kind] }, async (t) => {
     const { backend, hold } = await setups[kind](t)
-    const other = await Process.start(t, kind, backend.server.url)
+    const other = await Process.start(t, { kind, url: backend.server.url })
     const afterwards = { before: 'refreshed', while: 'repeated', after: 'repeated' }
     const expected: Record<string, number> = {}
     const used: string[] = []
     for (const [stopAt, outcome] of Object.entries(afterwards)) {
       const { refresh_token: token } = await other.logIn()
-      const killed = await Process.start(t, kind, backend.server.url, stopAt)
+      const killed = await Process.start(t, { kind, url: backend.server.url, stopAt })
       const held = stopAt === 'while' ? await hold() : undefined
       await killed.dieIn(token, async () => { await held?.waits() })
       await held?.release()
@@ -180,7 +96,7 @@ for (const kind of ['redis', 'postgres'] as const) {
 
   t.test(`${kind}: a logout in one process ends the access token in another within a poll, and the refresh token at once`, { skip: skip[kind] }, async (t) => {
     const { backend } = await setups[kind](t)
-    const [one, other] = await Promise.all([Process.start(t, kind, backend.server.url), Process.start(t, kind, backend.server.url)])
+    const [one, other] = await Promise.all([Process.start(t, { kind, url: backend.server.url }), Process.start(t, { kind, url: backend.server.url })])
     const { access_token: accessToken, refresh_token: refreshToken } = await one.logIn()
     t.equal(await other.get(accessToken), 200)
     const start = performance.now()

@@ -1,0 +1,140 @@
+/**
+ * What it costs to confirm that refresh tokens were received, relative to the package before: `node benchmarks/run.js --only
+ * rotation`. Prints the goals, and writes no results.
+ */
+import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import { Confirmations } from '../../build/lib/sessions/confirmations.js'
+import { fetchOnce, getRequest, postRequest } from '../helper/client.js'
+import { unpackBefore } from '../helper/before.js'
+import { availableDatabases, startDatabases } from '../helper/database.js'
+import { compare } from '../helper/measure.js'
+import { randomFrom, shuffled } from '../helper/statistics.js'
+import { clients } from '../stores.js'
+import { keysOf } from '../tokens.js'
+import { databases } from '../helper/server-time.js'
+
+const algorithm = 'HS256'
+const options = { algorithm, keys: keysOf(algorithm) }
+/** So many that a window of a second is over when a session is refreshed again. */
+const sessions = 20_000
+const guarded = 500
+const hour = 3_600_000
+const rules = { graceMs: 1, idleMs: hour, keepMs: hour, maxPerUser: 100 }
+
+const bodyOf = (text) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
+const refreshOf = (body) => postRequest('/auth/refresh', { refresh_token: body.refresh_token })
+
+/** @returns what a request of each of the users is answered @param requests one of each user */
+async function answersOf (connection, requests) {
+  const bodies = []
+  for (const request of requests) {
+    const { status, body } = await fetchOnce(connection, request)
+    if (status !== 200) throw new Error(`A login or refresh was answered with ${status}.`)
+    bodies.push(body)
+  }
+  return bodies
+}
+
+const logins = (count) => Array.from({ length: count }, (_, index) => postRequest('/auth', { id: index + 1 }))
+const refreshes = async (connection) => (await answersOf(connection, logins(sessions))).map(refreshOf)
+const guardedRequests = async (connection) => {
+  const answers = await answersOf(connection, (await answersOf(connection, logins(guarded))).map(refreshOf))
+  return answers.map((body) => getRequest('/', body.access_token))
+}
+
+const both = ({ name, settings, before, ...subject }) => [
+  { name: `${name}, before`, options: { ...options, ...settings, library: before }, ...subject },
+  { name: `${name}, before again`, options: { ...options, ...settings, library: before }, ...subject },
+  { name, options: { ...options, ...settings }, ...subject }
+]
+
+/** How often the CPU time of the package before it takes. */
+async function relativeTime (title, subject, settings) {
+  const { rows, isVoid } = await compare(title, both({ name: title, server: 'rotation', status: 200, ...subject }), { ...settings, baseline: `${title}, before` })
+  return { found: 1 / rows.find(({ name }) => name === title).ratio.median, isVoid }
+}
+
+/** Microseconds that the first use of an access token takes more in a process. */
+function firstUse () {
+  const count = 10_000
+  const confirmations = new Confirmations({ endedSince: async () => ({ ended: [], cursor: '' }), confirm: async () => {} })
+  const tokens = Array.from({ length: count }, (_, n) => ({ payload: { sgen: n } }))
+  const sids = tokens.map(() => randomBytes(16).toString('base64url'))
+  const begin = performance.now()
+  for (const [index, token] of tokens.entries()) confirmations.receive(token, sids[index], () => '1')
+  return 1000 * (performance.now() - begin) / count
+}
+
+/** What the server of a database does for confirmations. */
+async function writesOf (client, url) {
+  const { kind, open } = clients[client]
+  const { written, cpu } = databases[kind]
+  const connection = await open(url, { max: 1 })
+  const { store } = connection
+  let made = Array.from({ length: 10_000 }, (_, index) => ({ sid: randomBytes(16).toString('base64url'), user: String(index), lifetimeMs: hour, data: '{}' }))
+  for (const session of made) await store.create(session, rules)
+  // Sessions that were created one after the other are on one page, and are seldom confirmed together.
+  made = shuffled(made, randomFrom(1))
+  const counted = async (call) => {
+    const before = await written(connection)
+    await call()
+    return await written(connection) - before
+  }
+  const refresh = (n) => async () => { for (const { sid, user } of made) await store.advance(user, sid, n, rules) }
+  const confirm = (n) => async () => { for (let from = 0; from < made.length; from += 1000) await store.confirm(made.slice(from, from + 1000).map(({ sid, user }) => ({ sid, user, n })), rules) }
+  const perSession = async (call) => await counted(call) / made.length
+  const first = await perSession(refresh(0))
+  const begin = await cpu(connection)
+  const confirmed = await perSession(confirm(0))
+  const milliseconds = (await cpu(connection) - begin) / (made.length / 1000)
+  const again = await perSession(confirm(0))
+  // When each page has room for versions of its rows.
+  const spread = async (n) => {
+    await setTimeout(5)
+    await refresh(n)()
+    await confirm(n)()
+  }
+  for (let n = 1; n < 4; n++) await spread(n)
+  const [updated, hotBefore] = [await written(connection), await databases[kind].hot?.(connection)]
+  for (let n = 4; n < 6; n++) await spread(n)
+  const hot = hotBefore === undefined ? undefined : (await databases[kind].hot(connection) - hotBefore) / (await written(connection) - updated)
+  await connection.close()
+  return { first, confirmed, again, milliseconds, hot }
+}
+
+const limitsOfServers = { redis: 20, postgres: 100 }
+
+/** @param settings of a run */
+export async function rotation ({ windows, ...settings }) {
+  const before = unpackBefore()
+  const { urls, stop } = await startDatabases(availableDatabases())
+  const goals = []
+  const most = (what, limit, found, isVoid = false) => goals.push({ what, limit, found, isVoid })
+  try {
+    const stores = [['memory', {}], ...Object.entries(clients).filter(([, { kind }]) => urls[kind] !== undefined).map(([client, { kind }]) => [client, { client, url: urls[kind] }])]
+    for (const [store, where] of stores) {
+      const { found, isVoid } = await relativeTime(`refresh, ${store}`, { settings: where, before: before.library, requests: refreshes, next: (text) => refreshOf(bodyOf(text)) }, { ...settings, windows })
+      most(`CPU time of a refresh, ${store}, relative to the package before`, 1.1, found, isVoid)
+    }
+    const { found, isVoid } = await relativeTime('guarded request, remembered token', { before: before.library, requests: guardedRequests, remembers: true }, { ...settings, windows: 2 * windows })
+    most('CPU time of a guarded request with a remembered token, relative to the package before', 1.01, found, isVoid)
+    firstUse()
+    most('first use of an access token in a process, us', 5, firstUse())
+    for (const client of ['ioredis', 'pg']) {
+      const { kind } = clients[client]
+      if (urls[kind] === undefined) continue
+      const { first, confirmed, again, milliseconds, hot } = await writesOf(client, urls[kind])
+      console.log(`\n${client}: a refresh changes ${first.toFixed(2)} values or rows, its confirmation ${confirmed.toFixed(2)}, the same again ${again.toFixed(2)}`)
+      most(`writes of a confirmation that was told before, ${client}`, 0, again)
+      most(`CPU time of the server for 1,000 confirmations, ${client}, ms`, limitsOfServers[kind], milliseconds)
+      if (kind === 'postgres') most('writes of a confirmation, pg', 1, confirmed)
+      if (hot !== undefined) most('updates of PostgreSQL that are not HOT', 0.01, 1 - hot)
+    }
+  } finally {
+    await stop()
+    before.remove()
+  }
+  console.log('\nGoals')
+  for (const { what, limit, found, isVoid } of goals) console.log(`  ${what}: ${found.toFixed(3)}, at most ${limit}: ${isVoid ? 'VOID' : found <= limit ? 'met' : 'NOT MET'}`)
+}
