@@ -122,9 +122,10 @@ export class World {
 
   async start (library, count) {
     const { grace, poll } = this.settings
-    this.database = await databases[this.kind]()
-    this.#endings.add(async () => { for (const server of this.database.servers) await server.end() })
-    const [server] = this.database.servers
+    const { servers } = this.database = await databases[this.kind]()
+    // A failover puts another server into their place.
+    this.#endings.add(async () => { for (const server of servers) await server.end() })
+    const [server] = servers
     await this.#connectOperator(server)
     if (this.kind === 'postgres') await this.operator.query((await import(library)).postgresSessionSchema())
     const secret = randomBytes(48).toString('base64url')
