@@ -189,7 +189,7 @@ t.test('the walks of CONTRIBUTING lead through files and folders of lib/', async
 })
 
 t.test('the public face of a registration and the state of a request fit on a screen or two', async (t) => {
-  for (const [file, limit] of [['lib/token-auth.ts', 130], ['lib/request/state.ts', 240]] as const) {
+  for (const [file, limit] of [['lib/token-auth.ts', 130], ['lib/request/state.ts', 245]] as const) {
     t.ok(readFileSync(join(root, file), 'utf8').split('\n').length - 1 <= limit, file)
   }
 })
