@@ -14,15 +14,13 @@ function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly 
   const list = given as readonly (string | readonly string[])[]
   const names = list.filter((_value, index) => index % 2 === 0) as readonly string[]
   for (const name of names) raw.removeHeader(name)
-  for (const [index, name] of names.entries()) raw.appendHeader(name, list[2 * index + 1] ?? '')
+  for (const [index, name] of names.entries()) raw.appendHeader(name, list[2 * index + 1]!)
 }
 
-/** Calls a function once, just before the headers of the final response are written. It may change them. */
+/** Calls a function once, just before the headers of the response are written. It may change them. */
 export function beforeHeaders (raw: ServerResponse, change: () => void): void {
   const { writeHead } = raw
   const late = (status: number, ...given: readonly Given[]): ServerResponse => {
-    // RFC 9110 section 15.2: an interim response.
-    if (status < 200) return Reflect.apply(writeHead, raw, [status, ...given])
     raw.writeHead = writeHead
     const headers = given.find((value) => typeof value === 'object')
     if (headers !== undefined) setHeaders(raw, headers)

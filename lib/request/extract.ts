@@ -110,13 +110,12 @@ export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Setting
 }
 
 /**
- * Returns a carrier with other values of cookies, of which each is there once.
+ * Returns a carrier that has cookies with other values of some of them, of which each is there once then.
  * @param replaced names and values
  */
 export function withCookies (carrier: TokenCarrier, replaced: Readonly<Record<string, string>>): TokenCarrier {
   const { url, headers, rawHeaders } = carrier
-  const sent = Object.hasOwn(headers, 'cookie') && typeof headers.cookie === 'string' ? headers.cookie.split(';') : []
-  const others = sent.filter((pair) => !Object.hasOwn(replaced, pair.split('=', 1)[0]!.trim()))
+  const others = String(headers.cookie).split(';').filter((pair) => !Object.hasOwn(replaced, pair.split('=', 1)[0]!.trim()))
   const pairs = Object.entries(replaced).map(([name, value]) => `${name}=${value}`)
   // The list of what was sent stays: the header Authorization alone is looked up there.
   return { url, headers: { ...headers, cookie: [...others, ...pairs].join(';') }, rawHeaders }

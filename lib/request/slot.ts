@@ -40,9 +40,9 @@ export function openState (owner: Owner, request: FastifyRequest, rules: AccessR
 /** As {@link openState}, for a request that a renewal has given new tokens, which `carrier` has. */
 export function openRenewed (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults, carrier: TokenCarrier): RequestState {
   const known = find(owner, request)
-  if (known !== null && known.rules === rules && known.carrier === carrier) return known
+  if (known?.rules === rules && known.carrier === carrier) return known
   const slotted: SlottedRequest = request
-  const state = new RequestState(owner, request, rules, results, slotted[slot] ?? null, carrier)
+  const state = new RequestState(owner, request, rules, results, slotted[slot]!, carrier)
   slotted[slot] = state
   return state
 }

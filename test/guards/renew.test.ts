@@ -207,7 +207,8 @@ t.test('of several guards and readers of a request, the first renews, and all se
     return 'ok'
   })
   app.get('/together', async (request, reply) => {
-    await Promise.all([tokenAuth.protect({ leeway: 1, renew: true })(request, reply), tokenAuth.protect({ leeway: 2, renew: true })(request, reply)])
+    const guards = [{ leeway: 1, renew: true }, { leeway: 2, renew: true }, { renew: true }, { renew: true }].map((options) => tokenAuth.protect(options))
+    await Promise.all(guards.map(async (guard) => await guard(request, reply)))
     return 'ok'
   })
   app.get('/header', { onRequest: [tokenAuth.protect({ renew: true }), tokenAuth.protect({ cookieSet: false })] }, async () => 'ok')
@@ -245,7 +246,6 @@ t.test('whatever the route says of caches, a renewed answer is not stored, in ea
   app.get('/implicit', renew, (_request, reply) => {
     reply.hijack()
     reply.raw.writeProcessing()
-    reply.raw.setHeader('cache-control', 'public')
     reply.raw.end('raw')
   })
   app.get('/fails', renew, async () => { throw new Error('fails') })
@@ -371,6 +371,7 @@ t.test('a new token is judged by the guard: refused by "trusted" or its scopes, 
   const { app } = await withPages(t, { claimAuthTime: true, scopesEnabled: true, addScopesToPayload: () => ['read'], trusted: () => isTrusted() })
   app.get('/admin', { onRequest: app.tokenAuth.scoped('admin', { renew: true }) }, async () => 'ok')
   app.get('/recent', { onRequest: app.tokenAuth.protect({ maxAge: 1, renew: true }) }, async () => 'ok')
+  app.get('/recent-page', { onRequest: app.tokenAuth.protect({ maxAge: 1, redirectOnFail: true }) }, async () => 'ok')
   const scopes = await app.inject({ url: '/admin', headers: { ...navigation, ...await expiredCookies(app) } })
   t.match([scopes.statusCode, scopes.json().exception, cookiesOf(scopes).length], [403, 'InsufficientScope', 2])
   const { access, refresh } = await cookiesOfLogin(app)
@@ -379,6 +380,8 @@ t.test('a new token is judged by the guard: refused by "trusted" or its scopes, 
   t.teardown(() => { Date.now = real })
   const old = await app.inject({ url: '/recent', headers: { ...navigation, ...cookie({ access: expiredOf(access), refresh }) } })
   t.match([old.statusCode, old.json().exception, cookiesOf(old).length], [401, 'InsufficientUserAuthentication', 2])
+  const redirected = await app.inject({ url: '/recent-page', headers: { ...navigation, ...cookie({ access: expiredOf(access), refresh }) } })
+  t.match([redirected.statusCode, redirected.headers.location], [302, '/login?next=%2Frecent-page&reason=expired'])
   Date.now = real
   isTrusted = () => false
   const distrusted = await app.inject({ url: '/form', headers: { ...navigation, ...await expiredCookies(app) } })
@@ -434,6 +437,10 @@ t.test('the way back is a path of this site without tokens, and only for request
 t.test('in what a getter returns, {next} and {reason} are replaced, and other braces stay', async (t) => {
   const { app } = await withPages(t, { loginRedirectUrl: undefined, getLoginRedirectUrl: () => '/l/{tenant}?n={next}&r={reason}' } as Partial<TokenAuthOptions>)
   t.equal((await app.inject({ url: '/page', headers: navigation })).headers.location, '/l/{tenant}?n=%2Fpage&r=absent')
+  const failing = host(t)
+  await failing.register(tokenAuth, together({ secret, authenticate: () => users[0]! }, { loginRedirectUrl: '/l?r={reason}', getAuthorizationHeaderPrefix: () => { throw new InvalidToken() } }))
+  failing.get('/page', { onRequest: failing.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'ok')
+  t.equal((await failing.inject({ url: '/page', headers: bearer('x') })).headers.location, '/l?r=expired', 'a getter that refuses')
 })
 
 t.test('returnPath gives paths of this site as they are, and the fallback for everything else', async (t) => {
