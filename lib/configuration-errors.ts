@@ -3,7 +3,7 @@ import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
 
 /** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
 export type Page =
-  | 'guards.md' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
+  | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
   | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {

@@ -6,6 +6,7 @@ import * as configurationErrors from './configuration-errors.ts'
 import * as errors from './errors.ts'
 import { Authentication } from './host/handlers.ts'
 import { injectUser, protect, scoped } from './guards/free.ts'
+import { returnPath } from './guards/redirect.ts'
 import { initialize, tokenAuth as plugin } from './plugin.ts'
 import { requestSerializer } from './http/request-serializer.ts'
 import { Responses } from './http/responses.ts'
@@ -15,7 +16,7 @@ import { redisSessions } from './sessions/stores/redis.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './endpoints/view.ts'
 
-const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, scoped }
+const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, returnPath, scoped }
 
 /** The plugin. `require()` of this package gives it too, with every named export as a property. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
@@ -24,7 +25,7 @@ export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugi
 export { tokenAuth as default, tokenAuth as 'module.exports' }
 export * from './configuration-errors.ts'
 export * from './errors.ts'
-export { Authentication, Configuration, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, Responses, scoped, View }
+export { Authentication, Configuration, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, Responses, returnPath, scoped, View }
 
 export type { TokenAuthErrorOptions } from './errors.ts'
 export type { Extension } from './http/responses.ts'

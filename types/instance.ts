@@ -28,8 +28,17 @@ export interface GuardOptions extends SettingOverrides {
   maxAge?: number | undefined
   /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Missing scopes remain a 403. Default: false. */
   redirectOnFail?: boolean | undefined
-  /** The target of the redirect: a path that starts with one "/", or an absolute http(s) URL. Default: the setting `loginRedirectUrl`. */
+  /**
+   * The target of the redirect: a path that starts with one "/", or an absolute http(s) URL. `{next}` is replaced by the path
+   * that was asked for, percent-encoded, `{reason}` by `absent`, `expired` or `ended`. Default: the setting `loginRedirectUrl`.
+   */
   redirectUrl?: string | undefined
+  /**
+   * Whether a request whose access token is missing or has expired is given new tokens, if it has the cookie of a refresh
+   * token: the guard exchanges it, and the route answers the same request, with the new cookies. For pages and forms; scripts
+   * renew by themselves. Requires `sessions` and `cookieSet`. Default: true with `redirectOnFail`, if the instance can renew.
+   */
+  renew?: boolean | undefined
 }
 
 /** The options of `protect`. */
@@ -232,6 +241,8 @@ export interface RequestTokenAuth<
   readonly signal: AbortSignal
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
+  /** Why nobody is logged in: no token came, one came that was refused, or its session has ended. Null with a valid token. */
+  readonly signedOut: 'absent' | 'expired' | 'ended' | null
   /** The settings of the request: with the overrides of its guard, and the results of getters. */
   readonly settings: Readonly<Settings>
   /** Returns the user: the result of the handler `retrieveUser`, which is called at most once for a request. */

@@ -1,29 +1,45 @@
 /** GET {prefix}/me: the current user (specification, Endpoints, rule 4). */
 import { Type } from '@sinclair/typebox'
-import { makeProtectGuard } from '../guards/protect.ts'
+import type { FastifyRequest } from 'fastify'
+import { makeAskedGuard, makeProtectGuard } from '../guards/protect.ts'
 import { serializeUser } from '../host/users.ts'
 import { unauthorized } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
+import { readParameter } from '../request/pairs.ts'
 import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
+/** What a question adds to the answer. */
+const properties = {
+  id: Type.Optional(Type.Unknown({ description: 'With `optional=true`: the id of the user; null if nobody is logged in.' })),
+  reason: Type.Optional(Type.Union([Type.Literal('absent'), Type.Literal('expired'), Type.Literal('ended'), Type.Null()], { description: 'With `optional=true`: why nobody is logged in; null for a user.' }))
+}
+
+/** Whether a request asks who is logged in, so that nobody is an answer, and not an error that browsers show in red. */
+const isQuestion = ({ raw: { url = '' } }: FastifyRequest) => readParameter(url, 'optional') === 'true'
+
 export function meEndpoint (registration: Registration): Implementation {
-  const { responses } = registration
+  const { responses, sessions } = registration
   return {
     schema: {
       summary: 'Return the current user',
       tags: ['authentication'],
+      ...(sessions !== undefined && { querystring: Type.Object({ optional: Type.Optional(Type.Literal('true', { description: 'Answers 200 also if nobody is logged in. In cookie mode, an access token that has expired is renewed.' })) }) }),
       response: {
-        200: bodySchema({ me: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]) }, { description: 'The user.' }),
+        200: bodySchema({ me: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]), ...(sessions !== undefined && properties) }, { description: 'The user.' }),
         401: unauthorized,
         ...unavailable(registration)
       }
     },
-    guards: [makeProtectGuard(registration)],
+    guards: [sessions === undefined ? makeProtectGuard(registration) : makeAskedGuard(registration, isQuestion)],
     async handler (state) {
+      const isAsked = sessions !== undefined && isQuestion(state.request)
+      const { userId, signedOut } = state
+      if (isAsked && signedOut !== null) return { body: { me: null, id: null, reason: signedOut } }
       const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
-      return { body: await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(state.request, { user, payload: state.payload })) }
+      const body = await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(state.request, { user, payload: state.payload }))
+      return { body: isAsked ? { ...body, id: userId, reason: null } : body }
     }
   }
 }

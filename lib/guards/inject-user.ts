@@ -5,11 +5,12 @@ import { isAnswered } from '../host/call.ts'
 import { typeName } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { isWithoutToken } from '../request/extract.ts'
 import { openState, stateOf } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
 import { describeInjected } from './describe.ts'
 import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
+import { nobodyOf } from './renew.ts'
 import { preventCaching } from './run.ts'
 import { isTrial } from './trial.ts'
 
@@ -28,21 +29,27 @@ export function makeInjection<Route extends object> (
   const guard = prepareGuard(registration, options)
   checkRouteHandler(handler)
   const hasOwnRules = guard.rules !== registration.rules
+  const isNobody = nobodyOf(guard)
+  const decide = async (state: RequestState) => await state.verify() ?? (state.settings.doProtection ? guard.checkLogin?.(state) : undefined) ?? null
   const injected: InjectedRouteHandler = async function (request, reply) {
     if (isTrial(request, reply, injected)) return
     // Without overrides the handler goes by what a guard of the route found.
-    const state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
+    let state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
     // What the application answered in the meantime stays its answer.
     const refuse = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state, guard.redirect)
     let user: object | null = null
     let refusal: Refusal | null
     try {
-      refusal = await state.verify()
-      if (refusal === null && state.settings.doProtection) refusal = guard.checkLogin?.(state) ?? null
+      refusal = await decide(state)
+      const renewed = refusal !== null && state.settings.doProtection ? await guard.renew?.(state, refusal, reply) : undefined
+      if (renewed !== undefined) {
+        state = renewed
+        refusal = await decide(state)
+      }
       if (refusal === null) {
         user = await state.user()
         preventCaching(state, reply)
-      } else if (!state.settings.doProtection || isWithoutToken(refusal)) {
+      } else if (!state.settings.doProtection || isNobody(state, refusal)) {
         refusal = null
       }
     } catch (error) {

@@ -5,15 +5,14 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { RequestState } from '../request/state.ts'
-import { ofSetting } from '../settings/check.ts'
+import { checkTarget, ofSetting } from '../settings/check.ts'
 import { checkOverrides, type Overrides } from '../settings/configuration.ts'
-import { flag, seconds } from '../settings/kinds.ts'
+import { flag, seconds, type Kind } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readWithOthers, type Members, type Values } from '../settings/records.ts'
-import { settingNames, type Settings } from '../settings/schema.ts'
+import { settingNames } from '../settings/schema.ts'
 import { prepareLoginAge } from '../token/login-age.ts'
-
-/** Where a guard redirects a request that is not authenticated; undefined for no redirect. */
-export type Redirect = ((settings: Settings) => string) | undefined
+import { prepareRedirect, type Redirect } from './redirect.ts'
+import { prepareRenewal, type Renew } from './renew.ts'
 
 /** Checks the age of the login of a request whose token is valid. Returns the refusal, or null. */
 export type LoginCheck = (state: RequestState) => Refusal | null
@@ -23,15 +22,29 @@ export interface PreparedGuard {
   readonly registration: Registration
   readonly rules: AccessRules
   readonly redirect: Redirect
+  /** Undefined for a guard that does not renew. */
+  readonly renew: Renew | undefined
   /** Undefined where a login of any age is enough. */
   readonly checkLogin: LoginCheck | undefined
+}
+
+const anyTarget = ofSetting<string>('loginRedirectUrl')
+/** Where a guard redirects to. Its placeholders are checked also without `redirectOnFail`. */
+const target: Kind<string> = {
+  ...anyTarget,
+  read (value) {
+    const read = anyTarget.read(value)
+    if (typeof read === 'string') checkTarget('redirectUrl', read)
+    return read
+  }
 }
 
 /** The options of every guard, besides overrides of settings. */
 const guardMembers = {
   maxAge: optional(seconds(1)),
   redirectOnFail: preset(flag, false),
-  redirectUrl: optional(ofSetting<string>('loginRedirectUrl'))
+  redirectUrl: optional(target),
+  renew: optional(flag)
 } as const
 
 /** By guard: it must never open a route by mistake, so a misspelt option is refused. */
@@ -69,11 +82,6 @@ export function readOptions<Table extends Members> (guard: GuardName, members: T
   return { ...own, overrides: others }
 }
 
-/** Prepares where a guard redirects to. */
-function prepareRedirect ({ redirectOnFail, redirectUrl }: Values<typeof guardMembers>): Redirect {
-  return redirectOnFail ? (settings) => redirectUrl ?? settings.loginRedirectUrl : undefined
-}
-
 /**
  * Prepares the check of the age of a login.
  * @throws {InvalidConfiguration} where no token of the registration would pass
@@ -98,7 +106,9 @@ function prepareLogin ({ settings, rules: registered }: Registration, rules: Acc
  * @throws {InvalidConfiguration} for options that contradict the registration
  */
 export function prepareGuard (registration: Registration, options: ReadOptions): PreparedGuard {
-  const { overrides, maxAge } = options
+  const { overrides, maxAge, redirectOnFail, redirectUrl } = options
   const rules = Object.keys(overrides).length > 0 ? registration.overrideRules(overrides) : registration.rules
-  return { registration, rules, redirect: prepareRedirect(options), checkLogin: prepareLogin(registration, rules, maxAge) }
+  const renew = prepareRenewal(registration, rules, options.renew, redirectOnFail, overrides)
+  const redirect = redirectOnFail ? prepareRedirect(redirectUrl, renew !== undefined) : undefined
+  return { registration, rules, redirect, renew, checkLogin: prepareLogin(registration, rules, maxAge) }
 }

@@ -1,7 +1,9 @@
 /** Guards that require a valid access token. */
+import type { FastifyRequest } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
 import type { Registration } from '../registration.ts'
 import { optionsOfGuards, prepareGuard, readOptions, type ReadOptions } from './options.ts'
+import { nobodyOf, prepareRenewal } from './renew.ts'
 import { makeHook } from './run.ts'
 
 type ProtectValues = ReadOptions<typeof optionsOfGuards.protect>
@@ -10,5 +12,20 @@ const withoutOptions = readOptions('protect', optionsOfGuards.protect, {})
 
 /** Makes a guard that requires a valid access token. @throws {InvalidConfiguration} for options that contradict the registration */
 export function makeProtectGuard (registration: Registration, options: ProtectValues = withoutOptions): Guard {
-  return makeHook({ ...prepareGuard(registration, options), check: undefined, isOptional: options.optional })
+  const guard = prepareGuard(registration, options)
+  return makeHook({ ...guard, check: undefined, isNobody: options.optional ? nobodyOf(guard) : undefined }, [], options.optional)
+}
+
+/**
+ * Makes a guard of an endpoint that can be asked who is logged in: then it renews, if the instance can, and lets a request pass
+ * that is not authenticated.
+ */
+export function makeAskedGuard (registration: Registration, isAsked: (request: FastifyRequest) => boolean): Guard {
+  const renew = prepareRenewal(registration, registration.rules, undefined, true, {})
+  return makeHook({
+    ...prepareGuard(registration, withoutOptions),
+    renew: renew && (async (state, refusal, reply) => isAsked(state.request) ? await renew(state, refusal, reply) : undefined),
+    check: undefined,
+    isNobody: ({ request }, { answer }) => answer.statusCode === 401 && isAsked(request)
+  })
 }

@@ -9,7 +9,7 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { extractToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
-import type { Redirect } from './options.ts'
+import type { Redirect } from './redirect.ts'
 
 /** Whether the log of a request has lines at the level `debug`. Loggers of an application may lack the method of pino. */
 function isDebugging ({ log }: FastifyRequest): boolean {
@@ -24,9 +24,9 @@ function expiryOf (token: string): object {
 }
 
 /** Returns where the token of a request was, and when it expired if that is why it is refused. */
-function describeToken (request: FastifyRequest, { settings }: RequestState, outcome: string): object {
+function describeToken ({ settings, carrier }: RequestState, outcome: string): object {
   try {
-    const found = extractToken(request.raw, settings)
+    const found = extractToken(carrier, settings)
     return found instanceof Refusal ? {} : { source: found.source, ...outcome === 'TokenExpired' && expiryOf(found.token) }
   } catch {
     // A getter of the application that nothing else needed, or a token that only the application takes for an expired one.
@@ -43,7 +43,7 @@ function logRefused ({ settings: { instanceName } }: Registration, request: Fast
     outcome: name,
     statusCode,
     ...typeof reason === 'string' && { reason },
-    ...describeToken(request, state, name)
+    ...describeToken(state, name)
   }, 'The request was refused.')
 }
 
@@ -91,7 +91,7 @@ export function answerRefusal (
     throw error
   }
   const { statusCode } = isRefusal ? refused.answer : refused
-  if (redirect !== undefined && statusCode === 401) return reply.redirect(redirect(settings), 302)
+  if (redirect !== undefined && statusCode === 401) return redirect(state, reply, refused)
   if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, challenge)
   return sendError(responses, request, reply, isRefusal ? errorOf(registration, refused, state) : refused, challenge)
 }

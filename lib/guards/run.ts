@@ -5,7 +5,6 @@ import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
-import { isWithoutToken } from '../request/extract.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
@@ -20,8 +19,8 @@ export type GuardCheck = (state: RequestState, request: FastifyRequest) => Maybe
 interface GuardHook extends PreparedGuard {
   /** What is checked after the age of the login; undefined for nothing. */
   readonly check: GuardCheck | undefined
-  /** Whether a request without a token passes, too. */
-  readonly isOptional: boolean
+  /** Which refused requests pass nevertheless; undefined for none. */
+  readonly isNobody: ((state: RequestState, refusal: Refusal) => boolean) | undefined
 }
 
 /** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
@@ -30,16 +29,32 @@ function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
   return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
-/** Decides about a request whose token was verified. @param refusal null for a valid token */
-function conclude ({ check, isOptional }: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+/** Decides about a request whose token was verified. Whether nobody may pass is decided after a renewal. @param refusal null for a valid token */
+function conclude ({ check, isNobody, renew }: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (refusal === null) return check === undefined ? null : check(state, request)
-  return isOptional && isWithoutToken(refusal) ? null : refusal
+  return renew === undefined && isNobody?.(state, refusal) === true ? null : refusal
 }
 
 function decide (guard: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
   return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
+}
+
+/** A decision, and the state that it is about. */
+interface Decided {
+  readonly state: RequestState
+  readonly refusal: Refusal | null
+}
+
+/** Waits for a decision, and renews a request that is refused, if the guard may. */
+async function settle (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
+  const { renew, isNobody } = guard
+  const refusal = await decision
+  if (refusal === null || renew === undefined) return { state, refusal }
+  const renewed = await renew(state, refusal, reply)
+  if (renewed === undefined) return { state, refusal: isNobody?.(state, refusal) === true ? null : refusal }
+  return { state: renewed, refusal: await decide(guard, renewed, request) }
 }
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */
@@ -68,12 +83,12 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
   }
   // Outside of the `try`: what the rest of the request throws is not an error of the guard.
   if (refusal === null) return done()
-  if (!(refusal instanceof Promise)) return refuse(guard, state, request, reply, refusal, done)
-  refusal.then((settled) => {
+  if (!(refusal instanceof Promise) && guard.renew === undefined) return refuse(guard, state, request, reply, refusal, done)
+  settle(guard, state, request, reply, refusal).then((decided) => {
     // The route's handler must not begin after the request was answered, by a timeout for example.
     if (isAnswered(request, reply)) return
-    if (settled !== null) return refuse(guard, state, request, reply, settled, done)
-    preventCaching(state, reply)
+    if (decided.refusal !== null) return refuse(guard, decided.state, request, reply, decided.refusal, done)
+    preventCaching(decided.state, reply)
     done()
   }, (error: unknown) => { if (!isAnswered(request, reply)) refuse(guard, state, request, reply, error, done) })
 }
@@ -83,11 +98,11 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
  * refused request was answered, so that code after `await guard(request, reply)` does not run.
  */
 async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const state = openState(guard.registration, request, guard.rules)
+  let state = openState(guard.registration, request, guard.rules)
   let isAllowed = false
   let refused: unknown
   try {
-    refused = await decide(guard, state, request)
+    ({ state, refusal: refused } = await settle(guard, state, request, reply, decide(guard, state, request)))
     isAllowed = refused === null
   } catch (thrown) {
     refused = thrown
@@ -105,8 +120,9 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
 /**
  * Makes the hook of a guard.
  * @param scopeSets the scopes that it requires, for its description
+ * @param isOptional whether a request without a token passes, for its description
  */
-export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSets'] = []): Guard {
+export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSets'] = [], isOptional = false): Guard {
   const guard = { ...parts, check: joinChecks(parts) }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
@@ -121,7 +137,7 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
     if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { page: 'guards.md', duringRequest: true })
     run(guard, request, reply, done)
   }
-  const { registration, rules, redirect, isOptional } = guard
+  const { registration, rules, redirect } = guard
   describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined }))
   nameGuard(hook, registration.settings.instanceName, scopeSets)
   return hook

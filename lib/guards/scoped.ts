@@ -96,11 +96,11 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
     const isAllowed = followsFromToken ? rememberDecisions(hasScopes) : hasScopes
     const refusal = insufficientScope(fixed, rules)
     const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
-    return makeHook({ ...guard, isOptional: false, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
+    return makeHook({ ...guard, isNobody: undefined, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
   }
   return makeHook({
     ...guard,
-    isOptional: false,
+    isNobody: undefined,
     async check (state, request) {
       let requirements = typeof scopes === 'function'
         // The application says that the guard is for routes of this type.

@@ -56,6 +56,11 @@ export function tokenCookies (tokens: { accessToken?: string | undefined, refres
   })
 }
 
+/** Returns the names and values of the cookies of an access token. */
+export function accessTokenValues (accessToken: string, settings: Settings): Record<string, string> {
+  return Object.fromEntries(accessTokenCookies(accessToken, settings).map(({ name, value }) => [name, value]))
+}
+
 /** Creates the Set-Cookie headers that remove all tokens from a browser. */
 export function clearingCookies (settings: Settings, reply: FastifyReply): string[] {
   const { cookieAccessTokenName, cookieRefreshTokenName, cookieSplit, cookieSplitSignatureName } = settings

@@ -25,12 +25,21 @@ const missingCookie = new Refusal(() => new MissingAuthorizationCookie())
 const missingParameter = new Refusal(() => new MissingAuthorizationQueryArg())
 const otherScheme = new Refusal(() => new InvalidAuthorizationHeader(undefined, { foreign: true }))
 const invalidHeader = new Refusal(() => new InvalidAuthorizationHeader())
-const repeatedToken = invalidToken('it was sent more than once')
+const repeatedCookie = invalidToken('it was sent more than once')
+const repeatedParameter = invalidToken('it was sent more than once')
 
 const refusalsWithoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie, missingParameter, otherScheme])
 
 /** Whether a request was refused because it carries no token for this library, good or bad. */
 export const isWithoutToken = (refusal: Refusal): boolean => refusalsWithoutToken.has(refusal)
+
+/**
+ * Whether what was found is the access token of a cookie, however bad, or none at all: a new one in that cookie is then what
+ * the request is decided by.
+ */
+export function isReplaceable (found: FoundToken | Refusal): boolean {
+  return found instanceof Refusal ? found === repeatedCookie || isWithoutToken(found) : found.source === 'cookie'
+}
 
 /** Where a header stands in the list of the names and values that were sent, from `start` on; -1 for nowhere. */
 function findHeader (rawHeaders: readonly string[], name: string, start = 0): number {
@@ -69,14 +78,14 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
 }
 
 /** An empty value counts as missing. A repeated one (null) is refused: choosing one of them is not safe. */
-function tokenOrRefusal (value: string | undefined | null): string | undefined | Refusal {
-  if (value === null) return repeatedToken
+function tokenOrRefusal (value: string | undefined | null, repeated: Refusal): string | undefined | Refusal {
+  if (value === null) return repeated
   return value === '' ? undefined : value
 }
 
 function readTokenCookie ({ headers }: TokenCarrier, name: string): string | undefined | Refusal {
   const header = Object.hasOwn(headers, 'cookie') ? headers.cookie : undefined
-  return typeof header === 'string' ? tokenOrRefusal(readCookie(header, name)) : undefined
+  return typeof header === 'string' ? tokenOrRefusal(readCookie(header, name), repeatedCookie) : undefined
 }
 
 function readAccessTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
@@ -86,8 +95,11 @@ function readAccessTokenCookie (carrier: TokenCarrier, settings: Settings): stri
   return typeof signature === 'string' ? `${value}.${signature}` : signature
 }
 
-/** The refresh token is percent-encoded when its cookie is set, because the application's generator may return any string. */
-function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
+/**
+ * The refresh token of the cookie, or the refusal of one that was sent more than once; undefined for none. It is
+ * percent-encoded when its cookie is set, because the application's generator may return any string.
+ */
+export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
   const value = readTokenCookie(carrier, settings.cookieRefreshTokenName)
   if (typeof value !== 'string' || !value.includes('%')) return value
   try {
@@ -97,9 +109,21 @@ function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): str
   }
 }
 
+/**
+ * Returns a carrier that has cookies with other values of some of them, of which each is there once then.
+ * @param replaced names and values
+ */
+export function withCookies (carrier: TokenCarrier, replaced: Readonly<Record<string, string>>): TokenCarrier {
+  const { url, headers, rawHeaders } = carrier
+  const others = String(headers.cookie).split(';').filter((pair) => !Object.hasOwn(replaced, pair.split('=', 1)[0]!.trim()))
+  const pairs = Object.entries(replaced).map(([name, value]) => `${name}=${value}`)
+  // The list of what was sent stays: the header Authorization alone is looked up there.
+  return { url, headers: { ...headers, cookie: [...others, ...pairs].join(';') }, rawHeaders }
+}
+
 /** Reads the URL itself: a route's schema may remove or rewrite what is in the parsed query before a guard runs. */
 function readTokenParameter ({ url = '' }: TokenCarrier, name: string): string | undefined | Refusal {
-  return tokenOrRefusal(readParameter(url, name))
+  return tokenOrRefusal(readParameter(url, name), repeatedParameter)
 }
 
 /**

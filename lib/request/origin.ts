@@ -106,6 +106,31 @@ function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[
   return !trustedOrigins.includes(origin)
 }
 
+/** The value of a header that was sent once; undefined where it was not sent, null where it was sent more than once. */
+function readOnce ({ headers, rawHeaders }: OriginCarrier['raw'], name: string): Sent {
+  if (rawHeaders === undefined) return Object.hasOwn(headers, name) && typeof headers[name] === 'string' ? headers[name] : undefined
+  const values = rawHeaders.filter((_value, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === name)
+  return values.length > 1 ? null : values[0]
+}
+
+/**
+ * Whether a request may be given new cookies, in cookie mode. A page of another site must not make anybody's tokens change,
+ * so that the rule also holds for requests that only read, but for those that open a page: the attribute SameSite has decided
+ * whether they have cookies, and links in mails and on other sites must work.
+ * @throws {HandlerFailed} where the getter of `trustedOrigins` fails
+ */
+export function mayGetCookies (request: OriginCarrier, settings: Pick<Settings, 'trustedOrigins'>): boolean {
+  const { raw } = request
+  // The response to a handshake has no cookies of ours. A preflight request has no user.
+  if (raw.method === 'OPTIONS' || raw.method === 'TRACE' || raw.headers.upgrade !== undefined || raw.upgrade === true) return false
+  const [mode, destination] = [readOnce(raw, 'sec-fetch-mode'), readOnce(raw, 'sec-fetch-dest')]
+  const { origin, site } = readHeaders(raw)
+  if ([mode, destination, origin, site].includes(null)) return false
+  if ((raw.method === 'GET' || raw.method === 'HEAD') && mode === 'navigate' && destination === 'document') return true
+  const { trustedOrigins } = settings
+  return trustedOrigins === '*' || !isCrossOrigin(request, trustedOrigins)
+}
+
 const crossOriginRefusal = new Refusal(() => new CrossOriginRequest())
 
 /**

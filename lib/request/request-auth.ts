@@ -4,6 +4,7 @@ import type { RequestTokenAuth, VerifiedRequest } from '../../types/instance.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { TokenSource } from './extract.ts'
 import { createSignal } from './signal.ts'
+import type { SignedOut } from './signed-out.ts'
 import type { RequestState } from './state.ts'
 
 /** The public face of a request's state. The state itself, with rules and registration, stays private. */
@@ -23,6 +24,7 @@ class RequestAuth implements RequestTokenAuth<object> {
   get issuer (): string | null { return this.#state.authority?.issuer ?? null }
   get token (): string | null { return this.#state.valid?.verified.token ?? null }
   get source (): TokenSource | null { return this.#state.source }
+  get signedOut (): SignedOut | null { return this.#state.signedOut }
   get settings (): Readonly<Settings> { return this.#state.settings }
   user (): Promise<object | null> { return this.#state.user() }
   ready (): Promise<void> { return this.#state.ready() }

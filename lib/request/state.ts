@@ -9,10 +9,11 @@ import { RequestResults, type GetterResults } from '../host/getters.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
-import { describeSources, extractToken, type FoundToken, type TokenSource } from './extract.ts'
+import { describeSources, extractToken, type FoundToken, type TokenCarrier, type TokenSource } from './extract.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
 import type { AccessRules } from './rules.ts'
 import type { WatchSession } from './checks.ts'
+import { signedOutBy, type NotRenewed, type SignedOut } from './signed-out.ts'
 import { keyNotKnown, ownPayload, type ValidToken, type Verification } from './verify.ts'
 
 /** The registration that a state belongs to. */
@@ -40,6 +41,10 @@ export class RequestState implements Verification {
   readonly settings: Readonly<Settings>
   /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
   readonly next: RequestState | null
+  /** Where tokens are read: the request, or what it would be with the tokens that it was given by a renewal. */
+  readonly carrier: TokenCarrier
+  /** Set where a guard has tried to renew, without success. */
+  notRenewed: NotRenewed | undefined = undefined
   waitsForKeys = false
   /** What the application sees as `request.tokenAuth`, from when it asks. */
   face: RequestTokenAuth<object> | undefined = undefined
@@ -52,14 +57,18 @@ export class RequestState implements Verification {
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
 
-  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null) {
+  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null, carrier: TokenCarrier = request.raw) {
     this.owner = owner
     this.request = request
     this.rules = rules
     this.results = results ?? new RequestResults(request)
     this.settings = rules.settingsOf(this.results)
     this.next = next
+    this.carrier = carrier
   }
+
+  /** Whether the tokens are those of a renewal, which nobody has received yet. */
+  get isRenewed (): boolean { return this.carrier !== this.request.raw }
 
   /**
    * Verifies the access token of the request, once.
@@ -88,7 +97,7 @@ export class RequestState implements Verification {
   }
 
   #verifyAccess (): MaybePromise<Refusal | null> {
-    const found = extractToken(this.request.raw, this.settings)
+    const found = extractToken(this.carrier, this.settings)
     if (found instanceof Refusal) return found
     this.#found = found
     // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
@@ -120,7 +129,7 @@ export class RequestState implements Verification {
   }
 
   async #verifyRefresh (): Promise<Verdict<RefreshSubject>> {
-    const found = extractToken(this.request.raw, this.settings)
+    const found = extractToken(this.carrier, this.settings)
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
@@ -152,7 +161,8 @@ export class RequestState implements Verification {
     const error = refusal.toError()
     if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      error.detail = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
+      const why = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
+      error.detail = this.notRenewed === undefined ? why : `${why}; not renewed: ${this.notRenewed.reason}`
     }
     return error
   }
@@ -168,6 +178,12 @@ export class RequestState implements Verification {
   toRefused (): TokenAuthError {
     const outcome = this.verify()
     return this.toError(outcome instanceof Refusal ? outcome : keyNotKnown)
+  }
+
+  /** Why nobody is logged in; null with a valid token. */
+  get signedOut (): SignedOut | null {
+    if (this.#isValid()) return null
+    return signedOutBy(this.#outcome instanceof Refusal ? this.#outcome : keyNotKnown, this.notRenewed)
   }
 
   get valid (): ValidToken | null { return this.#isValid() ? this.#valid! : null }

@@ -12,6 +12,8 @@ import { runChecks, type Checks } from './checks.ts'
 export interface Verification extends RequestSettings {
   /** Undefined for a token that did not come with a request. */
   readonly request: FastifyRequest | undefined
+  /** Whether the token was issued for this request, so that nobody has received it yet. */
+  readonly isRenewed?: boolean
   /** Whether the keys of the authority of the token are waited for, and nothing of the application. */
   waitsForKeys?: boolean
 }
@@ -29,7 +31,7 @@ export interface ValidToken {
 function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   if (verified instanceof Refusal) return verified
   const { authority } = verified
-  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified) : undefined)
+  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, verification.isRenewed !== true) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
   if (asked.length === 0) return { verified, payload: undefined }

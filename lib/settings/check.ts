@@ -117,6 +117,13 @@ function checkPrefixes (settings: Settings): void {
   }
 }
 
+/** Checks the placeholders of a redirect target. What a getter returns may have other braces, which come from the request. @throws {InvalidConfiguration} */
+export function checkTarget (name: string, target: string): void {
+  const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
+  if (wrong === undefined) return
+  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58', page: 'guards.md#pages' })
+}
+
 /**
  * Checks the rules that concern several settings. Those of paths stand with the table of endpoints.
  * @throws {InvalidConfiguration} if settings contradict each other
@@ -144,6 +151,7 @@ export function checkTogether (settings: Settings): void {
     }
   }
   if (settings.cookieSet) checkPrefixes(settings)
+  checkTarget('loginRedirectUrl', settings.loginRedirectUrl)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
     throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', page: 'settings.md' })
   }

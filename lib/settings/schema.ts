@@ -100,7 +100,7 @@ export const settingsSchema = Type.Object({
   instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
-  /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. */
+  /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. `{next}` is replaced by the path that was asked for, `{reason}` by why: `absent`, `expired` or `ended`. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
   /** Whether the plugin answers a refused request, with the body that `exceptionResponse` returns, or throws the error, which the application's error handler gets. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),

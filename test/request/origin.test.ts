@@ -1,6 +1,6 @@
 /** The cross-origin rule as a function of headers and settings: each step with each header. */
 import t from 'tap'
-import { checkOrigin, describeOrigin, type OriginCarrier } from '../../lib/request/origin.ts'
+import { checkOrigin, describeOrigin, mayGetCookies, type OriginCarrier } from '../../lib/request/origin.ts'
 
 type Origins = readonly string[] | '*'
 type Header = [name: string, value: string]
@@ -189,4 +189,13 @@ t.test('the description of a request has both headers, the host and the name of 
   t.match(describeOrigin(request({ headers: from(undefined, undefined) })), '"Sec-Fetch-Site" is missing, "Origin" is missing,')
   t.match(describeOrigin(request({ headers: [...from(own, undefined), ...from(own, 'x')] })), '"Sec-Fetch-Site" is "x", "Origin" is sent more than once,')
   t.ok(describeOrigin(request({ headers: from('x'.repeat(100_000), 'cross-site') })).length < 400)
+})
+
+t.test('a request that no HTTP parser made gets new cookies by its own headers alone', async (t) => {
+  const page = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', 'sec-fetch-site': 'cross-site' }
+  const may = (headers: Record<string, string | string[]>) => mayGetCookies({ host: 'example.org', raw: { method: 'GET', headers } }, { trustedOrigins: [] })
+  t.equal(may(page), true)
+  t.equal(may({ ...page, 'sec-fetch-mode': ['navigate', 'navigate'] }), false)
+  t.equal(may(Object.assign(Object.create(page), { 'sec-fetch-site': 'cross-site' })), false)
+  t.equal(mayGetCookies({ host: 'example.org', raw: { method: 'GET', headers: { origin: other } } }, { trustedOrigins: '*' }), true)
 })

@@ -1,0 +1,128 @@
+/**
+ * Renewal in place: a guard exchanges the refresh token of a refused request for new tokens, and the route answers the same
+ * request. A redirect that renews would loop where a browser rejects cookies, and would send uploads twice.
+ */
+import type { FastifyReply } from 'fastify'
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { TokenAuthError } from '../errors.ts'
+import type { GetterResults } from '../host/getters.ts'
+import { accessTokenValues } from '../http/cookies.ts'
+import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
+import { Refusal } from '../refusal.ts'
+import type { Registration } from '../registration.ts'
+import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies, type TokenCarrier } from '../request/extract.ts'
+import { mayGetCookies } from '../request/origin.ts'
+import type { AccessRules } from '../request/rules.ts'
+import { openRenewed, withoutToken } from '../request/slot.ts'
+import type { NotRenewed } from '../request/signed-out.ts'
+import type { RequestState } from '../request/state.ts'
+import { exchangeRefreshToken, withoutForeign401 } from '../sessions/exchange.ts'
+import type { SessionService } from '../sessions/service.ts'
+import type { Overrides } from '../settings/configuration.ts'
+import type { SettingName } from '../settings/schema.ts'
+
+/**
+ * Renews a refused request.
+ * @returns the state of the request with its new tokens; undefined where the refusal stands
+ * @throws what a refresh throws besides a refusal: {SessionStoreUnavailable} {HandlerFailed} and others
+ */
+export type Renew = (state: RequestState, refusal: Refusal, reply: FastifyReply) => Promise<RequestState | undefined>
+
+/** Overrides that the new access token, or its cookie, would not follow. */
+const notFollowed: readonly SettingName[] = [
+  'secret', 'publicKey', 'privateKey', 'algorithm', 'claimIss', 'claimAud', 'userId', 'scopesName', 'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName',
+  'cookieSplitSignatureName', 'cookieDomain', 'cookiePath'
+]
+
+/** Says why an instance cannot renew, and what to do; undefined where it can. */
+function obstacleOf ({ settings, sessions, feed, rules }: Registration): string | undefined {
+  if (!settings.authMode) return '"authMode" is false. Redirect to a guarded page of the service that issues the tokens, which renews them.'
+  if (feed === undefined || sessions === undefined) return '"sessions" is missing. Set it in the options of register().'
+  return settings.cookieSet || rules.isComputed('cookieSet') ? undefined : '"cookieSet" is false. Set it to true in the options of register(): only cookies are renewed.'
+}
+
+const stands = (reason: string, signedOut?: NotRenewed['signedOut']): NotRenewed => ({ reason, signedOut })
+
+/** Finds the refresh token with which a refused request may be renewed. */
+function findToken ({ request, settings, carrier }: RequestState, { answer: { statusCode, name } }: Refusal): string | NotRenewed {
+  if (!settings.cookieSet) return stands('"cookieSet" is false')
+  if (statusCode !== 401) return stands(`the answer is a ${statusCode}`)
+  if (name === 'SessionEnded') return stands('the session has ended')
+  if (name === 'InsufficientUserAuthentication') return stands('a renewal is no login')
+  if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')
+  const found = readRefreshTokenCookie(carrier, settings)
+  if (found === undefined) return stands('there is no refresh token in a cookie')
+  if (found instanceof Refusal) return stands('the cookie of the refresh token was sent more than once', 'expired')
+  return mayGetCookies(request, settings) ? found : stands('a page of another origin may have sent the request')
+}
+
+/** Exchanges the refresh token, and sends the new tokens when the response begins. */
+async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<TokenCarrier | NotRenewed> {
+  const { raw } = reply
+  const own = withoutToken(state)
+  const token = sessions.read(purportedToken)
+  const hasEnded = () => token !== undefined && sessions.hasEnded(token)
+  const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
+  let exchanged
+  try {
+    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken }, async () => {})
+  } catch (thrown) {
+    const error = withoutForeign401(thrown)
+    if (error instanceof TokenAuthError && error.statusCode === 401) return over()
+    throw error
+  }
+  if (exchanged instanceof Refusal) return over()
+  if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
+  const { cookies, accessToken } = exchanged
+  reply.header('cache-control', 'no-store')
+  // Those of a session that has ended meanwhile would replace the cookies of a login.
+  beforeHeaders(raw, () => addLateCookies(raw, hasEnded() ? [] : cookies))
+  return withCookies(state.carrier, accessTokenValues(accessToken, own.settings))
+}
+
+/** What became of requests, by what the guards of a registration share: each is renewed at most once. */
+const attempts = new WeakMap<GetterResults, Promise<TokenCarrier | NotRenewed>>()
+
+/**
+ * Prepares the option `renew` of a guard.
+ * @param given undefined for the default: as `redirectOnFail`, where the instance can renew
+ * @returns undefined for a guard that does not renew
+ * @throws {InvalidConfiguration} where it is true and cannot be
+ */
+export function prepareRenewal (registration: Registration, rules: AccessRules, given: boolean | undefined, redirectOnFail: boolean, overrides: Overrides): Renew | undefined {
+  if (!(given ?? redirectOnFail)) return undefined
+  const obstacle = obstacleOf(registration)
+  const override = notFollowed.find((name) => overrides[name] !== undefined)
+  if (given === true && obstacle !== undefined) throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56', page: 'guards.md#pages' })
+  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which the new tokens of its instance do not follow. Remove one of them.`, { finding: 'E57', page: 'guards.md#pages' })
+  const { sessions } = registration
+  if (obstacle !== undefined || override !== undefined || sessions === undefined) return undefined
+  return async (state, refusal, reply) => {
+    const found = findToken(state, refusal)
+    let outcome
+    if (typeof found === 'string') {
+      const attempt = attempts.get(state.results) ?? exchange(registration, sessions, state, found, reply)
+      attempts.set(state.results, attempt)
+      outcome = await attempt
+    } else {
+      outcome = found
+    }
+    if ('headers' in outcome) return openRenewed(registration, state.request, rules, state.results, outcome)
+    state.notRenewed = outcome
+    return undefined
+  }
+}
+
+/**
+ * Whether nobody is logged in, after a guard has tried to renew: there is no token, or the session of an expired access token
+ * is over. A token that is bad in another way is refused.
+ */
+function isNobody (state: RequestState, refusal: Refusal): boolean {
+  if (isWithoutToken(refusal)) return true
+  const { name } = refusal.answer
+  return isReplaceable(extractToken(state.carrier, state.settings)) && (name === 'SessionEnded' || (name === 'TokenExpired' && state.notRenewed?.signedOut !== undefined))
+}
+
+/** Returns which refused requests pass an optional guard. */
+export const nobodyOf = ({ renew }: { readonly renew: Renew | undefined }): typeof isNobody =>
+  renew === undefined ? (_state, refusal) => isWithoutToken(refusal) : isNobody

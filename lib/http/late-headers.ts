@@ -1,0 +1,44 @@
+/** Headers that are decided when a response begins, in whatever way: by Fastify, as a stream, or by a hijacked reply. */
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+
+/** What `writeHead` is given besides the status: texts, and headers as an object or as a list of names and values. */
+type Given = string | OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | undefined
+
+/** Sets headers as `writeHead` would: they replace those from before. */
+function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly OutgoingHttpHeader[]): void {
+  if (!Array.isArray(given)) {
+    for (const [name, value] of Object.entries(given)) if (value !== undefined) raw.setHeader(name, value)
+    return
+  }
+  // A name may be there more than once.
+  const list = given as readonly (string | readonly string[])[]
+  const names = list.filter((_value, index) => index % 2 === 0) as readonly string[]
+  for (const name of names) raw.removeHeader(name)
+  for (const [index, name] of names.entries()) raw.appendHeader(name, list[2 * index + 1]!)
+}
+
+/** Calls a function once, just before the headers of the response are written. It may change them. */
+export function beforeHeaders (raw: ServerResponse, change: () => void): void {
+  const { writeHead } = raw
+  const late = (status: number, ...given: readonly Given[]): ServerResponse => {
+    raw.writeHead = writeHead
+    const headers = given.find((value) => typeof value === 'object')
+    if (headers !== undefined) setHeaders(raw, headers)
+    change()
+    return Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
+  }
+  raw.writeHead = late
+}
+
+const noStore = /(?:^|,)[ \t]*no-store[ \t]*(?:,|$)/i
+
+/**
+ * Adds cookies to a response that begins, before those that are there already, so that these win, and keeps caches from
+ * storing it: some of them store `Set-Cookie` too.
+ */
+export function addLateCookies (raw: ServerResponse, cookies: readonly string[]): void {
+  const cacheControl = [raw.getHeader('cache-control') ?? ''].flat().join(', ')
+  if (!noStore.test(cacheControl)) raw.setHeader('cache-control', 'no-store')
+  for (const name of ['cdn-cache-control', 'surrogate-control']) raw.removeHeader(name)
+  if (cookies.length > 0) raw.setHeader('set-cookie', [...cookies, ...[raw.getHeader('set-cookie') ?? []].flat().map(String)])
+}

@@ -1,0 +1,97 @@
+/** How a refresh token is exchanged for new tokens: at the refresh endpoint, and where a guard renews in place. It is the only gate. */
+import type { FastifyReply } from 'fastify'
+import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
+import { publishIssued } from '../events.ts'
+import { isAnswered } from '../host/call.ts'
+import type { Host } from '../host/host.ts'
+import { retrieveUser, userIdOf } from '../host/users.ts'
+import { tokenCookies } from '../http/cookies.ts'
+import type { Issuing } from '../issuing/issuing.ts'
+import { Refusal, type Verdict } from '../refusal.ts'
+import type { RequestState } from '../request/state.ts'
+import type { Payload } from '../../types/handlers.ts'
+import { hasNoConnection } from './connection.ts'
+import type { SessionService } from './service.ts'
+import type { NewTokens } from './start.ts'
+
+const failed = new Refusal(() => new AuthenticationFailed())
+
+interface Exchange {
+  readonly sessions: SessionService
+  readonly issuing: Issuing
+  readonly host: Host
+  /** A state in which the request carries no access token, under the rules of the registration. */
+  readonly state: RequestState
+  readonly reply: FastifyReply
+  /** The refresh token that the client presents. */
+  readonly purportedToken: string
+}
+
+/** What the application is shown before anything is rotated. */
+export interface Purported {
+  readonly user: object
+  readonly accessToken: string
+  readonly payload: Payload
+}
+
+/** New tokens, and the cookies that carry them. */
+export interface Exchanged extends NewTokens {
+  /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
+  readonly cookies: readonly string[]
+}
+
+/**
+ * Clients discard their tokens on 401. What another library throws with this status, such as an HTTP client, must not make
+ * them do so. It need not be an `Error` of this realm.
+ */
+export function withoutForeign401 (thrown: unknown): unknown {
+  const isForeign = !(thrown instanceof TokenAuthError) && !(thrown instanceof Refusal) && Object(thrown).statusCode === 401
+  return isForeign ? new HandlerFailed('refresh', { cause: thrown }) : thrown
+}
+
+/**
+ * Exchanges a refresh token. The access token of the request is not looked at, and `retrieveUser` and the hooks do not see
+ * it. Nothing that can fail comes after the store has advanced the session, so that a client never loses a rotation: a
+ * failure before it is retried with the same refresh token.
+ * @param prepare called with what the response will contain, before anything is rotated. If it throws, nothing is
+ * @returns the refusal of the refresh token; `gone` if nobody waits for the response any more, undefined if the request was
+ * answered in the meantime
+ * @throws {SessionStoreUnavailable} {HandlerFailed} {MissingRegisteredClaim} {TokenTooLarge} {InvalidUserObject}
+ */
+export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
+  const { request, settings } = state
+  const token = sessions.read(purportedToken)
+  if (token === undefined || sessions.hasEnded(token)) return failed
+
+  const { userId, sid, authTime } = token
+  const payload = { [settings.userId]: userId, sid }
+  const user = await retrieveUser(handlers, request, payload, settings)
+  if (user === null) {
+    await sessions.end(userId, { sid }, 'no-user', request)
+    return failed
+  }
+  if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed
+  const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
+  const { token: accessToken } = issued
+  await prepare({ user, accessToken, payload })
+  // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
+  // and all refresh tokens of a session have the same length, so that the next one fits into a cookie if this one does.
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
+  if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
+
+  // Without a connection, the client would not get the new token.
+  const isGone = await hasNoConnection(request, reply)
+  if (isAnswered(request, reply)) return undefined
+  if (isGone) return 'gone'
+  const { outcome, n } = await sessions.advance(token, request)
+  if (outcome === 'unknown' || outcome === 'reused') return failed
+  publishIssued(settings.instanceName, userId, 'refresh', request)
+  const refreshToken = sessions.write({ ...token, n })
+  const isUnchanged = refreshToken === purportedToken
+  // An access token that comes with the presented token again does not show that another one was received.
+  const sent = isUnchanged ? await issued.withoutGeneration() : accessToken
+  if (isAnswered(request, reply)) return undefined
+  const tokens = { accessToken: sent, refreshToken }
+  if (!settings.cookieSet) return { ...tokens, cookies: [] }
+  return { ...tokens, cookies: isUnchanged ? tokenCookies({ accessToken: sent }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)] }
+}
