@@ -488,6 +488,40 @@ t.test('a logout at the issuer ends the tokens in a service that only reads the 
   for (const { redirect, signal } of requests) t.match({ redirect, signal }, { redirect: 'error', signal: AbortSignal })
 })
 
+t.test('pages of another service are renewed for by the service that has the sessions, which sends nobody elsewhere', async (t) => {
+  const { privateKey } = pairFor('EdDSA')
+  const start = now()
+  const setTime = setClock(t, start)
+  const names = { privateKey, sessionSecret: `${secret} of sessions`, client: null, redisSessions: () => memorySessions() }
+  const issuer = await cook(t, 'pages-on-another-service.md', "app.get('/renewed'", names)
+  const orders = await cook(t, 'pages-on-another-service.md', "app.get('/orders'", { ...names, publishedKeys: async () => (await send(issuer, 'GET', '/auth/jwks')).json().keys.map((key: object) => ({ key })) })
+  const navigation = { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' }
+  const open = async (url: string, cookies: Record<string, string>) => {
+    const { host, pathname, search } = new URL(url)
+    return await send(host === 'auth.example.org' ? issuer : orders, 'GET', `${pathname}${search}`, { headers: { ...navigation, host }, cookies })
+  }
+
+  const loggedIn = cookiesOf(await login(issuer))
+  const page = 'https://orders.example.org/orders?page=2'
+  t.equal((await open(page, loggedIn)).body, 'reached')
+  setTime(start + 2000)
+  const away = await open(page, loggedIn)
+  t.equal(away.headers.location, 'https://auth.example.org/renewed?to=https%3A%2F%2Forders.example.org%2Forders%3Fpage%3D2')
+  const back = await open(String(away.headers.location), loggedIn)
+  t.equal(back.headers.location, `${page}&renewed=${Math.floor(Date.now() / 1000)}`)
+  t.ok(back.cookies.every(({ domain }) => domain === 'example.org'))
+  const renewed = { ...loggedIn, ...cookiesOf(back) }
+  t.equal((await open(String(back.headers.location), renewed)).body, 'reached')
+  t.equal((await open(String(back.headers.location), {})).headers.location, 'https://auth.example.org/login', 'where the cookies do not arrive')
+  setTime(start + 4000)
+  t.match((await open(String(back.headers.location), renewed)).headers.location, /^https:\/\/auth\.example\.org\/renewed\?/, 'a bookmark of this page')
+  t.equal((await open(String(away.headers.location), {})).headers.location, `/login?next=${encodeURIComponent(String(away.headers.location).slice('https://auth.example.org'.length))}`)
+  for (const to of ['https://evil.example/', 'https://orders.example.org@evil.example/', 'https://orders.example.org.evil.example', 'http://orders.example.org', '/orders', '//orders.example.org', 'javascript:alert(1)', '']) {
+    t.equal((await open(`https://auth.example.org/renewed?to=${encodeURIComponent(to)}`, renewed)).statusCode, 400, to)
+  }
+  t.equal((await open('https://auth.example.org/renewed', renewed)).statusCode, 400, 'no target')
+})
+
 t.test('a service of one logout does not start without the keys of the issuer, and goes on while they cannot be read later', async (t) => {
   const { issuer, service, orders, move } = await servicesOfOneLogout(t)
   const app = await service()
@@ -853,7 +887,7 @@ t.test('a payment needs a login of the last five minutes, which a refresh is not
     return response
   }
   t.equal((await request('/payments')).payload, 'reached')
-  setTime(start + 301)
+  setTime(start + 400)
   t.match((await request('/payments')).json(), { exception: 'InsufficientUserAuthentication' })
   t.equal((await request('/auth/refresh')).statusCode, 200)
   t.equal((await request('/payments')).statusCode, 401)

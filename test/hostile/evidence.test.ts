@@ -10,7 +10,7 @@ const keys = read('docs/keys.md')
 const stores = read('docs/stores.md')
 const troubleshooting = read('docs/troubleshooting.md')
 
-/** The titles of the tests of a file: what stands first in a call of `t.test`. */
+/** The titles of the tests of a file: what stands first in a call of `t.test`, and the names of methods that are texts, as tables of tests have them. */
 function titlesOf (file: string): Set<string> {
   const titles = new Set<string>()
   const visit = (node: ts.Node) => {
@@ -23,6 +23,7 @@ function titlesOf (file: string): Set<string> {
         titles.add(title.head.text.replace(/\W+$/, '') || after)
       }
     }
+    if (ts.isMethodDeclaration(node) && ts.isStringLiteral(node.name)) titles.add(node.name.text)
     ts.forEachChild(node, visit)
   }
   visit(ts.createSourceFile(file, read(file), ts.ScriptTarget.Latest))
@@ -123,6 +124,6 @@ t.test('the findings of docs/troubleshooting.md are those of the code, each with
     for (const [, code = ''] of read(`lib/${name}`).matchAll(/(?:finding: '|^ {2})([EW]\d\d)(?:'|: ')/gm)) inCode.add(code)
   }
   t.same(findings, [...inCode].sort())
-  const tests = ['hostile/startup', 'routes/misplaced-guards', 'routes/required-guards', 'routes/route-warnings'].map((name) => read(`test/${name}.test.ts`)).join('')
+  const tests = ['guards/renew', 'hostile/startup', 'routes/misplaced-guards', 'routes/required-guards', 'routes/route-warnings'].map((name) => read(`test/${name}.test.ts`)).join('')
   for (const code of findings) t.match(tests, new RegExp(`'(?:TOKEN_AUTH_)?${code}'`), String(code))
 })
