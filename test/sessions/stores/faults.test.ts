@@ -317,3 +317,31 @@ t.test('a table of PostgreSQL that is locked for longer than a refresh waits rot
   t.same(count(Object.values(await counters())), { 0: 30 })
   for (const client of clients) t.equal(await statusOf(client.refresh(app)), 200)
 })
+
+for (const name of ['pg', 'postgres.js']) {
+  t.test(`${name}: while PostgreSQL waits for a standby that does not answer, refreshes and logouts are 503 and executed; every client goes on afterwards, and who logged out is out`, { skip: skip.postgres }, async (t) => {
+    const { server, pool, counters } = await postgresBackend(t)
+    const standBy = async (standby: string) => {
+      await pool.query(`ALTER SYSTEM SET synchronous_standby_names = '${standby}'`)
+      await pool.query('SELECT pg_reload_conf()')
+      await until(async () => (await pool.query('SHOW synchronous_standby_names')).rows[0].synchronous_standby_names === standby)
+    }
+    const app = await processWith(t, await kinds[name]!.connect(t, server.url))
+    const [clients, leaving, staying] = [await Client.severalIn(app, 5), await Client.in(app), await Client.in(app)]
+    await standBy('stopped')
+    const store = await kinds[name]!.connect(t, server.url)
+    const waiting = await processWith(t, store)
+    const expire = holdTimers(t, 5000)
+    for (const answer of await giveUp(expire, ...clients.map(async (client) => await client.refresh(waiting)))) expectUnavailable(t, answer)
+    t.match(await giveUp(expire, logout(waiting, leaving.token)), [{ statusCode: 503 }])
+    await standBy('')
+    await untilReachable(store)
+    t.match(await counters(), Object.fromEntries(clients.map(({ sid }) => [sid, 1])), 'what was answered with 503 was executed')
+    for (const [index, client] of clients.entries()) t.equal(await statusOf(client.refresh(index % 2 === 0 ? app : waiting)), 200)
+    t.equal(await statusOf(logout(waiting, leaving.token)), 204)
+    t.equal(await leaving.get(waiting), 401)
+    t.equal(await staying.get(waiting), 200)
+    const other = await processWith(t, store)
+    t.same([await leaving.get(other), await statusOf(leaving.refresh(other))], [401, 401], 'in another process, too')
+  })
+}

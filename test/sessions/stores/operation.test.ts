@@ -10,7 +10,7 @@ import { postgresSessions, redisSessions, type SessionRules, type SessionStore, 
 import { skip, startDatabase } from '../../database.ts'
 import { bearer, build, holdTimers, mistyped, payloadOf, together } from '../../helper.ts'
 import { logout, refresh, sessionEvents, started, withSessions } from '../helper.ts'
-import { poolOf, postgresBackend, redisOperator } from './backends.ts'
+import { kinds, poolOf, postgresBackend, redisOperator } from './backends.ts'
 import { untilReachable } from './rules.ts'
 
 /** The commands on the page are those that are tested. */
@@ -330,6 +330,22 @@ t.test('the time to idle is part of a session in PostgreSQL: a process with a sh
   await idleFor(30)
   t.same(await store.end('1', { except: null }, short), ['a'])
 })
+
+for (const name of ['ioredis', 'node-redis']) {
+  t.test(`${name}: refreshes at once that are more than the socket takes are executed, although Redis is stopped for longer than a second`, { skip: skip.redis }, async (t) => {
+    const server = await startDatabase(t, 'redis')
+    const store = await kinds[name]!.connect(t, server.url)
+    // Short ids would need 10,000 refreshes for this.
+    const sessions = Array.from({ length: 2000 }, (_, index) => ({ ...sessionOf(`s${index}`), user: String(index).padStart(5000, '0') }))
+    await Promise.all(sessions.map(async (session) => await store.create(session, rules)))
+    const pid = Number(/process_id:(\d+)/.exec(await redisOperator(t, server.url).info('server'))?.[1])
+    process.kill(pid, 'SIGSTOP')
+    setTimeout(() => process.kill(pid, 'SIGCONT'), 1500)
+    const results = await Promise.allSettled(sessions.map(async ({ sid, user }) => await store.advance(user, sid, 0, rules)))
+    const others = results.filter((result) => result.status === 'rejected' || result.value.outcome !== 'rotated')
+    t.same(others, [])
+  })
+}
 
 t.test('many logins at once are all executed, also where PostgreSQL is set to serializable transactions', { skip: skip.postgres }, async (t) => {
   const { pool } = await postgresBackend(t, '-c', 'default_transaction_isolation=serializable')
