@@ -586,7 +586,7 @@ const guardOptions: Case<object>[] = [
   [{ leeway: '5' },
     'Override "leeway" must be a whole number of seconds from 0 to 3153600000; given: "5". See docs/settings.md'],
   [{ leway: 5 },
-    'protect() has no option "leway". Did you mean "leeway"? Its options are the settings, maxAge, redirectOnFail, redirectUrl, optional. See docs/guards.md'],
+    'protect() has no option "leway". Did you mean "leeway"? Its options are the settings, maxAge, redirectOnFail, redirectUrl, renew, optional. See docs/guards.md'],
   [{ urlPrefix: '/x' },
     '"urlPrefix" determines the routes at registration, so a guard cannot override it. Set it in the options of register(). See docs/guards.md'],
   [{ redirectOnFail: 'yes' },
@@ -595,6 +595,8 @@ const guardOptions: Case<object>[] = [
     '"redirectUrl" of protect() must be a path that starts with one "/", or an absolute http(s) URL; given: "//evil". See docs/guards.md'],
   [{ redirectUrl: 5 },
     '"redirectUrl" of protect() must be a path that starts with one "/", or an absolute http(s) URL; given: 5. See docs/guards.md'],
+  [{ redirectUrl: '/login?to={to}' },
+    '"redirectUrl" has "{to}", but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D. See docs/guards.md#pages'],
   [{ maxAge: 0 },
     '"maxAge" of protect() must be a whole number of seconds from 1 to 3153600000; given: 0. See docs/guards.md'],
   [mistyped({ maxAge: '300' }),
@@ -611,13 +613,13 @@ const guards: Case<() => unknown>[] = [
   [() => scoped('user', mistyped('admin')),
     'The options of scoped() must be a plain object, such as { leeway: 60 }; given: a string. Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]). See docs/guards.md'],
   [() => scoped('user', mistyped({ requireall: false })),
-    'scoped() has no option "requireall". Did you mean "requireAll"? Its options are the settings, maxAge, redirectOnFail, redirectUrl, requireAll, requireAllActions, on, instanceName. See docs/guards.md'],
+    'scoped() has no option "requireall". Did you mean "requireAll"? Its options are the settings, maxAge, redirectOnFail, redirectUrl, renew, requireAll, requireAllActions, on, instanceName. See docs/guards.md'],
   [() => protect({ optional: mistyped<boolean>('yes') }),
     '"optional" of protect() must be true or false; given: a string. See docs/guards.md'],
   [() => scoped('user', mistyped({ optional: true })),
-    'scoped() has no option "optional". Its options are the settings, maxAge, redirectOnFail, redirectUrl, requireAll, requireAllActions, on, instanceName. See docs/guards.md'],
+    'scoped() has no option "optional". Its options are the settings, maxAge, redirectOnFail, redirectUrl, renew, requireAll, requireAllActions, on, instanceName. See docs/guards.md'],
   [() => protect(mistyped({ requireAll: false })),
-    'protect() has no option "requireAll". Its options are the settings, maxAge, redirectOnFail, redirectUrl, optional, on, instanceName. See docs/guards.md'],
+    'protect() has no option "requireAll". Its options are the settings, maxAge, redirectOnFail, redirectUrl, renew, optional, on, instanceName. See docs/guards.md'],
   [() => protect(mistyped({ on: 5 })),
     '"on" of protect() must be a Fastify instance; given: 5. See docs/guards.md'],
   [() => scoped(mistyped<string>(undefined)),
@@ -722,9 +724,17 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
   const app = await build(t)
   for (const [options, message] of guardOptions) {
     t.equal(await said(() => app.tokenAuth.protect(options)), message)
-    t.equal(await said(() => protect(options)), message.replace('redirectUrl, optional.', 'redirectUrl, optional, on, instanceName.'))
+    t.equal(await said(() => protect(options)), message.replace('renew, optional.', 'renew, optional, on, instanceName.'))
   }
   for (const [make, message] of guards) t.equal(await said(make), message)
+})
+
+t.test('a guard says why it cannot renew', async (t) => {
+  const pages = await build(t, { sessions: {}, cookieSet: true })
+  t.equal(await said(async () => (await build(t)).tokenAuth.protect({ renew: true })),
+    'A guard has "renew", but its instance cannot renew tokens: "sessions" is missing. Set it in the options of register(). See docs/guards.md#pages')
+  t.equal(await said(() => pages.tokenAuth.protect({ renew: true, secret: otherSecret })),
+    'A guard has "renew" and overrides "secret", which the new tokens of its instance do not follow. Remove one of them. See docs/guards.md#pages')
 })
 
 t.test('production says that a secret is missing or short, and a name that it is taken', async (t) => {
