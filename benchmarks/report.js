@@ -85,6 +85,14 @@ function ltsSection (lts) {
     table(['Requests with', '', 'relative to bare (min to max)', 'relative to the best hook', 'CPU time'], rows), startsTable(starts))
 }
 
+/** What confirmations cost. */
+function rotationSection (rotation) {
+  if (rotation === undefined) return ''
+  const { date, goals } = rotation
+  return section('Confirmed rotation', `\`npm run bench:rotation\` compares sessions with the package before it confirmed that refresh tokens were received. CPU times are relative to that package in the same run. This run was made on ${date}.`,
+    table(['What', 'At most', 'Result', 'Met'], goals.map(({ what, limit, found }) => [what, limit, digits(found), found <= limit ? 'yes' : '**no**'])))
+}
+
 function soakSection (soak) {
   if (soak === undefined) return ''
   const { requests, kinds, samples, isFlat, minutes, sessions, databases = [] } = soak
@@ -121,7 +129,7 @@ function feedSection (feed) {
 }
 
 /** Writes the report of the results. */
-export function writeReport ({ run, soak, lts }) {
+export function writeReport ({ run, soak, lts, rotation }) {
   if (run === undefined) return
   const { machine: { processor, cores, memory, system, node }, versions, date, minutes, comparisons } = run
   const withSessions = comparisons.filter(({ title }) => ['refreshing', 'guards with sessions'].includes(title))
@@ -147,6 +155,7 @@ export function writeReport ({ run, soak, lts }) {
     partsSection(run),
     footprintSection(run),
     ltsSection(lts),
+    rotationSection(rotation),
     soakSection(soak)
   ].filter((part) => part !== '').join('\n\n') + '\n')
 }

@@ -1,10 +1,10 @@
 /**
- * Runs the benchmarks. Usage: `node benchmarks/run.js [--quick] [--lts] [--only <title>] [--seed <number>] [--replicates <number>]`.
+ * Runs the benchmarks. Usage: `node benchmarks/run.js [--quick] [--lts] [--rotation] [--only <title>] [--seed <number>] [--replicates <number>]`.
  * A full run writes results.json, README.md and chart.svg. A quick run, and a run of a single comparison (`--only "bad
  * signature"`), only print their results. If two measurements of the same bare route differ, the run is void and writes
  * nothing. With `--lts`, a run measures the guarded routes and the start alone, and publishes them beside the results of the full
- * run: `npm run bench:lts` does so with the newest long-term release of Node.js. `--only rotation`, which is `npm run
- * bench:rotation`, compares sessions with the package before confirmations.
+ * run: `npm run bench:lts` does so with the newest long-term release of Node.js. With `--rotation`, which is `npm run
+ * bench:rotation`, it compares sessions with the package before confirmations, and publishes this beside them, too.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -18,13 +18,13 @@ import { rotation } from './suites/rotation.js'
 import { forgedTokenCalls, readEndedSessions, sessions } from './suites/sessions.js'
 import { starts } from './suites/start.js'
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, lts: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, lts: { type: 'boolean', default: false }, rotation: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
   isQuick,
   // Database servers take longer than a quick run may.
-  withDatabases: !isQuick || values.only !== undefined,
+  withDatabases: !isQuick || values.rotation || values.only !== undefined,
   seed,
   random: randomFrom(seed),
   ...(isQuick
@@ -68,10 +68,6 @@ if (values.only !== undefined) {
     print(await inProcess('guarding'))
     process.exit()
   }
-  if (isWanted('rotation')) {
-    await rotation(settings)
-    process.exit()
-  }
   if (isWanted('ended sessions')) await readEndedSessions() && process.exit()
   const found = [...await guardedRoute(settings, isWanted), ...await issuing(settings, isWanted), ...await instances(settings, isWanted), ...await sessions(settings, isWanted), ...await keys(settings, isWanted)]
   if (found.length === 0) console.error(`No comparison has the title ${JSON.stringify(values.only)}.`)
@@ -83,6 +79,13 @@ if (values.lts) {
   const started = await starts(settings)
   printStarts(started)
   if (!endIfVoid(comparisons) && !isQuick) updateResults({ lts: { date: today(), machine: machine(), comparisons, starts: started } })
+  process.exit()
+}
+
+if (values.rotation) {
+  const goals = await rotation(settings)
+  for (const { what, limit, found, isVoid } of goals) console.log(`${what}: ${found.toFixed(3)}, at most ${limit}: ${isVoid ? 'VOID' : found <= limit ? 'met' : 'NOT MET'}`)
+  if (!endIfVoid(goals.map(({ what, isVoid }) => ({ title: what, isVoid }))) && !isQuick) updateResults({ rotation: { date: today(), goals: goals.map(({ what, limit, found }) => ({ what, limit, found })) } })
   process.exit()
 }
 

@@ -1,9 +1,8 @@
-/**
- * What it costs to confirm that refresh tokens were received, relative to the package before: `node benchmarks/run.js --only
- * rotation`. Prints the goals, and writes no results.
- */
+/** What it costs to confirm that refresh tokens were received, relative to the package before: `npm run bench:rotation`. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { Confirmations } from '../../build/lib/sessions/confirmations.js'
 import { fetchOnce, getRequest, postRequest } from '../helper/client.js'
 import { unpackBefore } from '../helper/before.js'
@@ -55,10 +54,32 @@ async function relativeTime (title, subject, settings) {
   return { found: 1 / rows.find(({ name }) => name === title).ratio.median, isVoid }
 }
 
+const newConfirmations = () => new Confirmations({ endedSince: async () => ({ ended: [], cursor: '' }), confirm: async () => {} })
+
+/** Megabytes of the heap that the confirmations of a store object take when nothing more is kept. */
+function heapWhenFull () {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc')
+  const used = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const confirmations = newConfirmations()
+  const before = used()
+  for (let n = 0; n < 50_000; n++) {
+    const sid = randomBytes(16).toString('base64url')
+    confirmations.receive({ payload: { sgen: n } }, sid, () => String(n))
+  }
+  const megabytes = (used() - before) / 2 ** 20
+  // Used once more, so that it is not collected before.
+  confirmations.receive({ payload: {} }, '', () => '')
+  return megabytes
+}
+
 /** Microseconds that the first use of an access token takes more in a process. */
 function firstUse () {
   const count = 10_000
-  const confirmations = new Confirmations({ endedSince: async () => ({ ended: [], cursor: '' }), confirm: async () => {} })
+  const confirmations = newConfirmations()
   const tokens = Array.from({ length: count }, (_, n) => ({ payload: { sgen: n } }))
   const sids = tokens.map(() => randomBytes(16).toString('base64url'))
   const begin = performance.now()
@@ -105,7 +126,10 @@ async function writesOf (client, url) {
 
 const limitsOfServers = { redis: 20, postgres: 100 }
 
-/** @param settings of a run */
+/**
+ * @param settings of a run
+ * @returns the goals, each with what was found
+ */
 export async function rotation ({ windows, ...settings }) {
   const before = unpackBefore()
   const { urls, stop } = await startDatabases(availableDatabases())
@@ -121,6 +145,7 @@ export async function rotation ({ windows, ...settings }) {
     most('CPU time of a guarded request with a remembered token, relative to the package before', 1.01, found, isVoid)
     firstUse()
     most('first use of an access token in a process, us', 5, firstUse())
+    most('heap of the confirmations of a store object when they are full, MB', 6, heapWhenFull())
     for (const client of ['ioredis', 'pg']) {
       const { kind } = clients[client]
       if (urls[kind] === undefined) continue
@@ -135,6 +160,5 @@ export async function rotation ({ windows, ...settings }) {
     await stop()
     before.remove()
   }
-  console.log('\nGoals')
-  for (const { what, limit, found, isVoid } of goals) console.log(`  ${what}: ${found.toFixed(3)}, at most ${limit}: ${isVoid ? 'VOID' : found <= limit ? 'met' : 'NOT MET'}`)
+  return goals
 }
