@@ -8,10 +8,24 @@ import type { Client, ClientOptions, SignedOutReason, TokenStorage } from '../ty
 export type { Client, ClientOptions, SignedOutReason, TokenStorage } from '../types/client.ts'
 
 // Of the globals of browsers, Node.js has only some, or others, so the compiler does not know these.
-declare const BroadcastChannel: new (name: string) => { onmessage: ((message: { readonly data: Notice }) => void) | null, readonly postMessage: (notice: Notice) => void }
-declare const location: { readonly origin: string }
-declare const navigator: {
-  readonly locks?: { readonly request: <T>(name: string, options: { readonly signal: AbortSignal }, run: () => Promise<T>) => Promise<T> }
+declare const BroadcastChannel: new (name: string) => {
+  onmessage: ((message: { readonly data: Notice }) => void) | null
+  readonly postMessage: (notice: Notice) => void
+  /** In Node.js, where a channel would keep the process alive. */
+  readonly unref?: () => void
+}
+interface BrowserEvent {
+  readonly persisted?: boolean
+  readonly key?: string | null
+  readonly oldValue?: string | null
+  readonly newValue?: string | null
+}
+declare const globalThis: {
+  readonly location?: { readonly origin: string }
+  readonly addEventListener?: (type: 'pageshow' | 'storage', listener: (event: BrowserEvent) => void, options: { readonly signal: AbortSignal }) => void
+  readonly navigator?: {
+    readonly locks?: { readonly request: <T>(name: string, options: { readonly signal: AbortSignal }, run: () => Promise<T>) => Promise<T> }
+  }
 }
 
 /** What is kept in header mode. */
@@ -22,31 +36,52 @@ interface Tokens {
   readonly since?: number
 }
 
+/** A response, and its body. */
+type Answer = readonly [response: Response, body: string]
+
 /**
  * What tabs tell each other: why nobody is logged in, and since when. `logout`: the time of the logout. `ended` and `expired`, in
- * header mode: the time of the login that is over, because tabs may have logins of their own.
+ * header mode: the time of the login that is over, because tabs may have logins of their own. `login`, in cookie mode: somebody has logged in, and no time.
  */
-type Notice = readonly [reason: SignedOutReason, time: number]
+type Notice = readonly [what: SignedOutReason | 'login', time: number]
 
 // All times are in milliseconds.
-/**
- * How long a try may last, and when the last one may begin: a caller waits for 28 seconds at most. A later try is as good, also
- * if the response to an earlier one was lost.
- */
-const tryLimit = 6000
-const lastMoment = 22_000
+/** How long a try may last, and when the last one may begin. A later try is as good, also if the response to an earlier one was lost. */
+const tryLimit = 20_000
+const lastMoment = 30_000
 const maximumTries = 3
 const defaultPause = 5000
 const loginLimit = 30_000
-/** A tab that renews needs no more than 34 seconds, unless the browser has frozen it. */
-const turnLimit = 40_000
+const logoutLimit = 6000
+/** A tab that renews needs no more than 50 seconds, unless the browser has frozen it. */
+const turnLimit = 60_000
 
-const wait = (time: number) => new Promise((resolve) => { setTimeout(resolve, time) })
+const wait = (time: number) => new Promise((resolve) => setTimeout(resolve, time))
 
-/** Rejects when a signal aborts, and never resolves. */
-const whenAborted = (signal: AbortSignal | null | undefined) => new Promise<never>((_resolve, reject) => {
-  signal?.addEventListener('abort', () => { reject(signal.reason) })
+/** Rejects when the signal aborts. What it waits for goes on. */
+const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | null | undefined) => new Promise<Result>((resolve, reject) => {
+  const abort = () => reject(signal?.reason)
+  signal?.addEventListener('abort', abort)
+  result.then(resolve, reject).finally(() => signal?.removeEventListener('abort', abort))
 })
+
+/** Calls a function of the page. What it throws is an uncaught error of the page, and changes nothing here. */
+function notify<Given extends unknown[]> (callback: ((...given: Given) => void) | undefined, ...given: Given): void {
+  try {
+    callback?.(...given)
+  } catch (error) {
+    setTimeout(() => { throw error })
+  }
+}
+
+/** Damaged text, and text that is no object, has no fields. */
+function parse<Fields extends object> (text: unknown): Partial<Fields> {
+  try {
+    return Object(JSON.parse(String(text)))
+  } catch {
+    return {}
+  }
+}
 
 /** A storage of one client, which has one key. */
 function memory (): TokenStorage {
@@ -74,50 +109,77 @@ function readOrigin (given: string): URL {
  * @returns the client
  * @throws TypeError if `baseUrl` is not an origin, or `mode` has another value
  */
-export function createClient ({
-  baseUrl = location.origin, mode = 'cookie', prefix = '/auth', pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
+export function createClient<User = unknown> ({
+  baseUrl = globalThis.location?.origin, mode = 'cookie', prefix = '/auth',
+  pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
   accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage = memory(), onSignedOut
-}: ClientOptions = {}): Client {
-  const base = readOrigin(baseUrl)
+}: ClientOptions = {}): Client<User> {
+  // A page that is rendered by a server has no origin. Its requests reject.
+  const base = baseUrl === undefined ? undefined : readOrigin(baseUrl)
   const hasCookies = mode === 'cookie'
   if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header"; given: "${mode}".`)
-  const name = `fastify-token-auth ${new URL(prefix, base).href}`
-  const channel = new BroadcastChannel(name)
+  const name = `fastify-token-auth ${base && new URL(prefix, base).href}`
+  const closing = new AbortController()
+  let channel: InstanceType<typeof BroadcastChannel> | undefined
+  try {
+    // In Firefox without cookies, the constructor throws.
+    if (globalThis.location) {
+      channel = new BroadcastChannel(name)
+      channel.unref?.()
+    }
+  } catch {}
+  const listeners = new Set<() => void>()
+  let user: User | null | undefined
+  /** The user id of the token that the service was asked with. */
+  let userId: unknown
+  /** How often the client has learnt who is logged in. */
+  let findings = 0
   /** The renewal in progress. It resolves to whether to repeat the request, or to the response of a service that cannot renew at the moment. */
   let renewal: Promise<Response | boolean> | undefined
-  /** Changes with every login, renewal and logout. */
-  let changes = 0
-  /** How often somebody has logged in with this client. */
+  let renewals = 0
+  /** Changes when somebody logs in, or nobody is logged in any more. */
   let logins = 0
   /** In header mode: time of the last login that this tab has read. */
   let lastLogin = 0
-  /** In header mode: the last login that is over, other than by a logout. */
-  let over: Notice = ['absent', lastLogin]
+  /** Why nobody is logged in, and in header mode the login that is over. */
+  let over: readonly [SignedOutReason, number] = ['absent', lastLogin]
 
   function read (): Tokens {
-    let tokens: Tokens = {}
-    // Damaged text is no login, and what header mode has left is none of cookie mode.
-    try {
-      if (!hasCookies) tokens = JSON.parse(String(storage.getItem(name))) ?? tokens
-    } catch {}
+    // What header mode has left is none of cookie mode.
+    const tokens: Tokens = hasCookies ? {} : parse(storage.getItem(name))
     lastLogin = tokens.since ?? lastLogin
     return tokens
   }
 
-  const mark = () => `${changes} ${read().access}`
-  /** Changes when somebody logs in. In cookie mode, a login in another tab is not known. */
   const loginOf = () => `${logins} ${read().since}`
 
   /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
-  async function keep (response: Response, before: Tokens): Promise<void> {
-    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = Object(await response.json().catch(() => {}))
+  function keep (body: string, before: Tokens): void {
+    const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = parse<Record<string, unknown>>(body)
     if (!access) throw new Error(`The response has no "${accessTokenName}". Header mode needs tokens in bodies.`)
     storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
   }
 
-  function signOut (reason: SignedOutReason): void {
-    changes++
-    onSignedOut?.(reason)
+  function setUser (found: User | null | undefined, id?: unknown): void {
+    // Both are known, and differ.
+    const isSwitched = (userId ?? id) !== (id ?? userId)
+    userId = id
+    findings++
+    if (JSON.stringify(found) !== JSON.stringify(user)) {
+      user = found
+      for (const listener of [...listeners]) notify(listener)
+    }
+    if (isSwitched) {
+      logins++
+      notify(onSignedOut, 'switched')
+    }
+  }
+
+  function signOut (reason: SignedOutReason, login = lastLogin): void {
+    over = [reason, login]
+    logins++
+    setUser(null)
+    notify(onSignedOut, reason)
   }
 
   function send (input: URL | Request, init: RequestInit = {}, token = read().access): Promise<Response> {
@@ -127,98 +189,108 @@ export function createClient ({
     return fetch(input, { ...init, headers })
   }
 
-  /** Sends to an endpoint, and waits for the whole response. A redirect would send the body, which has tokens, to wherever it leads. */
-  async function call (path: string, init?: RequestInit, limit = tryLimit, token?: string): Promise<Response> {
+  /**
+   * Sends to an endpoint, and waits for the whole response, also when the page is left. A redirect would send the body, which has tokens, to
+   * wherever it leads. A login and a logout have credentials of their own.
+   */
+  async function call (path: string, init?: RequestInit, limit = tryLimit): Promise<Answer> {
     const target = new URL(path === '/' && prefix ? prefix : prefix + path, base)
-    const response = await send(target, { ...init, redirect: 'error', signal: AbortSignal.timeout(limit) }, token)
-    await response.clone().text()
-    return response
+    const response = await send(target, { ...init, keepalive: true, redirect: 'error', signal: AbortSignal.timeout(limit) }, init && path !== pathToRefresh ? '' : undefined)
+    return [response, await response.clone().text()]
   }
 
   const json = (body: object): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
   const withRefreshToken = ({ refresh }: Tokens): RequestInit => hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh })
 
   /** Sends until the service is available, at most three times. */
-  async function insist (path: string, init: RequestInit): Promise<Response> {
-    const end = Date.now() + lastMoment
+  async function insist (path: string, init?: RequestInit, end = Date.now() + lastMoment): Promise<Answer> {
     for (let tries = 1; ; tries++) {
-      let result: () => Response
-      let pause = defaultPause
-      try {
-        const response = await call(path, init)
-        // What a proxy answers for a service that is down, too.
-        if (response.status < 502) return response
-        pause = Number(response.headers.get('retry-after')) * 1000 || pause
-        result = () => response
-      } catch (error) {
-        result = () => { throw error }
-      }
-      if (tries === maximumTries || Date.now() + pause > end) return result()
+      const attempt = call(path, init)
+      const answer = await attempt.catch(() => {})
+      const pause = Number(answer?.[0].headers.get('retry-after')) * 1000 || defaultPause
+      // From 502 on, it may be what a proxy answers for a service that is down.
+      if ((answer && answer[0].status < 502) || !base || tries === maximumTries || Date.now() + pause > end) return attempt
       await wait(pause)
-      // Timers of hidden tabs, and of computers that sleep, expire late. Meanwhile another tab may have renewed the tokens.
-      if (Date.now() > end) return result()
+      // Timers of hidden tabs, and of computers that sleep, expire late.
+      if (Date.now() > end) return attempt
     }
+  }
+
+  /** Asks who is logged in. In cookie mode, the service renews the tokens if it has to. @returns the response, and why nobody is logged in */
+  async function ask (isSame: () => boolean, end?: number): Promise<[Response, SignedOutReason | null | undefined]> {
+    const [response, text] = await insist(`${pathToRetrieveUser}?optional=true`, undefined, end)
+    const { me, id, reason } = parse<{ me: User | null, id: unknown, reason: SignedOutReason | null }>(text)
+    if (isSame() && !reason && me !== undefined) setUser(me, id)
+    return [response, reason]
   }
 
   async function requestTokens (): Promise<Response | boolean> {
     const before = read()
-    if (!hasCookies && !before.refresh) {
+    if (!hasCookies && !before.access) {
       // Another tab may have found out why.
       signOut(over[1] === lastLogin ? over[0] : 'absent')
       return false
     }
-    // Another tab may have renewed the tokens. Messages of tabs can come later than their locks are released, so ask the service.
-    // Its response also tells an ended session from an expired one, which the response to a refresh does not.
-    const current = await call(pathToRetrieveUser).catch(() => undefined)
-    // What another tab stores may be seen late, too.
-    if (current?.ok || read().refresh !== before.refresh) {
-      changes++
+    const login = logins
+    // What another tab stores may be seen late, and a login or logout in the meantime counts more than this renewal.
+    const isSame = () => logins === login && read().refresh === before.refresh
+    const end = Date.now() + lastMoment
+    let [current, reason] = await ask(isSame, end)
+    if (current.status >= 500) return current
+    if (!isSame() || (current.ok && !reason)) {
+      renewals++
       return true
     }
-    // The name of the error, or its code, which error handlers of applications send.
-    const isEnded = current?.status === 401 && /session_?ended"/i.test(await current.text())
 
-    const response = await insist(pathToRefresh, { ...withRefreshToken(before), keepalive: true })
-    const { ok, status } = response
-    // The service has no refresh tokens.
-    if (status === 404) return false
-    // With `cookieStrict`, a missing cookie is a 401.
-    const isAbsent = hasCookies && (status === 400 || (status === 401 && /"(TOKEN_AUTH_)?missing/i.test(await response.text())))
-    if (!ok && status !== 401 && !isAbsent) return response
-    // A login or logout in the meantime counts more than this renewal.
-    if (read().refresh === before.refresh) {
-      if (!ok) {
-        over = [isAbsent ? 'absent' : isEnded ? 'ended' : 'expired', lastLogin]
-        storage.removeItem(name)
-        if (!hasCookies) channel.postMessage(over)
-        signOut(over[0])
-        return false
+    if (!hasCookies || !reason) {
+      const [response, body] = await insist(pathToRefresh, withRefreshToken(before), end)
+      const { ok, status } = response
+      // The service has no refresh tokens.
+      if (status === 404) return false
+      // Without a refresh token, the response is a 400, or a 401 with `cookieStrict`.
+      if (!ok && status !== 401 && (status !== 400 || before.refresh)) return response
+      if (ok || !isSame()) {
+        if (!hasCookies && isSame()) keep(body, before)
+        renewals++
+        return true
       }
-      if (!hasCookies) await keep(response, before)
+      // A service without sessions, or of an earlier version. The name of the error, or its code, which error handlers of applications send.
+      reason ??= status === 400 || /"\w*missing/i.test(body) ? 'absent' : 'expired'
     }
-    changes++
-    return true
+    storage.removeItem(name)
+    if (!hasCookies) channel?.postMessage([reason, lastLogin])
+    signOut(reason)
+    return false
   }
 
   /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
   async function inTurn<Result> (request: () => Promise<Result>): Promise<Result> {
-    let isTurn = false
-    const run = () => {
-      isTurn = true
-      return request()
-    }
-    try {
-      return await (navigator.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run) ?? run())
-    } catch (error) {
-      if (isTurn) throw error
-      return await run()
-    }
+    let result: Promise<Result> | undefined
+    const run = () => (result ??= request())
+    return await (globalThis.navigator?.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run).catch(run) ?? run())
   }
 
   function renew (): Promise<Response | boolean> {
     renewal ??= inTurn(requestTokens).finally(() => { renewal = undefined })
     return renewal
   }
+
+  async function load (): Promise<User | null> {
+    const before = findings
+    // In header mode, and after a login in the meantime, the service is asked again.
+    for (let tries = 1; tries <= maximumTries; tries++) {
+      const isRenewed = await renew()
+      // The service has no refresh tokens.
+      if (!isRenewed && findings === before) setUser(null)
+      if (findings !== before) return user ?? null
+      if (isRenewed !== true) break
+    }
+    throw new Error('The service does not say who is logged in.')
+  }
+
+  /** Whether the page shows who is logged in. */
+  const isShown = () => user !== undefined || listeners.size > 0
+  const update = () => { if (isShown()) load().catch(() => {}) }
 
   /**
    * Sends a login or logout. In cookie mode, it waits for the renewals of this and other tabs, because the cookies of their responses must not
@@ -232,54 +304,93 @@ export function createClient ({
 
   /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
   const end = async (tokens: Tokens): Promise<boolean> => tokens.refresh !== undefined &&
-    await insist(pathToLogout, { ...withRefreshToken(tokens), keepalive: true }).then(({ ok }) => ok, () => false)
+    await insist(pathToLogout, withRefreshToken(tokens)).then(([{ ok }]) => ok, () => false)
 
   /** Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them. */
   function leave (): Promise<boolean> {
     const tokens = read()
     storage.removeItem(name)
-    changes++
     return end(tokens)
   }
 
   /** Clears the cookies. @returns whether the session has ended */
   async function clear (): Promise<boolean> {
-    const request = () => call(pathToLogout, { method: 'POST', keepalive: true })
-    const { ok } = await request()
+    const request = () => call(pathToLogout, withRefreshToken({}), logoutLimit)
+    const [{ ok }] = await request()
     if (ok) return true
     // The service clears the cookies with a 401 and a 503, too, but a proxy does not. Without cookies, the service answers 204.
-    const again = await request()
+    const [again] = await request()
     if (!again.ok) throw new Error(`The logout failed with the status ${again.status}. The user is still logged in.`)
     return false
   }
 
-  channel.onmessage = ({ data }) => {
-    const [reason, time] = data
-    // A tab that was frozen gets the message late, perhaps after another login.
-    read()
-    if (reason === 'logout' ? lastLogin > time : lastLogin !== time) return
-    if (reason === 'logout') leave()
-    else over = data
-    signOut(reason)
+  if (channel) {
+    channel.onmessage = ({ data: [what, time] }) => {
+      // A tab that was frozen gets the message late, perhaps after another login.
+      read()
+      if (what === 'login') {
+        logins++
+        update()
+      } else if (what === 'logout' ? lastLogin <= time : lastLogin === time) {
+        if (what === 'logout') leave()
+        signOut(what, time)
+      }
+    }
   }
+  // The controller is the object with the option `signal`.
+  // In header mode, the message of a channel could come before the tokens.
+  globalThis.addEventListener?.('storage', ({ key, oldValue, newValue }) => {
+    const { since } = parse<Tokens>(newValue)
+    if (key === name && since && since !== parse<Tokens>(oldValue).since) update()
+  }, closing)
+  // The browser shows a page as it was left. WebKit does so in spite of `no-store`.
+  globalThis.addEventListener?.('pageshow', ({ persisted }) => {
+    if (!persisted) return
+    if (user === null) notify(onSignedOut, over[0])
+    else load().catch(() => {})
+  }, closing)
 
   return {
+    get user () { return user },
+
+    subscribe (listener) {
+      // A function that subscribes twice is called until both subscriptions have ended.
+      const entry = () => { listener() }
+      listeners.add(entry)
+      if (base && user === undefined) load().catch(() => {})
+      return () => { listeners.delete(entry) }
+    },
+
+    load,
+
+    async token () {
+      return (await load() && read().access) || null
+    },
+
     async login (credentials) {
-      const response = await afterRenewals(() => call(pathToAuthenticate, json(credentials), loginLimit, ''))
+      const [response, body] = await afterRenewals(() => call(pathToAuthenticate, json(credentials), loginLimit))
       if (response.ok) {
-        logins++
         const before = read()
-        if (!hasCookies) await keep(response.clone(), { since: Date.now() })
-        changes++
+        logins++
+        userId = undefined
+        if (hasCookies) channel?.postMessage(['login', 0])
+        else keep(body, { since: Date.now() })
         end(before)
+        if (isShown()) {
+          const login = logins
+          const isSame = () => logins === login
+          const answer = await ask(isSame).catch(() => {})
+          // Whoever was logged in is not any more.
+          if (!answer?.[0].ok && isSame()) setUser(undefined)
+        }
       }
       return response
     },
 
     async logout () {
       const ending = hasCookies ? await afterRenewals(clear) : leave()
-      channel.postMessage(['logout', Date.now()])
-      signOut('logout')
+      channel?.postMessage(['logout', Date.now()])
+      signOut('logout', 0)
       return await ending
     },
 
@@ -287,13 +398,13 @@ export function createClient ({
       const isRequest = input instanceof Request
       const target = new URL(isRequest ? input.url : input, base)
       // Tokens are for the service alone.
-      if (target.origin !== base.origin) return await fetch(input, init)
+      if (target.origin !== base?.origin) return await fetch(input, init)
       const again = isRequest ? input.clone() : target
-      const before = mark()
+      const before = renewals
       const login = loginOf()
       const response = await send(isRequest ? input : target, init)
       if (response.status !== 401) return response
-      const isRenewed = mark() !== before || await Promise.race([renew(), whenAborted(init?.signal ?? (isRequest ? input.signal : null))])
+      const isRenewed = loginOf() === login && (renewals !== before || await unlessAborted(renew(), init?.signal ?? (isRequest ? input.signal : null)))
       if (isRenewed instanceof Response) return isRenewed.clone()
       // Another user may have logged in meanwhile, whose request this is not.
       return isRenewed && loginOf() === login && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
@@ -301,7 +412,9 @@ export function createClient ({
 
     close () {
       // On a closed channel, a logout that has begun could not tell the other tabs.
-      channel.onmessage = null
+      if (channel) channel.onmessage = null
+      closing.abort()
+      listeners.clear()
       onSignedOut = undefined
     }
   }

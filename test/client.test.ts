@@ -1,182 +1,21 @@
 // @slow
 /** The client for browsers: its rules with a browser made of a cookie jar and the API of Fastify, and what tabs do in Chromium. */
-import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import ts from 'typescript'
-import { createClient, type ClientOptions, type SignedOutReason, type TokenStorage } from '../lib/client.ts'
-import tokenAuth, { memorySessions, type TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
+import { createClient } from '../lib/client.ts'
+import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
-import { authenticate, holdTimers, host, listen, mistyped, now, secret, setClock, together, users } from './helper.ts'
+import { holdTimers, host, listen, mistyped, now, setClock, together, users } from './helper.ts'
 import { WatchedStore } from './sessions/helper.ts'
+import {
+  browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable,
+  watchLimits, type Service
+} from './tabs.ts'
 
-/** The client as it is built. */
-const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', import.meta.url), 'utf8'), {
-  compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext, removeComments: true }
-}).outputText
-
-const origin = 'https://shop.example'
 const [ada, grace] = users
-const cookieOptions: Partial<TokenAuthOptions> = { cookieSet: true, tokensInBody: false }
-/** Access tokens have expired, and no window of a rotation is open. */
-const later = 3600
-
-interface Service {
-  app: FastifyInstance
-  /** What was requested: method and path. */
-  log: string[]
-  count: (request: string) => number
-  /** What is answered in place of the service, by path. A function that throws is a connection that breaks. */
-  broken: Map<string, (signal: AbortSignal) => Response | Promise<Response>>
-  /** Paths that are redirected, and where to. */
-  redirects: Map<string, string>
-  /** The service waits for these. */
-  gate: Record<'beforeRefresh' | 'afterRefresh' | 'afterEcho', () => Promise<void>>
-}
-
-/** A service with sessions, and a record of what it is asked. */
-async function service (t: Test, options: Partial<TokenAuthOptions> = {}, prepare = (_app: FastifyInstance) => {}): Promise<Service> {
-  const app = host(t)
-  prepare(app)
-  await app.register(tokenAuth, together({ secret, authenticate, claimAuthTime: true, sessions: { store: memorySessions() } }, options))
-  app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'private')
-  app.get('/recent', { onRequest: app.tokenAuth.protect({ maxAge: 60 }) }, async () => 'recent')
-  app.post('/echo', { onRequest: app.tokenAuth.protect() }, async ({ body }) => body)
-  app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
-  const log: string[] = []
-  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {}, afterEcho: async () => {} }
-  const redirects = new Map<string, string>()
-  app.addHook('onRequest', async ({ method, url }, reply) => {
-    log.push(`${method} ${url}`)
-    const target = redirects.get(url)
-    if (target !== undefined) return await reply.redirect(target, 307)
-    if (url === '/auth/refresh') await gate.beforeRefresh()
-    return undefined
-  })
-  app.addHook('onSend', async ({ url }) => {
-    if (url === '/auth/refresh') await gate.afterRefresh()
-    if (url === '/echo') await gate.afterEcho()
-  })
-  return { app, log, gate, redirects, broken: new Map(), count: (request) => log.filter((entry) => entry === request).length }
-}
-
-/** The channels of all tabs. */
-class Channel {
-  static open: Channel[] = []
-  onmessage: ((message: { data: unknown }) => void) | null = null
-  readonly name: string
-  constructor (name: string) {
-    this.name = name
-    Channel.open.push(this)
-  }
-
-  postMessage (data: unknown): void {
-    for (const channel of Channel.open) if (channel !== this && channel.name === this.name) channel.onmessage?.({ data })
-  }
-}
-
-/** Puts the APIs of a browser in place until the test ends. */
-function browse (t: Test, { app, broken }: Service, { hasLocks = true } = {}): { cookies: Map<string, string>, outliving: string[] } {
-  const cookies = new Map<string, string>()
-  const outliving: string[] = []
-  const request = async (input: string | URL | Request, init?: RequestInit) => {
-    const { url, method, headers, body, credentials, keepalive, signal } = new Request(input, init)
-    const { pathname, search } = new URL(url)
-    if (keepalive) outliving.push(pathname)
-    const replaced = broken.get(pathname)
-    if (replaced !== undefined) return await replaced(signal)
-    if (new URL(url).origin !== origin) return Response.json(Object.fromEntries(headers))
-    const sent = credentials === 'include' ? { cookie: [...cookies].map((pair) => pair.join('=')).join('; ') } : {}
-    const payload = body === null ? {} : { payload: await new Response(body).text() }
-    const answer = await app.inject({ method: mistyped(method), url: pathname + search, headers: { ...Object.fromEntries(headers), ...sent }, ...payload })
-    for (const { name, value, maxAge, expires } of answer.cookies) {
-      if (maxAge === 0 || (expires && expires.getTime() <= Date.now())) cookies.delete(name)
-      else cookies.set(name, value)
-    }
-    const { statusCode: status } = answer
-    const given = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)])
-    return new Response(status === 204 ? null : answer.payload, { status, headers: given })
-  }
-  let last: Promise<unknown> = Promise.resolve()
-  const locks = {
-    request: (_name: string, { signal }: { signal: AbortSignal }, run: () => Promise<unknown>) => {
-      if (signal.aborted) return Promise.reject(signal.reason)
-      const result = last.then(run)
-      last = result.catch(() => {})
-      return result
-    }
-  }
-  const replaced = { fetch: request, BroadcastChannel: Channel, location: { origin }, navigator: hasLocks ? { locks } : {} }
-  for (const [name, value] of Object.entries(replaced)) {
-    const before = Object.getOwnPropertyDescriptor(globalThis, name)
-    Object.defineProperty(globalThis, name, { value, configurable: true, writable: true })
-    t.teardown(() => before === undefined ? Reflect.deleteProperty(globalThis, name) : Object.defineProperty(globalThis, name, before))
-  }
-  t.teardown(() => { Channel.open = [] })
-  return { cookies, outliving }
-}
-
-/** What several tabs share. */
-function sharedStorage (): TokenStorage & { values: Map<string, string> } {
-  const values = new Map<string, string>()
-  return {
-    values,
-    getItem: (key) => values.get(key) ?? null,
-    setItem: (key, value) => { values.set(key, value) },
-    removeItem: (key) => { values.delete(key) }
-  }
-}
-
-/** A tab: a client, and why it was signed out. */
-function openTab (options: ClientOptions = {}) {
-  const reasons: SignedOutReason[] = []
-  const client = createClient({ ...options, onSignedOut: (reason) => { reasons.push(reason) } })
-  return { client, reasons, status: async (path = '/private') => (await client.fetch(path)).status }
-}
-
-/** A tab whose access token has expired, and whose pauses last until they are released. */
-async function expiredTab (t: Test, serverOptions: Partial<TokenAuthOptions>, options: ClientOptions) {
-  const setTime = setClock(t, now())
-  const served = await service(t, serverOptions)
-  browse(t, served)
-  const release = holdTimers(t, 5000)
-  const tab = openTab(options)
-  await tab.client.login(ada!)
-  setTime(now() + later)
-  return { setTime, served, release, ...tab }
-}
-
-/** Lets held timers expire until a promise settles. */
-async function settled<T> (promise: Promise<T>, release: () => void): Promise<T> {
-  const done = promise.then(() => true, () => true)
-  while (!await Promise.race([done, turn(false)])) release()
-  return await promise
-}
-
-const refresh = 'POST /auth/refresh'
-const unavailable = (retryAfter?: string) => () => new Response('down', { status: 503, headers: retryAfter === undefined ? {} : { 'retry-after': retryAfter } })
-const disconnected = () => { throw new TypeError('fetch failed') }
-
-/** The times that a client waits for responses. It does not wait for those of at most a limit. */
-function watchLimits (t: Test): { limits: number[], giveUp: (limit: number) => void } {
-  const { timeout } = AbortSignal
-  t.teardown(() => { AbortSignal.timeout = timeout })
-  const limits: number[] = []
-  let patience = 0
-  AbortSignal.timeout = (time) => {
-    limits.push(time)
-    return time <= patience ? AbortSignal.abort(new DOMException('signal timed out', 'TimeoutError')) : new AbortController().signal
-  }
-  return { limits, giveUp: (limit) => { patience = limit } }
-}
-
-const modes: readonly [string, Partial<TokenAuthOptions>, ClientOptions][] = [
-  ['cookie', cookieOptions, {}],
-  ['header', {}, { mode: 'header', baseUrl: origin }]
-]
 
 /** Who answers refused requests. */
 const answerers: readonly [string, TokenAuthOptions['onRefusal'], ((app: FastifyInstance) => void)?][] = [
@@ -191,7 +30,7 @@ t.test('it imports nothing', async (t) => {
   t.notMatch(script, /\bimport\b/)
 })
 
-for (const [mode, serverOptions, options] of modes) {
+for (const [mode, serverOptions, options, renewing] of modes) {
   for (const hasLocks of [true, false]) {
     t.test(`mode ${mode}, ${hasLocks ? 'two tabs with' : 'one tab without'} Web Locks: requests after expiry are repeated after one refresh`, async (t) => {
       const setTime = setClock(t, now())
@@ -203,7 +42,8 @@ for (const [mode, serverOptions, options] of modes) {
       setTime(now() + later)
       const requests = tabs.flatMap(({ status }) => Array.from({ length: 50 }, () => status()))
       t.strictSame(await Promise.all(requests), requests.map(() => 200))
-      t.equal(served.count(refresh), 1)
+      t.equal(served.renewals(), 1)
+      t.equal(served.count(question), tabs.length)
       for (const { reasons } of tabs) t.strictSame(reasons, [])
     })
   }
@@ -218,8 +58,7 @@ for (const [mode, serverOptions, options] of modes) {
     await client.login(ada!)
     setTime(now() + later)
     const failures = [unavailable('3'), disconnected]
-    served.broken.set('/auth/me', disconnected)
-    served.broken.set('/auth/refresh', () => {
+    served.broken.set(renewing, () => {
       const next = failures.shift()
       if (failures.length === 0) served.broken.clear()
       return next!()
@@ -231,31 +70,30 @@ for (const [mode, serverOptions, options] of modes) {
 
   t.test(`mode ${mode}: a service that stays down is told as its own response or error, the tokens are kept, and the next request tries again`, async (t) => {
     const { served, release, client, reasons, status } = await expiredTab(t, serverOptions, options)
-    served.broken.set('/auth/refresh', unavailable())
+    served.broken.set(renewing, unavailable())
     const responses = await settled(Promise.all([client.fetch('/private'), client.fetch('/private')]), release)
     t.strictSame(await Promise.all(responses.map(async (response) => [response.status, await response.text()])), [[503, 'down'], [503, 'down']])
-    served.broken.set('/auth/refresh', unavailable('3600'))
+    served.broken.set(renewing, unavailable('3600'))
     t.equal(await status(), 503, 'a service that is down for long is not waited for')
-    served.broken.set('/auth/refresh', () => new Response(null, { status: 500 }))
+    served.broken.set(renewing, () => new Response(null, { status: 500 }))
     t.equal(await status(), 500)
-    served.broken.set('/auth/refresh', disconnected)
+    served.broken.set(renewing, disconnected)
     await t.rejects(settled(status(), release), TypeError)
     t.strictSame(reasons, [])
     served.broken.clear()
     t.equal(await status(), 200)
   })
 
-  for (const [retryAfter, waits] of [['10', [10_000, 10_000]], ['11', [11_000, 11_000]], ['12', [12_000]], ['22', [22_000]], ['23', []], ['Wed, 21 Oct 2026 07:28:00 GMT', [5000, 5000]]] as const) {
-    t.test(`mode ${mode}: the tries of a renewal end within the window of a rotation, Retry-After: ${retryAfter}`, async (t) => {
+  for (const [retryAfter, waits] of [['10', [10_000, 10_000]], ['15', [15_000, 15_000]], ['16', [16_000]], ['30', [30_000]], ['31', []], ['Wed, 21 Oct 2026 07:28:00 GMT', [5000, 5000]]] as const) {
+    t.test(`mode ${mode}: the last try of a renewal begins within 30 seconds, Retry-After: ${retryAfter}`, async (t) => {
       const setTime = setClock(t, now())
       const served = await service(t, serverOptions)
       browse(t, served)
       const { client, status } = openTab(options)
       await client.login(ada!)
-      const start = now() + later
-      setTime(start)
+      setTime(now() + later)
       let requests = 0
-      served.broken.set('/auth/refresh', () => { requests++; return unavailable(retryAfter)() })
+      served.broken.set(renewing, () => { requests++; return unavailable(retryAfter)() })
       const waited: number[] = []
       const { setTimeout: set } = globalThis
       const pauses: readonly number[] = waits
@@ -271,16 +109,15 @@ for (const [mode, serverOptions, options] of modes) {
       t.equal(await status(), 503)
       t.strictSame(waited, waits)
       t.equal(requests, waits.length + 1)
-      t.ok(now() - start + 6 <= 30, 'the default of `grace`, if the last try takes as long as it may')
     })
   }
 
   t.test(`mode ${mode}: after a pause that took longer than it should, as in a frozen tab, there is no further try`, async (t) => {
     const { setTime, served, release, reasons, status } = await expiredTab(t, serverOptions, options)
     let requests = 0
-    served.broken.set('/auth/refresh', () => { requests++; return unavailable()() })
+    served.broken.set(renewing, () => { requests++; return unavailable()() })
     t.equal(await settled(status(), () => {
-      if (requests === 1) setTime(now() + 23)
+      if (requests === 1) setTime(now() + 31)
       release()
     }), 503)
     t.equal(requests, 1)
@@ -291,12 +128,12 @@ for (const [mode, serverOptions, options] of modes) {
 
   t.test(`mode ${mode}: a connection that breaks within the response to a refresh is tried again`, async (t) => {
     const { served, release, reasons, status } = await expiredTab(t, serverOptions, options)
-    served.broken.set('/auth/refresh', () => {
+    served.broken.set(renewing, () => {
       served.broken.clear()
       return new Response(new ReadableStream({ pull: (controller) => controller.error(new TypeError('terminated')) }))
     })
     t.equal(await settled(status(), release), 200)
-    t.equal(served.count(refresh), 1)
+    t.equal(served.renewals(), 1)
     t.strictSame(reasons, [])
   })
 
@@ -306,12 +143,12 @@ for (const [mode, serverOptions, options] of modes) {
     browse(t, served)
     const { timeout } = AbortSignal
     t.teardown(() => { AbortSignal.timeout = timeout })
-    AbortSignal.timeout = (time) => time === 40_000 ? AbortSignal.abort() : timeout.call(AbortSignal, time)
+    AbortSignal.timeout = (time) => time === 60_000 ? AbortSignal.abort() : timeout.call(AbortSignal, time)
     const { client, status } = openTab(options)
     await client.login(ada!)
     setTime(now() + later)
     t.equal(await status(), 200)
-    t.equal(served.count(refresh), 1)
+    t.equal(served.renewals(), 1)
   })
 
   t.test(`mode ${mode}: a request that is aborted does not wait for the renewal, which goes on`, async (t) => {
@@ -325,7 +162,7 @@ for (const [mode, serverOptions, options] of modes) {
       (signal: AbortSignal) => client.fetch(new Request(`${origin}/private`, { signal }))
     ]) {
       setTime(now() + later)
-      const refreshes = served.count(refresh)
+      const before = served.renewals()
       const controller = new AbortController()
       let goOn = () => {}
       const waiting = new Promise<void>((resolve) => { goOn = resolve })
@@ -333,7 +170,7 @@ for (const [mode, serverOptions, options] of modes) {
       await t.rejects(request(controller.signal), { name: 'AbortError' })
       goOn()
       t.equal(await status(), 200)
-      t.equal(served.count(refresh), refreshes + 1)
+      t.equal(served.renewals(), before + 1)
     }
   })
 
@@ -348,7 +185,7 @@ for (const [mode, serverOptions, options] of modes) {
     t.equal(await status(), 200)
     t.equal(await client.logout(), true)
     t.strictSame(reasons, ['logout'])
-    t.strictSame(served.log, ['POST /in', 'GET /private', 'GET /who', 'POST /again', 'GET /private', 'POST /out'])
+    t.strictSame(served.log, ['POST /in', 'GET /private', 'GET /who?optional=true', ...mode === 'header' ? ['POST /again'] : [], 'GET /private', 'POST /out'])
   })
 
   t.test(`mode ${mode}: paths are as the service has them, also where slashes count`, async (t) => {
@@ -413,7 +250,7 @@ for (const [mode, serverOptions, options] of modes) {
     setTime(now() + 600)
     t.equal(await status('/recent'), 401)
     t.equal((await client.login({ username: 'ada', password: 'wrong' })).status, 401)
-    t.equal(served.count(refresh), 0)
+    t.equal(served.renewals(), 0)
     t.strictSame(reasons, [])
     t.equal(await status(), 200)
   })
@@ -435,13 +272,13 @@ for (const [mode, serverOptions, options] of modes) {
     for (const [index, request] of requests.entries()) {
       setTime(now() + later)
       t.equal(await (await request()).text(), 'one body')
-      t.equal(served.count(refresh), index + 1)
+      t.equal(served.renewals(), index + 1)
     }
     setTime(now() + later)
     const stream = () => client.fetch('/echo', mistyped({ method: 'POST', headers, body: body(), duplex: 'half' }))
     t.equal((await stream()).status, 401)
     t.equal(await (await stream()).text(), 'one body', 'the next request has the new token')
-    t.equal(served.count(refresh), requests.length + 1)
+    t.equal(served.renewals(), requests.length + 1)
   })
 }
 
@@ -491,12 +328,12 @@ t.test('a login waits 30 seconds for its response, and a logout with cookies 6',
   const { client, reasons, status } = openTab()
   await client.login(ada!)
   // It also waits for the turns of other tabs.
-  t.strictSame(limits.splice(0), [40_000, 30_000])
+  t.strictSame(limits.splice(0), [60_000, 30_000])
   const hang = (signal: AbortSignal) => new Promise<Response>((_resolve, reject) => { reject(signal.reason) })
   served.broken.set('/auth/logout', hang)
   giveUp(6000)
   await t.rejects(client.logout(), { name: 'TimeoutError' })
-  t.strictSame([limits, reasons, await status()], [[40_000, 6000], [], 200])
+  t.strictSame([limits, reasons, await status()], [[60_000, 6000], [], 200])
   served.broken.set('/auth', hang)
   giveUp(30_000)
   await t.rejects(client.login(ada!), { name: 'TimeoutError' })
@@ -583,7 +420,7 @@ t.test('in cookie mode a logout is one only if the cookies are gone, whoever ans
   t.equal(cookies.size, 0)
   t.strictSame(reasons, ['logout'])
   t.equal(await client.logout(), true, 'nobody is logged in')
-  t.strictSame([...new Set(outliving)], ['/auth/logout'], 'a page that is left does not take the request with it')
+  t.strictSame([...new Set(outliving)], ['/auth', '/auth/logout'], 'a page that is left does not take the request with it')
 })
 
 t.test('a page that is left does not take a renewal with it: the browser still gets the cookies', async (t) => {
@@ -594,7 +431,7 @@ t.test('a page that is left does not take a renewal with it: the browser still g
   await client.login(ada!)
   setTime(now() + later)
   t.equal((await client.fetch('/private')).status, 200)
-  t.strictSame(outliving, ['/auth/refresh'])
+  t.strictSame(outliving, ['/auth', '/auth/me'])
 })
 
 t.test('in cookie mode the cookies of a renewal do not replace those of a later login, and do not come back after a logout', async (t) => {
@@ -607,6 +444,7 @@ t.test('in cookie mode the cookies of a renewal do not replace those of a later 
     setTime(now() + later)
     let next: Promise<unknown> = Promise.resolve()
     served.gate.afterRefresh = async () => {
+      served.gate.afterRefresh = async () => {}
       next = leave ? client.logout() : client.login(ada!)
       for (let turns = 0; turns < 100; turns++) await turn()
     }
@@ -628,13 +466,14 @@ t.test('in cookie mode the cookies of a renewal in one tab do not replace those 
     setTime(now() + later)
     let next: Promise<unknown> = Promise.resolve()
     served.gate.afterRefresh = async () => {
+      served.gate.afterRefresh = async () => {}
       next = leave ? second.client.logout() : second.client.login(grace!)
       for (let turns = 0; turns < 100; turns++) await turn()
     }
     await first.status()
     await next
     if (leave) t.equal(cookies.size, 0)
-    else t.match(await (await second.client.fetch('/auth/me')).text(), `"user_id":${grace!.user_id}`)
+    else t.match(await Promise.all([first, second].map(({ client }) => client.load())), [{ user_id: grace!.user_id }, { user_id: grace!.user_id }])
   }
 })
 
@@ -857,7 +696,7 @@ const inBrowser: readonly [string, string, Partial<TokenAuthOptions>, string?][]
 
 for (const [kept, mode, serverOptions, storage] of inBrowser) {
   t.test(`Chromium, tokens in ${kept}: 100 requests at once in two tabs after expiry make ${kept === 'cookies' ? 'one refresh' : 'one refresh a tab at most'}`, { skip }, async (t) => {
-    const { open, count, gate } = await visit(t, mode, serverOptions, storage)
+    const { open, count, renewals, gate } = await visit(t, mode, serverOptions, storage)
     const tabs = [await open(), await open()]
     t.equal(await logIn(tabs[0]!), 200)
     const setTime = setClock(t, now())
@@ -867,7 +706,7 @@ for (const [kept, mode, serverOptions, storage] of inBrowser) {
     gate.beforeRefresh = async () => { while (count('GET /private') < 102) await turn() }
     t.strictSame(await Promise.all(tabs.map((page) => page.evaluate('statuses(50)'))), [Array(50).fill(200), Array(50).fill(200)])
     // A tab may see late what another stores. It then refreshes within the window of the rotation, and gets the same refresh token.
-    t.ok(count(refresh) <= (kept === 'cookies' ? 1 : 2), String(count(refresh)))
+    t.ok(renewals() >= 1 && renewals() <= (kept === 'cookies' ? 1 : 2), String(renewals()))
     t.strictSame(await Promise.all(tabs.map((page) => page.evaluate('reasons'))), [[], []])
   })
 
@@ -893,12 +732,12 @@ for (const [kept, mode, serverOptions, storage] of inBrowser) {
     const setTime = setClock(t, now())
     setTime(now() + later)
     isDown = true
-    const failed = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/auth/refresh'))
+    const failed = page.waitForEvent('requestfailed', (request) => request.url().includes('/auth/me'))
     const statuses = page.evaluate('statuses(3)')
     await failed
     isDown = false
     // The pause may begin after the event.
-    const again = page.waitForRequest((request) => request.url().endsWith('/auth/refresh'))
+    const again = page.waitForRequest((request) => request.url().includes('/auth/me'))
     await page.clock.runFor(5000)
     await again
     t.strictSame(await statuses, [200, 200, 200])
@@ -942,7 +781,7 @@ t.test('Chromium, tokens in localStorage: no redirect takes a token to another o
 })
 
 t.test('Chromium: a tab that keeps its turn does not stop the others', { skip }, async (t) => {
-  const { open, count } = await visit(t, 'cookie', cookieOptions)
+  const { open, renewals } = await visit(t, 'cookie', cookieOptions)
   const [frozen, other] = [await open(), await open()]
   await logIn(other)
   await frozen.evaluate("new Promise((resolve) => { navigator.locks.request('fastify-token-auth ' + location.origin + '/auth', () => { resolve(); return new Promise(() => {}) }) })")
@@ -950,14 +789,14 @@ t.test('Chromium: a tab that keeps its turn does not stop the others', { skip },
     const { timeout } = AbortSignal
     const patience = new AbortController()
     globalThis.giveUp = () => patience.abort()
-    AbortSignal.timeout = (time) => time === 40_000 ? patience.signal : timeout.call(AbortSignal, time)
+    AbortSignal.timeout = (time) => time === 60_000 ? patience.signal : timeout.call(AbortSignal, time)
   }`)
   setClock(t, now())(now() + later)
   const statuses = other.evaluate('statuses(2)')
   await other.waitForFunction('navigator.locks.query().then(({ pending }) => pending.length > 0)')
   await other.evaluate('giveUp()')
   t.strictSame(await statuses, [200, 200])
-  t.equal(count(refresh), 1)
+  t.equal(renewals(), 1)
   t.equal(await frozen.evaluate('navigator.locks.query().then(({ held }) => held.length)'), 1)
 })
 

@@ -28,8 +28,10 @@ async function visit (t: Test, client: string, options: Partial<TokenAuthOptions
   const app = host(t)
   await app.register(tokenAuth, together({ secret, authenticate, sessions: {} }, options))
   const gate: Visit['gate'] = { arrived: async () => {}, executed: () => {} }
-  app.addHook('onRequest', async ({ url }) => { if (url === '/auth/refresh') await gate.arrived() })
-  app.addHook('onSend', async ({ url }, reply) => { if (url === '/auth/refresh') gate.executed(() => { reply.raw.destroy() }) })
+  // In cookie mode, the question who is logged in renews the tokens.
+  const renewing = options.cookieSet ? '/auth/me?optional=true' : '/auth/refresh'
+  app.addHook('onRequest', async ({ url }) => { if (url === renewing) await gate.arrived() })
+  app.addHook('onSend', async ({ url }, reply) => { if (url === renewing) gate.executed(() => { reply.raw.destroy() }) })
   app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'private')
   app.get('/client.js', async (_request, reply) => reply.type('text/javascript').send(script))
   app.get('/', async (_request, reply) => reply.type('text/html').send('<!doctype html><title>page</title><link rel="icon" href="data:,">'))

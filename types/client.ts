@@ -1,9 +1,10 @@
 /**
  * Why nobody is logged in. `logout`: the user logged out, in this tab or another. `ended`: the session was ended, for
  * example on another device. `expired`: the refresh token was refused, usually because it has expired. `absent`: there
- * is no refresh token, usually because nobody logged in.
+ * is no refresh token, usually because nobody logged in. `switched`: another user has logged in, in another tab, and
+ * what the page shows is not for that user.
  */
-export type SignedOutReason = 'absent' | 'ended' | 'expired' | 'logout'
+export type SignedOutReason = 'absent' | 'ended' | 'expired' | 'logout' | 'switched'
 
 /** Where tokens are kept in header mode. `localStorage` and `sessionStorage` fit. */
 export interface TokenStorage {
@@ -44,15 +45,44 @@ export interface ClientOptions {
    * that an attacker injects.
    */
   storage?: TokenStorage | undefined
-  /** Called when the user was logged out, or when a request shows that nobody is logged in. Usually it opens the login page. */
+  /**
+   * Called when the user was logged out, when a request shows that nobody is logged in, or when another user is. Usually it opens
+   * the login page. What it throws is an uncaught error of the page.
+   */
   onSignedOut?: ((reason: SignedOutReason) => void) | undefined
 }
 
-/** What `createClient` returns. */
-export interface Client {
+/**
+ * What `createClient` returns. The methods need no `this`, so they can be passed on as they are.
+ * @template User what the handler `retrieveUser` returns, as JSON
+ */
+export interface Client<User = unknown> {
+  /**
+   * Who is logged in: `me` of the service, `null` for nobody, or `undefined` as long as the client has not asked. It is the same
+   * object until its content changes.
+   */
+  readonly user: User | null | undefined
+  /**
+   * Calls a function after each change of `user`. If `user` is not known, the client asks the service.
+   * @param listener is called without arguments. What it throws is an uncaught error of the page
+   * @returns a function that ends the subscription
+   */
+  subscribe: (listener: () => void) => () => void
+  /**
+   * Asks the service who is logged in, and renews the tokens if that is necessary.
+   * @returns `user`
+   * @throws Error if the service does not say, also `TypeError` or `TimeoutError` of `fetch`. `user` stays as it is
+   */
+  load: () => Promise<User | null>
+  /**
+   * Does what `load` does, before a WebSocket or an EventSource is opened.
+   * @returns in header mode, a valid access token. In cookie mode, and if nobody is logged in, `null`
+   * @throws what `load` throws
+   */
+  token: () => Promise<string | null>
   /**
    * Logs in. In header mode, it ends the session of an earlier login. In cookie mode, the service does so, and the request waits
-   * for renewals in all tabs, because their cookies would replace those of the login.
+   * for renewals in all tabs, because their cookies would replace those of the login. If `user` is known or has subscribers, it is up to date afterwards.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
    * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent
@@ -80,7 +110,7 @@ export interface Client {
    */
   fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>
   /**
-   * Stops listening to other tabs and calling `onSignedOut`, so that another client can take the place of this one. What the client has begun
+   * Stops listening to other tabs, and calling `onSignedOut` and subscribers, so that another client can take the place of this one. What the client has begun
    * goes on. Further calls have no effect.
    */
   close: () => void
