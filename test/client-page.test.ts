@@ -54,8 +54,8 @@ async function visit (t: Test, address: string): Promise<{ page: Page, written: 
 }
 
 t.test('every block of the page is run here', (t) => {
-  t.equal(programs.length, 5)
-  t.equal([...page.matchAll(/^```\w/gm)].length, 6)
+  t.equal(programs.length, 6)
+  t.equal([...page.matchAll(/^```\w/gm)].length, 7)
   t.end()
 })
 
@@ -65,6 +65,9 @@ t.test('the first example: a login, a request, a renewal, a logout in a page wit
   await serve(t, app, programWith(programs, "client.fetch('/reports')"))
   const { page, written } = await visit(t, `http://localhost:${await listen(app)}/`)
   t.equal(written, 'true [First report]')
+  const told = page.waitForEvent('console')
+  t.match(await page.evaluate(`(async () => { ${programWith(programs, 'client.subscribe')}; unsubscribe(); return user })()`), { user_id: 1 })
+  t.match((await told).text(), 'user_id: 1')
   setClock(t, now())(now() + 3600)
   t.strictSame(await page.evaluate("client.fetch('/reports').then((response) => response.json())"), ['First report'])
   t.equal(await page.evaluate("client.fetch('/auth/me').then(({ status }) => status)"), 200)
