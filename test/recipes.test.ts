@@ -28,9 +28,9 @@ const { default: Provider } = await import('oidc-provider')
 t.teardown(() => { Object.assign(console, said) })
 
 const folder = new URL('../docs/recipes/', import.meta.url)
+const names = readdirSync(folder)
 // Pages of Chromium run that of user interfaces, in test/user-interfaces.test.ts.
-const names = readdirSync(folder).filter((name) => name !== 'user-interfaces.md')
-const recipes = new Map(names.map((name) => [name, examplesOf(`recipes/${name}`)]))
+const recipes = new Map(names.filter((name) => name !== 'user-interfaces.md').map((name) => [name, examplesOf(`recipes/${name}`)]))
 
 /** The users of a service, who can change passwords and roles. */
 function people () {
