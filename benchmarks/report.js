@@ -85,11 +85,11 @@ function ltsSection (lts) {
     table(['Requests with', '', 'relative to bare (min to max)', 'relative to the best hook', 'CPU time'], rows), startsTable(starts))
 }
 
-/** What confirmations cost. */
-function rotationSection (rotation) {
-  if (rotation === undefined) return ''
-  const { date, goals } = rotation
-  return section('Confirmed rotation', `\`npm run bench:rotation\` compares sessions with the package before it confirmed that refresh tokens were received. CPU times are relative to that package in the same run. This run was made on ${date}.`,
+/** What confirmations, or guards that renew, cost. */
+function measuredGoals (title, measured, how) {
+  if (measured === undefined) return ''
+  const { date, goals } = measured
+  return section(title, `${how} This run was made on ${date}.`,
     table(['What', 'At most', 'Result', 'Met'], goals.map(({ what, limit, found }) => [what, limit, digits(found), found <= limit ? 'yes' : '**no**'])))
 }
 
@@ -129,7 +129,7 @@ function feedSection (feed) {
 }
 
 /** Writes the report of the results. */
-export function writeReport ({ run, soak, lts, rotation }) {
+export function writeReport ({ run, soak, lts, rotation, pages }) {
   if (run === undefined) return
   const { machine: { processor, cores, memory, system, node }, versions, date, minutes, comparisons } = run
   const withSessions = comparisons.filter(({ title }) => ['refreshing', 'guards with sessions'].includes(title))
@@ -155,7 +155,8 @@ export function writeReport ({ run, soak, lts, rotation }) {
     partsSection(run),
     footprintSection(run),
     ltsSection(lts),
-    rotationSection(rotation),
+    measuredGoals('Confirmed rotation', rotation, '`npm run bench:rotation` compares sessions with the package before it confirmed that refresh tokens were received. CPU times are relative to that package in the same run.'),
+    measuredGoals('Pages', pages, '`npm run bench:pages` compares guards that renew with what does the same without them, in the same run.'),
     soakSection(soak)
   ].filter((part) => part !== '').join('\n\n') + '\n')
 }

@@ -1,10 +1,11 @@
 /**
- * Runs the benchmarks. Usage: `node benchmarks/run.js [--quick] [--lts] [--rotation] [--only <title>] [--seed <number>] [--replicates <number>]`.
+ * Runs the benchmarks. Usage: `node benchmarks/run.js [--quick] [--lts] [--rotation] [--pages] [--only <title>] [--seed <number>] [--replicates <number>]`.
  * A full run writes results.json, README.md and chart.svg. A quick run, and a run of a single comparison (`--only "bad
  * signature"`), only print their results. If two measurements of the same bare route differ, the run is void and writes
  * nothing. With `--lts`, a run measures the guarded routes and the start alone, and publishes them beside the results of the full
  * run: `npm run bench:lts` does so with the newest long-term release of Node.js. With `--rotation`, which is `npm run
- * bench:rotation`, it compares sessions with the package before confirmations, and publishes this beside them, too.
+ * bench:rotation`, it compares sessions with the package before confirmations, and publishes this beside them, too. With
+ * `--pages`, which is `npm run bench:pages`, it does the same for guards that renew.
  */
 import { parseArgs } from 'node:util'
 import { areCoresSeparate, inFreshProcess } from './helper/cores.js'
@@ -14,11 +15,12 @@ import { guardedRoute } from './suites/guarded-route.js'
 import { instances } from './suites/instances.js'
 import { issuing, issuingDelay } from './suites/issuing.js'
 import { keys } from './suites/keys.js'
+import { pages } from './suites/pages.js'
 import { rotation } from './suites/rotation.js'
 import { forgedTokenCalls, readEndedSessions, sessions } from './suites/sessions.js'
 import { starts } from './suites/start.js'
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, lts: { type: 'boolean', default: false }, rotation: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, lts: { type: 'boolean', default: false }, rotation: { type: 'boolean', default: false }, pages: { type: 'boolean', default: false }, only: { type: 'string' }, seed: { type: 'string' }, replicates: { type: 'string', default: '2' } } })
 const isQuick = values.quick
 const seed = Number(values.seed ?? Date.now() % 2 ** 31)
 const settings = {
@@ -82,10 +84,11 @@ if (values.lts) {
   process.exit()
 }
 
-if (values.rotation) {
-  const goals = await rotation(settings)
+for (const [name, measure] of Object.entries({ rotation, pages })) {
+  if (!values[name]) continue
+  const goals = await measure(settings)
   for (const { what, limit, found, isVoid } of goals) console.log(`${what}: ${found.toFixed(3)}, at most ${limit}: ${isVoid ? 'VOID' : found <= limit ? 'met' : 'NOT MET'}`)
-  if (!endIfVoid(goals.map(({ what, isVoid }) => ({ title: what, isVoid }))) && !isQuick) updateResults({ rotation: { date: today(), goals: goals.map(({ what, limit, found }) => ({ what, limit, found })) } })
+  if (!endIfVoid(goals.map(({ what, isVoid }) => ({ title: what, isVoid }))) && !isQuick) updateResults({ [name]: { date: today(), goals: goals.map(({ what, limit, found }) => ({ what, limit, found })) } })
   process.exit()
 }
 

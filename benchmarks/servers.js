@@ -226,6 +226,12 @@ const servers = {
     await tokenAuth(app, { ...keyOptions(options), authenticate: ({ body }) => ({ user_id: body.id }), sessions: { grace: 1, poll: 1, ...store } }, library)
     return app.tokenAuth.protect()
   }),
+  /** Pages with sessions in cookies, whose guards renew or do not. */
+  pages: (options) => fastify(async (app) => {
+    await tokenAuth(app, { ...keyOptions(options), authenticate: ({ body }) => ({ user_id: body.id }), cookieSet: true, sessions: { grace: 1 } })
+    for (const renew of [false, true]) app.get(`/${renew ? 'renews' : 'refuses'}`, { onRequest: app.tokenAuth.protect({ renew }) }, async () => answer)
+    return 'no route'
+  }),
   /** Guarded routes in one process, so that nothing but the guard differs: without sessions, and for each number of ended sessions. */
   'guards with sessions': ({ ended, ...options }) => fastify(async (app) => {
     const addRoute = (path, sessions) => app.register(async (context) => {
