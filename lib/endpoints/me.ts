@@ -9,10 +9,12 @@ import type { Registration } from '../registration.ts'
 import { readParameter } from '../request/pairs.ts'
 import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
+// Lists of types, and no unions: the serializer would compile a validator for a union, and call it for each response.
+
 /** What a question adds to the answer. */
 const properties = {
   id: Type.Optional(Type.Unknown({ description: 'With `optional=true`: the id of the user; null if nobody is logged in.' })),
-  reason: Type.Optional(Type.Union([Type.Literal('absent'), Type.Literal('expired'), Type.Literal('ended'), Type.Null()], { description: 'With `optional=true`: why nobody is logged in; null for a user.' }))
+  reason: Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], enum: ['absent', 'expired', 'ended', null], description: 'With `optional=true`: why nobody is logged in; null for a user.' }))
 }
 
 /** Whether a request asks who is logged in, so that nobody is an answer, and not an error that browsers show in red. */
@@ -26,7 +28,7 @@ export function meEndpoint (registration: Registration): Implementation {
       tags: ['authentication'],
       ...(sessions !== undefined && { querystring: Type.Object({ optional: Type.Optional(Type.Literal('true', { description: 'Answers 200 also if nobody is logged in. In cookie mode, an access token that has expired is renewed.' })) }) }),
       response: {
-        200: bodySchema({ me: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()]), ...(sessions !== undefined && properties) }, { description: 'The user.' }),
+        200: bodySchema({ me: Type.Unsafe<object | null>({ type: ['object', 'null'], additionalProperties: true }), ...(sessions !== undefined && properties) }, { description: 'The user.' }),
         401: unauthorized,
         ...unavailable(registration)
       }
