@@ -22,8 +22,9 @@ function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenNam
 }
 
 /** The address of a request as a path of this site: of one that a link can repeat, and that leads to no other host. */
-function wayBack ({ method, originalUrl }: FastifyRequest, settings: Settings): string {
-  const path = withoutTokens(originalUrl, settings)
+function wayBack ({ request: { method, originalUrl }, settings, owner, results }: RequestState): string {
+  // A guard may read other parameters than its registration, or none.
+  const path = withoutTokens(withoutTokens(originalUrl, settings), owner.rules.settingsOf(results))
   const isPath = /^\/(?![/\\])/.test(path) && path.length <= longestWayBack
   return encodeURIComponent(isPath && (method === 'GET' || method === 'HEAD') ? path : '/')
 }
@@ -32,7 +33,7 @@ function wayBack ({ method, originalUrl }: FastifyRequest, settings: Settings): 
 function fillTarget (target: string, state: RequestState, refused: unknown): string {
   if (!target.includes('{')) return target
   return target.replace(/\{(next|reason)\}/g, (_text, name) => {
-    if (name === 'next') return wayBack(state.request, state.settings)
+    if (name === 'next') return wayBack(state)
     // A valid token is refused here if its login is too long ago.
     return (refused instanceof Refusal ? state.signedOut : null) ?? 'expired'
   })

@@ -3,6 +3,7 @@
  * request. A redirect that renews would loop where a browser rejects cookies, and would send uploads twice.
  */
 import type { FastifyReply } from 'fastify'
+import type { MaybePromise } from '../../types/handlers.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { TokenAuthError } from '../errors.ts'
 import type { GetterResults } from '../host/getters.ts'
@@ -56,6 +57,8 @@ function findToken ({ request, settings, carrier }: RequestState, { answer: { st
   return mayGetCookies(request, settings) ? found : stands('a page of another origin may have sent the request')
 }
 
+const isCarrier = (outcome: TokenCarrier | NotRenewed): outcome is TokenCarrier => Object.hasOwn(outcome, 'headers')
+
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
 async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<TokenCarrier | NotRenewed> {
   const { raw } = reply
@@ -78,6 +81,16 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   // Those of a session that has ended meanwhile would replace the cookies of a login.
   beforeHeaders(raw, () => addLateCookies(raw, hasEnded() ? [] : cookies))
   return withCookies(state.carrier, accessTokenValues(accessToken, own.settings))
+}
+
+/** What a guard that has let nobody pass decides about whoever a later guard finds by a renewal. */
+type Judge = (renewed: RequestState) => MaybePromise<Refusal | null>
+
+const judges = new WeakMap<GetterResults, ReadonlyArray<readonly [AccessRules, Judge]>>()
+
+/** Notes that a guard without `renew` lets nobody pass: its rules and checks hold for a user whom a later guard finds. */
+export function noteNobody ({ results, rules }: RequestState, judge: Judge): void {
+  judges.set(results, [...judges.get(results) ?? [], [rules, judge]])
 }
 
 /** What became of requests, by what the guards of a registration share: each is renewed at most once. */
@@ -107,9 +120,17 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
     } else {
       outcome = found
     }
-    if ('headers' in outcome) return openRenewed(registration, state.request, rules, state.results, outcome)
-    state.notRenewed = outcome
-    return undefined
+    // Own properties only: that of a polluted prototype would be a renewal.
+    if (!isCarrier(outcome)) {
+      state.notRenewed = outcome
+      return undefined
+    }
+    const open = (ofGuard: AccessRules) => openRenewed(registration, state.request, ofGuard, state.results, outcome)
+    let refused: Refusal | null = null
+    for (const [ofGuard, judge] of judges.get(state.results) ?? []) refused ??= await judge(open(ofGuard))
+    const renewed = open(rules)
+    if (refused !== null) renewed.refuse(refused)
+    return renewed
   }
 }
 

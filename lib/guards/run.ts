@@ -10,6 +10,7 @@ import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
+import { noteNobody } from './renew.ts'
 import { isTrial } from './trial.ts'
 
 /** Checks a request whose token is valid. Returns the refusal, or null. */
@@ -30,9 +31,12 @@ function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
 }
 
 /** Decides about a request whose token was verified. Whether nobody may pass is decided after a renewal. @param refusal null for a valid token */
-function conclude ({ check, isNobody, renew }: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+function conclude (guard: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+  const { check, isNobody, renew, registration } = guard
   if (refusal === null) return check === undefined ? null : check(state, request)
-  return renew === undefined && isNobody?.(state, refusal) === true ? null : refusal
+  if (renew !== undefined || isNobody?.(state, refusal) !== true) return refusal
+  if (registration.sessions !== undefined) noteNobody(state, (renewed) => decide(guard, renewed, request))
+  return null
 }
 
 function decide (guard: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
@@ -54,7 +58,8 @@ async function settle (guard: GuardHook, state: RequestState, request: FastifyRe
   if (refusal === null || renew === undefined) return { state, refusal }
   const renewed = await renew(state, refusal, reply)
   if (renewed === undefined) return { state, refusal: isNobody?.(state, refusal) === true ? null : refusal }
-  return { state: renewed, refusal: await decide(guard, renewed, request) }
+  const decided = await decide(guard, renewed, request)
+  return { state: renewed, refusal: decided !== null && isNobody?.(renewed, decided) === true ? null : decided }
 }
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */

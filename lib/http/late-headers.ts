@@ -2,35 +2,51 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 
 /** What `writeHead` is given besides the status: texts, and headers as an object or as a list of names and values. */
-type Given = string | OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | undefined
+type Given = string | OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | null | undefined
 
-/** Sets headers as `writeHead` would: they replace those from before. */
+/** Sets headers as `writeHead` would: they replace those from before. A list may also consist of pairs. */
 function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly OutgoingHttpHeader[]): void {
   if (!Array.isArray(given)) {
     for (const [name, value] of Object.entries(given)) if (value !== undefined) raw.setHeader(name, value)
     return
   }
   // A name may be there more than once.
-  const list = given as readonly (string | readonly string[])[]
+  const list = (Array.isArray(given[0]) ? given.flat(1) : given) as readonly (string | readonly string[])[]
   const names = list.filter((_value, index) => index % 2 === 0) as readonly string[]
   for (const name of names) raw.removeHeader(name)
   for (const [index, name] of names.entries()) raw.appendHeader(name, list[2 * index + 1]!)
 }
 
-/** Calls a function once, just before the headers of the response are written. It may change them. */
+/**
+ * Calls a function just before the headers of the response are written. It may change them. Where the headers cannot be
+ * written, they are as they were, and it is called again before the next try, such as that of Fastify with the error.
+ */
 export function beforeHeaders (raw: ServerResponse, change: () => void): void {
   const { writeHead } = raw
   const late = (status: number, ...given: readonly Given[]): ServerResponse => {
-    raw.writeHead = writeHead
-    const headers = given.find((value) => typeof value === 'object')
-    if (headers !== undefined) setHeaders(raw, headers)
-    change()
-    return Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
+    const before = { ...raw.getHeaders() }
+    try {
+      for (const headers of given) if (typeof headers === 'object' && headers !== null) setHeaders(raw, headers)
+      change()
+      const written = Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
+      raw.writeHead = writeHead
+      return written
+    } catch (error) {
+      if (!raw.headersSent) {
+        for (const name of raw.getHeaderNames()) raw.removeHeader(name)
+        for (const [name, value] of Object.entries(before)) raw.setHeader(name, value!)
+      }
+      throw error
+    }
   }
   raw.writeHead = late
 }
 
 const noStore = /(?:^|,)[ \t]*no-store[ \t]*(?:,|$)/i
+/** Quoted texts of extensions, which may contain anything. */
+const quoted = /"[^"]*"/g
+/** Headers that caches obey before `Cache-Control`, such as `CDN-Cache-Control` (RFC 9213) and those of vendors. */
+const forCaches = /.-cache-control$|^(?:surrogate|edge)-control$|^x-accel-expires$/
 
 /**
  * Adds cookies to a response that begins, before those that are there already, so that these win, and keeps caches from
@@ -38,7 +54,7 @@ const noStore = /(?:^|,)[ \t]*no-store[ \t]*(?:,|$)/i
  */
 export function addLateCookies (raw: ServerResponse, cookies: readonly string[]): void {
   const cacheControl = [raw.getHeader('cache-control') ?? ''].flat().join(', ')
-  if (!noStore.test(cacheControl)) raw.setHeader('cache-control', 'no-store')
-  for (const name of ['cdn-cache-control', 'surrogate-control']) raw.removeHeader(name)
+  if (!noStore.test(cacheControl.replace(quoted, ''))) raw.setHeader('cache-control', 'no-store')
+  for (const name of raw.getHeaderNames()) if (forCaches.test(name)) raw.removeHeader(name)
   if (cookies.length > 0) raw.setHeader('set-cookie', [...cookies, ...[raw.getHeader('set-cookie') ?? []].flat().map(String)])
 }
