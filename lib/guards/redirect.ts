@@ -1,5 +1,5 @@
 /** Where guards redirect to: the page for the login, with the way back and why nobody is logged in. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { Refusal } from '../refusal.ts'
 import { parameterName } from '../request/pairs.ts'
 import type { RequestState } from '../request/state.ts'

@@ -1,6 +1,6 @@
 /** Renewal in place: a guard gives a refused request new tokens, and the route answers it (pages). */
 import { once } from 'node:events'
-import { request as send, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
+import { request as send, type IncomingHttpHeaders, type OutgoingHttpHeader, type ServerResponse } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -228,7 +228,8 @@ t.test('of several guards and readers of a request, the first renews, and all se
 t.test('whatever the route says of caches, a renewed answer is not stored, in each way to send it', async (t) => {
   const { app } = await withPages(t)
   const renew = { onRequest: app.tokenAuth.protect({ renew: true }) }
-  const cached = { 'cache-control': 'public, max-age=3600', 'cdn-cache-control': 'max-age=60', 'surrogate-control': 'max-age=60' }
+  const ofVendors = ['cdn-cache-control', 'cloudflare-cdn-cache-control', 'surrogate-control', 'edge-control', 'x-accel-expires']
+  const cached = { 'cache-control': 'public, max-age=3600', ...Object.fromEntries(ofVendors.map((name) => [name, 'max-age=60'])) }
   app.get('/object', renew, async (_request, reply) => { reply.headers(cached); return { a: 1 } })
   app.get('/stream', renew, (_request, reply) => reply.headers(cached).send(Readable.from(['a'])))
   app.get('/own', renew, (_request, reply) => { reply.header('cache-control', 'private, No-Store ,max-age=0').send('x') })
@@ -243,6 +244,28 @@ t.test('whatever the route says of caches, a renewed answer is not stored, in ea
     reply.raw.writeHead(200, ['cache-control', 'public', 'x-a', '1', 'x-a', '2', 'set-cookie', 'own=1'])
     reply.raw.end('raw')
   })
+  app.get('/pairs', renew, (_request, reply) => {
+    reply.hijack()
+    const pairs: OutgoingHttpHeader[] = mistyped([['cache-control', 'public'], ['x-a', '1']])
+    reply.raw.writeHead(200, pairs)
+    reply.raw.end('raw')
+  })
+  app.get('/no-text', renew, (_request, reply) => {
+    reply.hijack()
+    reply.raw.writeHead(200, mistyped(null), cached)
+    reply.raw.end('raw')
+  })
+  app.get('/quoted', renew, (_request, reply) => { reply.header('cache-control', 'public, x="a, no-store, b"').send('x') })
+  app.get('/again', renew, (_request, reply) => {
+    reply.hijack()
+    try {
+      reply.raw.writeHead(1, { 'x-a': 'of the first try' })
+    } catch {}
+    reply.raw.writeHead(200, cached)
+    reply.raw.end('raw')
+  })
+  app.get('/unsendable', renew, async (_request, reply) => { reply.headers({ ...cached, etag: '"1"', 'x-a': '\u20ac' }); return 'x' })
+  app.get('/trailer', renew, async (_request, reply) => { reply.headers({ ...cached, trailer: 'x' }); return 'x' })
   app.get('/implicit', renew, (_request, reply) => {
     reply.hijack()
     reply.raw.writeProcessing()
@@ -250,11 +273,13 @@ t.test('whatever the route says of caches, a renewed answer is not stored, in ea
   })
   app.get('/fails', renew, async () => { throw new Error('fails') })
   const port = await listen(app)
-  for (const path of ['/object', '/stream', '/own', '/hijack', '/list', '/implicit', '/fails']) {
+  for (const path of ['/object', '/stream', '/own', '/hijack', '/list', '/pairs', '/no-text', '/quoted', '/again', '/unsendable', '/trailer', '/implicit', '/fails']) {
     for (const method of path === '/object' ? ['GET', 'HEAD'] : ['GET']) {
       const { headers } = await ask(port, { path, method, headers: { ...navigation, ...await expiredCookies(app) } })
       t.equal(headers['cache-control'], path === '/own' ? 'private, No-Store ,max-age=0' : 'no-store', path)
-      t.match(headers, { 'cdn-cache-control': undefined, 'surrogate-control': undefined })
+      t.same(Object.keys(headers).filter((name) => ofVendors.includes(name)), [])
+      if (path === '/again') t.equal(headers['x-a'], undefined, 'the headers of a try that failed')
+      if (path === '/unsendable') t.equal(headers.etag, undefined, 'the answer to an error has the headers that it has without a renewal')
       t.match(headers['set-cookie'], [/^access_token=/, /^refresh_token=/], path)
       if (path === '/hijack') t.same(headers['set-cookie']?.slice(2), ['own=1', 'own=2'], 'cookies of the route come after ours')
       if (path === '/list') t.equal(headers['x-a'], '1, 2')
@@ -386,6 +411,53 @@ t.test('a new token is judged by the guard: refused by "trusted" or its scopes, 
   isTrusted = () => false
   const distrusted = await app.inject({ url: '/form', headers: { ...navigation, ...await expiredCookies(app) } })
   t.match([distrusted.statusCode, distrusted.json().exception, cookiesOf(distrusted).length], [401, 'InvalidToken', 2])
+})
+
+t.test('whom a guard finds by a renewal is also judged by the guards that have let nobody pass before', async (t) => {
+  const { app } = await withPages(t, { claimAuthTime: true, scopesEnabled: true, addScopesToPayload: () => ['read'] })
+  const { protect, injectUser } = app.tokenAuth
+  const recent = app.tokenAuth.protect({ optional: true, maxAge: 60 })
+  const ofAdmins = app.tokenAuth.protect({ optional: true, claimAud: 'admin' })
+  const anybody = app.tokenAuth.protect({ optional: true })
+  const injected = injectUser.call(app.tokenAuth, async (_request, _reply, user) => ({ user }), { renew: true })
+  const renewing = protect.call(app.tokenAuth, { renew: true })
+  app.get('/recent', { onRequest: recent }, injected)
+  app.get('/both', { onRequest: [recent, renewing] }, async () => 'ok')
+  app.get('/admins', { onRequest: ofAdmins }, injected)
+  app.get('/second', { onRequest: [ofAdmins, renewing], preHandler: app.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'ok')
+  app.get('/anybody', { onRequest: [anybody, renewing] }, async (request) => ({ user: request.tokenAuth.userId }))
+  const { access, refresh } = await cookiesOfLogin(app)
+  const real = Date.now
+  Date.now = () => real() + 120_000
+  t.teardown(() => { Date.now = real })
+  for (const [url, exception] of [['/recent', 'InsufficientUserAuthentication'], ['/both', 'InsufficientUserAuthentication'], ['/admins', 'InvalidClaim'], ['/second', 'InvalidClaim']] as const) {
+    for (const headers of [cookie({ access, refresh }), cookie({ refresh })]) {
+      const answer = await app.inject({ url, headers: { ...navigation, ...headers } })
+      t.match([answer.statusCode, answer.json().exception], [401, exception], url)
+    }
+    const anonymous = await app.inject({ url, headers: navigation })
+    t.equal(anonymous.statusCode, url === '/recent' || url === '/admins' ? 200 : 401, 'nobody is judged as before')
+  }
+  const renewed = await app.inject({ url: '/anybody', headers: { ...navigation, ...cookie({ refresh }) } })
+  t.match([renewed.statusCode, renewed.json(), cookiesOf(renewed).length], [200, { user: 1 }, 2])
+})
+
+t.test('me?optional=true is a 200 also where the new token is refused', async (t) => {
+  const { app } = await withPages(t, { trusted: () => false })
+  const { refresh } = await cookiesOfLogin(app)
+  const answer = await app.inject({ url: '/auth/me?optional=true', headers: { ...ownScript, ...cookie({ refresh }) } })
+  t.match([answer.statusCode, answer.json()], [200, { me: null, id: null, reason: 'expired' }])
+})
+
+t.test('the way back has no token of the registration, whatever the guard reads', async (t) => {
+  warnings(t, 'W05')
+  const { app } = await withPages(t, { queryStringSet: true, queryStringStrict: false })
+  app.get('/off', { onRequest: app.tokenAuth.protect({ redirectOnFail: true, queryStringSet: false }) }, async () => 'ok')
+  app.get('/named', { onRequest: app.tokenAuth.protect({ redirectOnFail: true, queryStringAccessTokenName: 'other' }) }, async () => 'ok')
+  for (const [url, next] of [['/off?a=1&access_token=x', '/off?a=1'], ['/off?refresh_token=x', '/off'], ['/named?access_token=x&other=y', '/named']] as const) {
+    const { headers } = await app.inject({ url, headers: navigation })
+    t.match(headers.location, `/login?next=${encodeURIComponent(next)}&`)
+  }
 })
 
 t.test('tokens of the header and of the query string are never renewed, nor is a login that is too old, a 403 or an ended session', async (t) => {
@@ -633,6 +705,10 @@ t.test('a polluted prototype renews nothing', async (t) => {
   for (const name of Object.keys(names)) Reflect.deleteProperty(Object.prototype, name)
   t.equal(typeof guard, 'function')
   t.same(statuses, ['401', '401', '401'])
+  Object.assign(Object.prototype, { headers: { cookie: `access_token=${access}` } })
+  const answer = await exchange(port, 'GET /form HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+  Reflect.deleteProperty(Object.prototype, 'headers')
+  t.equal(answer.slice(9, 12), '401')
   t.same(store.taken(), [])
 })
 
