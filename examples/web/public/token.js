@@ -1,5 +1,6 @@
 /** The panel of the access token: how long it is valid, a button that makes it expire, and one that sends a request. */
-import { send, withMessage } from '/session.js'
+import { withMessage } from '/forms.js'
+import { send } from '/session.js'
 
 const panel = document.getElementById('token')
 const life = document.getElementById('life')
@@ -27,15 +28,17 @@ function start (left, accepted) {
   show()
 }
 
-/** The requests since a button was pressed, as the browser has recorded them. */
+/** When a button was pressed, and the requests since then, as the browser has recorded them. */
+let pressed = Infinity
 let requests = []
 
 new PerformanceObserver((list) => {
   // A response is recorded at its end. What counts here is when requests were sent.
-  requests = [...requests, ...list.getEntries().filter(({ initiatorType }) => initiatorType === 'fetch')].sort((a, b) => a.startTime - b.startTime)
+  requests = [...requests, ...list.getEntries().filter(({ initiatorType, startTime }) => initiatorType === 'fetch' && startTime >= pressed)].sort((a, b) => a.startTime - b.startTime)
   if (requests.length === 0) return
   const texts = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
-  const isRenewed = texts.includes('/auth/refresh 200')
+  // A request was refused, and repeated after a renewal.
+  const isRenewed = texts.some((text, index) => text.endsWith(' 401') && texts.includes(text.replace(/401$/, '200'), index))
   trace.textContent = `${isRenewed ? 'Renewed: ' : ''}${texts.join(' → ')}`
 }).observe({ type: 'resource' })
 
@@ -43,6 +46,7 @@ new PerformanceObserver((list) => {
 function onSubmit (id, run) {
   document.getElementById(id).addEventListener('submit', (event) => {
     event.preventDefault()
+    pressed = performance.now()
     requests = []
     withMessage(run)
   })
