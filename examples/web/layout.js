@@ -22,9 +22,9 @@ const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).p
 /** Says how long the access token is valid. token.js counts down from the numbers, and has the same text. */
 function tokenPanel (request, user) {
   const { expires_in: left, leeway } = lifeOf(request.tokenAuth)
-  const { token, settings: { cookieAccessTokenName } } = request.tokenAuth
+  const { token, source, settings: { cookieAccessTokenName } } = request.tokenAuth
   // The browser has sent another token, which the guard has replaced.
-  const isRenewed = request.server.parseCookie(request.headers.cookie ?? '')[cookieAccessTokenName] !== token
+  const isRenewed = source === 'cookie' && request.server.parseCookie(request.headers.cookie ?? '')[cookieAccessTokenName] !== token
   return html`<section class="token" id="token" aria-label="Your access token" data-left="${left}" data-leeway="${leeway}">
     <p><strong>${user.name}</strong> is signed in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
     <form method="get" id="call"><button>Send a request</button></form>

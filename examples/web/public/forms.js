@@ -64,5 +64,5 @@ export function onSubmit (form, run) {
     if (!await withMessage(() => run(button))) end?.()
   })
   // The browser shows the page as it was left.
-  addEventListener('pageshow', ({ persisted }) => { if (persisted) end?.() })
+  window.addEventListener('pageshow', ({ persisted }) => { if (persisted) end?.() })
 }

@@ -19,6 +19,7 @@ onSubmit(form, async () => {
   if (status === 401) {
     showErrors(form, { password: 'Wrong name or password.' })
     form.password.select()
+    // The field says it.
     throw new Error('')
   }
   throw new Error(failures[status] ?? 'The login failed. Please try again.')
