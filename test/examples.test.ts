@@ -276,7 +276,7 @@ t.test('reports have limits, and are shown as text', async (t) => {
   t.match(written.json(), { title: markup, author: 'ada' }, 'the author is the user')
   t.ok(Math.abs(Date.now() - Date.parse(written.json().written_at)) < 60_000)
   const page = await app.inject({ url: '/reports.html', headers })
-  t.notMatch(page.payload, /<script>|"1"|'x'/)
+  t.notMatch(page.payload, /<script>|\("1"|'x'/)
   t.match(page.payload, '<h2>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;</h2>')
 
   for (const wrong of [{}, { title: 'a' }, { title: ' ', text: 'a' }, { title: 'a', text: '\n' }, { title: 'a'.repeat(81), text: 'a' }, { title: 'a', text: 'a'.repeat(2001) }, { title: ['a', 'b'], text: 'a' }]) {

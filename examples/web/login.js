@@ -21,7 +21,7 @@ export function recognize ({ tokenAuth }) {
   }
 }
 
-/** Notices of the login page, by the parameter `reason`. The address has only the name of a text, because anyone may have written it. */
+/** Notices of the login page, by the parameter `reason`, or else by what its own request says. The address has only the name of a text, because anyone may have written it. */
 const reasons = new Map(Object.entries({
   logout: 'You are logged out.',
   cleared: 'You are logged out in this browser, but the server could not end the session. After the next login, end it on the page “Your devices”.',
@@ -31,7 +31,7 @@ const reasons = new Map(Object.entries({
   cookies: 'Your browser rejected the cookies. Some browsers, such as Safari, accept Secure cookies over HTTPS only. Start the example with COOKIE_SECURE=false.'
 }))
 
-function reasonOf ({ reason, next }, user) {
+function reasonOf ({ tokenAuth: { signedOut }, query: { reason = signedOut === 'absent' ? undefined : signedOut, next } }, user) {
   const title = typeof next === 'string' && titles.get(pathOf(next))
   if (title && reason === 'absent') return `The page “${title}” is for users who are logged in.`
   if (reasons.has(reason)) return reasons.get(reason)
@@ -46,7 +46,7 @@ function reasonOf ({ reason, next }, user) {
  * @param form.message what went wrong
  */
 const loginPage = async (request, reply, { next, username, errors = {}, message }) => {
-  const notice = message === undefined ? reasonOf(request.query, await request.tokenAuth.user()) : undefined
+  const notice = message === undefined ? reasonOf(request, await request.tokenAuth.user()) : undefined
   return sendPage(request, reply, 'Log in', html`<p id="notice" class="notice" role="status">${notice}</p>
     <form method="post" action="/login" id="login">
       <input type="hidden" name="next" value="${returnPath(next)}">

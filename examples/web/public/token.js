@@ -46,7 +46,7 @@ new PerformanceObserver((list) => {
 function onSubmit (id, run) {
   document.getElementById(id).addEventListener('submit', (event) => {
     event.preventDefault()
-    pressed = performance.now()
+    pressed = event.timeStamp
     requests = []
     withMessage(run)
   })
