@@ -28,15 +28,17 @@ function start (left, accepted) {
   show()
 }
 
-/** When a button was pressed, and the requests since then, as the browser has recorded them. */
-let pressed = Infinity
+/** The requests since a button was pressed, as the browser has recorded them. */
 let requests = []
 
 new PerformanceObserver((list) => {
   // A response is recorded at its end. What counts here is when requests were sent.
-  requests = [...requests, ...list.getEntries().filter(({ initiatorType, startTime }) => initiatorType === 'fetch' && startTime >= pressed)].sort((a, b) => a.startTime - b.startTime)
-  if (requests.length === 0) return
-  const texts = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
+  requests = [...requests, ...list.getEntries().filter(({ initiatorType }) => initiatorType === 'fetch')].sort((a, b) => a.startTime - b.startTime)
+  const all = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
+  // The client also asks who is logged in when the page opens.
+  const first = all.findIndex((text) => text.startsWith('/token'))
+  if (first === -1) return
+  const texts = all.slice(first)
   // A request was refused, and repeated after a renewal.
   const isRenewed = texts.some((text, index) => text.endsWith(' 401') && texts.includes(text.replace(/401$/, '200'), index))
   trace.textContent = `${isRenewed ? 'Renewed: ' : ''}${texts.join(' → ')}`
@@ -46,7 +48,6 @@ new PerformanceObserver((list) => {
 function onSubmit (id, run) {
   document.getElementById(id).addEventListener('submit', (event) => {
     event.preventDefault()
-    pressed = event.timeStamp
     requests = []
     withMessage(run)
   })
