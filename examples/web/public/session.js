@@ -64,6 +64,7 @@ for (const form of document.querySelectorAll('form[data-enhanced]')) {
     // It would be sent as the other user.
     if (isSwitched()) throw new Failure(switched.firstChild.textContent)
     const body = new URLSearchParams(new FormData(form, button))
+    showErrors(form, {})
     try {
       const { url } = await send(form.getAttribute('action') ?? location.href, { method: 'POST', body })
       // Its draft is not needed any more.
