@@ -45,7 +45,7 @@ async function openDevice (t: Test, address: string, options: { userAgent?: stri
   const context = await (await browser()).newContext({ baseURL: address, ...options })
   t.teardown(() => context.close())
   // A page that never shows what a test waits for ends with the limit of the test file, which a busy machine does not reach.
-  context.setDefaultTimeout(15000)
+  context.setDefaultTimeout(0)
   const page = await context.newPage()
   page.on('pageerror', (error) => t.fail('no script of a page fails', { error }))
   page.on('console', (message) => { if (message.text().includes('Content Security Policy')) t.fail(message.text()) })
