@@ -22,7 +22,7 @@ const pictures = {
       await page.getByText('The next request renews it.').waitFor()
       await page.getByRole('button', { name: 'Send a request' }).click()
       // The order of what the browser records is known when all of it is there.
-      await page.getByText('Renewed: /token 401 → /auth/me 401 → /auth/refresh 200 → /token 200').waitFor()
+      await page.getByText('Renewed: /token 401 → /auth/me 200 → /token 200').waitFor()
       // Without the focus.
       await page.mouse.click(1, 300)
     }

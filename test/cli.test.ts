@@ -239,7 +239,7 @@ t.test('routes --check exits with 0 for the web example, and with 1 after any gu
   const folder = t.testdir({})
   cpSync(fileURLToPath(new URL('../examples', import.meta.url)), folder, { recursive: true })
   const web = join(folder, 'web/server.js')
-  t.match(await processOf(['routes', web, '--check']), { code: 0, stdout: /^GET,HEAD {2}\/reports\.html +scoped +pageAuth in onRequest reports:read$/m })
+  t.match(await processOf(['routes', web, '--check']), { code: 0, stdout: /^GET,HEAD {2}\/reports\.html +scoped +tokenAuth in onRequest reports:read$/m })
   let count = 0
   for (const name of ['api.js', 'pages.js']) {
     const path = join(folder, 'web', name)

@@ -10,16 +10,18 @@ import cors from '@fastify/cors'
 import formbody from '@fastify/formbody'
 import rateLimit from '@fastify/rate-limit'
 import fp from 'fastify-plugin'
-import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
 import { Redis } from 'ioredis'
 import { createLocalJWKSet, createRemoteJWKSet, jwtVerify } from 'jose'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, type SigningKey, TokenAuthError } from '../lib/index.ts'
+import { openBrowser, skip as withoutBrowser } from './browser.ts'
 import { Network, skip, startDatabase } from './database.ts'
 import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock, together } from './helper.ts'
 import { jwk } from './keys/issuers.ts'
 import { examplesOf, run } from './programs.ts'
 import { refresh, started, WatchedStore, type Tokens } from './sessions/helper.ts'
+import { script as clientScript } from './tabs.ts'
 
 // It says on the console what a production needs, and which versions of Node.js it was tested with.
 const said = { warn: console.warn, info: console.info }
@@ -920,6 +922,94 @@ t.test('logins in the same second have the same payload without the recipe, and 
   t.not(payloadOf(first).login_id, payloadOf(second).login_id)
   const [same, again] = await tokens(plain)
   t.equal(same, again)
+})
+
+const browser = openBrowser(t)
+const draftsModule = take('drafts.md', 'export function keepDrafts')
+const draftsPage = take('drafts.md', 'keepDrafts(client)')
+
+t.test('the module of the recipe of drafts is that of the example, and has at most 30 lines', async (t) => {
+  t.equal(draftsModule, readFileSync(new URL('../examples/web/public/drafts.js', import.meta.url), 'utf8'))
+  t.ok(draftsModule.split('\n').length - 1 <= 30)
+})
+
+t.test('drafts are for one user and one address, without passwords, until the service has accepted the form or the user logs out in this tab', { skip: withoutBrowser }, async (t) => {
+  const [, form = ''] = /```html\n([\s\S]*?)```/.exec(readFileSync(new URL('drafts.md', folder), 'utf8')) ?? []
+  const { authenticate, retrieveUser } = people()
+  const app = host(t)
+  await app.register(formbody)
+  await app.register(tokenAuth, { secret, authenticate, retrieveUser, sessions: {}, cookieSet: true, tokensInBody: false, loginRedirectUrl: '/login?next={next}' })
+  const imports = JSON.stringify({ imports: { 'fastify-token-auth/client': '/client.js', './drafts.js': '/drafts.js' } })
+  const page = `<!doctype html><title>page</title><link rel="icon" href="data:,"><script type="importmap">${imports}</script><script type="module" src="/page.js"></script>
+    ${form.replace('<button>', '<input type="password" name="pin"><input name="new" autocomplete="new-password"><input name="kept" value="kept"><button>')}<button id="logout">Log out</button>`
+  const send = (type: string, text: string) => async (_request: FastifyRequest, reply: FastifyReply) => reply.type(type).header('cache-control', 'no-store').send(text)
+  app.get('/client.js', send('text/javascript', clientScript))
+  app.get('/drafts.js', send('text/javascript', draftsModule))
+  app.get('/page.js', send('text/javascript', `${draftsPage}\nawait client.load()\nObject.assign(globalThis, { client, isReady: true })`))
+  app.get('/login', send('text/html', '<!doctype html><title>login</title>'))
+  app.get('/notes', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, send('text/html', page))
+  app.post('/notes', { onRequest: app.tokenAuth.protect({ renew: true }) }, async (request, reply) => {
+    if (Object(request.body).text === 'wrong') return await reply.code(400).send('wrong')
+    return await reply.redirect('/login?accepted', 303)
+  })
+  const baseURL = `http://127.0.0.1:${await listen(app)}`
+  const context = await (await browser()).newContext({ baseURL })
+  t.teardown(() => context.close())
+  // As in test/web.test.ts: a page that never shows what the test waits for ends with the limit of the file.
+  context.setDefaultTimeout(0)
+  const tab = await context.newPage()
+  const text = tab.getByLabel('Text')
+  const logIn = async (username: string, password: string) => {
+    t.equal((await context.request.post('/auth', { data: { username, password } })).status(), 200)
+  }
+  const open = async (url: string, own = tab) => {
+    await own.goto(url)
+    await own.waitForFunction('globalThis.isReady')
+  }
+  const opened = async (url: string) => {
+    await open(url)
+    return await text.inputValue()
+  }
+  const stored = async () => await tab.evaluate('JSON.stringify(sessionStorage)') as string
+
+  await tab.goto('/login')
+  await logIn('ada', 'lovelace')
+  await open('/notes?id=1')
+  t.equal(await stored(), '{}', 'nothing was typed')
+  await tab.locator('[name=pin]').fill('1234')
+  await tab.locator('[name=new]').fill('5678')
+  await text.fill('mine')
+  t.match(await stored(), /1.*\/notes\?id=1.*mine/)
+  t.notMatch(await stored(), /1234|5678/)
+  t.equal(await opened('/notes?id=2'), '', 'another address')
+  t.equal(await opened('/notes?id=1'), 'mine')
+  t.equal(await tab.locator('[name=kept]').inputValue(), 'kept')
+
+  await logIn('grace', 'hopper')
+  t.equal(await opened('/notes?id=1'), '', 'another user')
+  await text.fill('of grace')
+  await tab.locator('#logout').click()
+  await tab.waitForURL('**/login?reason=logout**')
+  t.notMatch(await stored(), 'of grace')
+  await logIn('ada', 'lovelace')
+  t.equal(await opened('/notes?id=1'), 'mine')
+
+  // After a login in another tab, the page loads again for the other user.
+  await logIn('grace', 'hopper')
+  await Promise.all([tab.waitForEvent('load'), tab.evaluate('void client.load()')])
+  await tab.waitForFunction('globalThis.isReady')
+  t.equal(await text.inputValue(), '')
+  await logIn('ada', 'lovelace')
+  t.equal(await opened('/notes?id=1'), 'mine')
+  await text.fill('wrong')
+  await Promise.all([tab.waitForResponse((response) => response.status() === 400), tab.getByRole('button', { name: 'Save' }).click()])
+  t.equal(await text.inputValue(), 'wrong')
+  t.equal(await opened('/notes?id=1'), 'wrong', 'the service has not accepted it')
+  await text.fill('right')
+  await tab.getByRole('button', { name: 'Save' }).click()
+  await tab.waitForURL('**/login?accepted')
+  t.equal(await opened('/notes?id=1'), '')
+  t.equal(await stored(), '{}')
 })
 
 t.test('every example of the recipes was run', async (t) => {

@@ -21,9 +21,10 @@ const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).p
 
 /** Says how long the access token is valid. token.js counts down from the numbers, and has the same text. */
 function tokenPanel (request, user) {
-  const { expires_in: left, leeway } = lifeOf(request.pageAuth)
-  // The page that renews tokens led here.
-  const isRenewed = URL.canParse(request.headers.referer) && new URL(request.headers.referer).pathname === '/renew.html'
+  const { expires_in: left, leeway } = lifeOf(request.tokenAuth)
+  const { token, source, settings: { cookieAccessTokenName } } = request.tokenAuth
+  // The browser has sent another token, which the guard has replaced.
+  const isRenewed = source === 'cookie' && request.server.parseCookie(request.headers.cookie ?? '')[cookieAccessTokenName] !== token
   return html`<section class="token" id="token" aria-label="Your access token" data-left="${left}" data-leeway="${leeway}">
     <p><strong>${user.name}</strong> is signed in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
     <form method="get" id="call"><button>Send a request</button></form>
@@ -32,7 +33,7 @@ function tokenPanel (request, user) {
   </section>`
 }
 
-const logout = ({ name }) => html`<span>${name}</span><form method="post" id="logout" action="/auth/logout"><button>Log out</button></form>`
+const logout = ({ name }) => html`<span>${name}</span><form method="post" id="logout" action="/auth/logout"><button data-busy="Logging out...">Log out</button></form>`
 
 const link = (path, [href, text]) => html`<a href="${href}"${href === path && html` aria-current="page"`}>${text}</a>`
 
@@ -40,14 +41,16 @@ const link = (path, [href, text]) => html`<a href="${href}"${href === path && ht
  * Sends a page.
  * @param title its heading
  * @param main its content, as markup
+ * @param options.description what search engines and link previews show of it; default: of the example
  * @param options.script a script of the page; default: those of the pages of users, if somebody is logged in
  * @param options.message what went wrong
  */
-export async function sendPage (request, reply, title, main, { script, message } = {}) {
-  const user = await request.pageAuth.user()
+export async function sendPage (request, reply, title, main, { description = 'An example of fastify-token-auth: pages and an API that are protected by guards.', script, message } = {}) {
+  const user = await request.tokenAuth.user()
   const path = pathOf(request.url)
   const scripts = script === undefined ? user !== null && ['/session.js', '/token.js'] : [script]
-  // It shows a user name. It also keeps the "back" button from showing the page after a logout.
+  // It shows a user name, so caches must not store it, and "back" must not show it after a logout. WebKit ignores this for "back"
+  // over plain HTTP: there, the client looks at the event `pageshow`, and leads to the login page if nobody is logged in any more.
   reply.header('cache-control', 'no-store').type('text/html; charset=utf-8')
   return reply.send(String(html`<!doctype html>
 <html lang="en">
@@ -55,11 +58,12 @@ export async function sendPage (request, reply, title, main, { script, message }
   <meta charset="utf-8">
   <meta name="viewport" content="width=device-width, initial-scale=1">
   <title>${title} · Example</title>
+  <meta name="description" content="${description}">
   <link rel="icon" href="/icon.svg">
   <link rel="stylesheet" href="/style.css">
   ${scripts && scripts.map((src) => html`<script type="module" src="${src}"></script>`)}
 </head>
-<body>
+<body${user !== null && html` data-user="${user.user_id}" data-name="${user.name}"`}>
   <a class="skip" href="#main">Skip to the content</a>
   <header>
     <a class="home" href="/"${path === '/' && html` aria-current="page"`}>Example</a>
@@ -68,8 +72,10 @@ export async function sendPage (request, reply, title, main, { script, message }
   </header>
   ${user !== null && tokenPanel(request, user)}
   <main id="main" tabindex="-1">
+    ${user !== null && html`<div id="switched" class="notice" role="alert"></div>`}
     <h1>${title}</h1>
     ${main}
+    <p id="waiting" class="waiting" role="status"></p>
     <p id="message" class="message" role="alert">${message}</p>
   </main>
 </body>

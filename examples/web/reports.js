@@ -6,7 +6,7 @@ export const limits = { title: 80, text: 2000, count: 50 }
 /** In bytes: enough for the longest report, however its characters are encoded. */
 export const bodyLimit = 32_768
 
-/** What a report must be, as JSON and as a form. `\S` is a character that can be seen. */
+/** What a report must be as JSON. `\S` is a character that can be seen. */
 export const reportSchema = {
   type: 'object',
   required: ['title', 'text'],
@@ -16,9 +16,25 @@ export const reportSchema = {
   }
 }
 
-/** Forms end lines with CRLF, which browsers count as one character for `maxlength`, and the schema as two. */
+/** Forms end lines with CRLF, which browsers count as one character for `maxlength`, and `errorsOf` as two. */
 export async function normalizeLineEndings ({ body }) {
   if (typeof body?.text === 'string') body.text = body.text.replaceAll('\r\n', '\n')
+}
+
+const messages = { title: 'Enter a title.', text: 'Enter the text of the report.' }
+
+/**
+ * Checks a report that was sent as a form. The schema would name the first wrong field only, and a form shows all of them.
+ * @returns what is wrong, by the names of the fields
+ */
+export function errorsOf (given) {
+  const wrong = {}
+  for (const [name, message] of Object.entries(messages)) {
+    const { [name]: value } = Object(given)
+    if (typeof value !== 'string' || !/\S/.test(value)) wrong[name] = message
+    else if (Array.from(value).length > limits[name]) wrong[name] = `Use at most ${limits[name]} characters.`
+  }
+  return wrong
 }
 
 export function createReports () {

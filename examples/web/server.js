@@ -57,19 +57,16 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   redirectForms(app)
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
   await limitLogins(app, 20, ['/auth', '/auth/', '/login'])
-  const shared = {
+  await app.register(tokenAuth, {
     secret,
     cookieSet: true,
     cookieSecure,
     ...cookieNames(cookieSecure),
-    retrieveUser: (request, payload) => findUser(payload.user_id),
-    responsesClass: PageResponses
-  }
-  await app.register(tokenAuth, {
-    ...shared,
+    // The guards of pages replace what is in braces. The login page must not trust these parameters: see login.js.
+    loginRedirectUrl: '/login.html?next={next}&reason={reason}',
     // A route that is neither guarded nor declared public keeps the service from starting.
     requireGuards: true,
-    // Clients that are no browsers may send the access token in a header.
+    // Clients that are no browsers may send the access token in a header. The guards of pages only accept cookies.
     cookieStrict: false,
     // The bodies of login and refresh contain no tokens, which a script that is injected into a page could read.
     tokensInBody: false,
@@ -77,17 +74,9 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     sessions: { store, data: (request) => ({ device: describeDevice(request.headers['user-agent']) }) },
     scopesEnabled: true,
     authenticate: (request) => checkPassword(request.body),
-    addScopesToPayload: (user) => user.scopes
-  })
-  // A second instance with the same secret, for the pages. It has no endpoints and only verifies tokens, those of cookies
-  // alone. With the same store, it refuses the tokens of ended sessions, too.
-  await app.register(tokenAuth, {
-    ...shared,
-    instanceName: 'pageAuth',
-    authMode: false,
-    sessions: { store },
-    // Passes on the requested page. The login page must not trust this parameter: see returnTarget in login.js.
-    getLoginRedirectUrl: (request) => `/login.html?next=${encodeURIComponent(request.url)}`
+    retrieveUser: (request, payload) => findUser(payload.user_id),
+    addScopesToPayload: (user) => user.scopes,
+    responsesClass: PageResponses
   })
   await app.register(async (site) => {
     declarePublic(site)

@@ -192,7 +192,7 @@ interface Service { createService: (options?: object) => Promise<FastifyInstance
 /** What strangers may see of the example: everything else has a guard. */
 const isPublic = (method: string, url: string) =>
   ['POST /auth', 'POST /auth/', 'GET /auth/verify', 'GET /auth/verify/', 'GET /hello', 'POST /auth/logout', 'POST /auth/logout/', 'POST /login'].includes(`${method.replace('HEAD', 'GET')} ${url}`) ||
-  url.startsWith('/docs') || ['/*', '/', '/client.js', '/curl', '/login.html', '/renew.html'].includes(url)
+  url.startsWith('/docs') || ['/*', '/', '/client.js', '/curl', '/login.html'].includes(url)
 
 t.test('without a token no protected handler of the example runs: every route, every method, every spelling', async (t) => {
   const { createService }: Service = await import(new URL('../../examples/web/server.js', import.meta.url).href)

@@ -1,5 +1,6 @@
 /** The panel of the access token: how long it is valid, a button that makes it expire, and one that sends a request. */
-import { send, withMessage } from '/session.js'
+import { withMessage } from '/forms.js'
+import { send } from '/session.js'
 
 const panel = document.getElementById('token')
 const life = document.getElementById('life')
@@ -33,9 +34,13 @@ let requests = []
 new PerformanceObserver((list) => {
   // A response is recorded at its end. What counts here is when requests were sent.
   requests = [...requests, ...list.getEntries().filter(({ initiatorType }) => initiatorType === 'fetch')].sort((a, b) => a.startTime - b.startTime)
-  if (requests.length === 0) return
-  const texts = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
-  const isRenewed = texts.includes('/auth/refresh 200')
+  const all = requests.map(({ name, responseStatus = '' }) => `${new URL(name).pathname} ${responseStatus}`)
+  // The client also asks who is logged in when the page opens.
+  const first = all.findIndex((text) => text.startsWith('/token'))
+  if (first === -1) return
+  const texts = all.slice(first)
+  // A request was refused, and repeated after a renewal.
+  const isRenewed = texts.some((text, index) => text.endsWith(' 401') && texts.includes(text.replace(/401$/, '200'), index))
   trace.textContent = `${isRenewed ? 'Renewed: ' : ''}${texts.join(' → ')}`
 }).observe({ type: 'resource' })
 
