@@ -1,0 +1,252 @@
+/**
+ * Three engines of browsers with one face, all as Debian packages them: Chromium by playwright-core, Firefox by puppeteer-core
+ * over WebDriver BiDi, and WebKitGTK by its WebDriver, under Xvfb. playwright's own Firefox and WebKit are patched builds.
+ * An engine that is missing is skipped; in CI that is an error.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { generateKeyPairSync, sign } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { chromium as playwright, type Browser as PlaywrightBrowser } from 'playwright-core'
+import puppeteer from 'puppeteer-core'
+import type { Test } from 'tap'
+
+export interface Tab {
+  /** The value of an expression, which may be a promise, as JSON. */
+  evaluate<Result> (expression: string): Promise<Result>
+  /** Opens a page and waits until it has loaded. */
+  goto (url: string): Promise<void>
+  reload (): Promise<void>
+  /** Begins to go back. A page that is restored does not load, so drivers would wait for nothing. */
+  back (): Promise<void>
+  close (): Promise<void>
+}
+
+/** A browser with an empty profile. */
+export interface Browser {
+  open (url: string): Promise<Tab>
+  close (): Promise<void>
+}
+
+export interface Engine {
+  readonly name: string
+  /** For the options of a test. */
+  readonly skip: string | false
+  /** The service must use TLS: over plain HTTP, WebKit keeps no cookie with `Secure`, on the loopback interface neither. */
+  readonly needsTls: boolean
+  /** Starts it for a test. It ends with the test. */
+  start (t: Pick<Test, 'teardown'>, options?: { blockCookies?: boolean }): Promise<Browser>
+}
+
+const goBack = 'void setTimeout(() => history.back())'
+
+/** The reason to skip the tests of an engine. */
+function missing (name: string, program: string | undefined, where: string): string | false {
+  if (program !== undefined) return false
+  const reason = `${name} is missing: install ${where}.`
+  if (process.env.CI === 'true') throw new Error(reason)
+  return reason
+}
+
+const find = (...paths: Array<string | undefined>) => paths.find((path) => path !== undefined && existsSync(path))
+
+const { executablePath, switches }: { executablePath: string | undefined, switches: readonly string[] } = await import(new URL('../scripts/chromium.js', import.meta.url).href)
+const firefoxPath = process.env.FIREFOX_PATH ?? find('/usr/bin/firefox-esr', '/usr/bin/firefox')
+const webKitDriverPath = process.env.WEBKIT_DRIVER_PATH ?? find('/usr/bin/WebKitWebDriver')
+const xvfbPath = find('/usr/bin/Xvfb')
+
+/** One process for a test file, and a context for each test. */
+let chromiumProcess: Promise<PlaywrightBrowser> | undefined
+
+export const chromium: Engine = {
+  name: 'Chromium',
+  get skip () { return missing('Chromium', executablePath, 'chromium, or name it in CHROMIUM_PATH') },
+  needsTls: false,
+  async start (t) {
+    // Drivers switch off that pages are restored.
+    chromiumProcess ??= playwright.launch({ ...(executablePath && { executablePath }), args: [...switches], ignoreDefaultArgs: ['--disable-back-forward-cache'], chromiumSandbox: false, timeout: 0 })
+    const context = await (await chromiumProcess).newContext()
+    context.setDefaultTimeout(0)
+    t.teardown(async () => await context.close())
+    return {
+      async open (url) {
+        const page = await context.newPage()
+        await page.goto(url)
+        return {
+          evaluate: async (expression) => await page.evaluate(expression),
+          goto: async (target) => { await page.goto(target) },
+          reload: async () => { await page.reload() },
+          back: async () => await page.evaluate(goBack),
+          close: async () => await page.close()
+        }
+      },
+      close: async () => await context.close()
+    }
+  }
+}
+
+export const firefox: Engine = {
+  name: 'Firefox',
+  get skip () { return missing('Firefox', firefoxPath, 'firefox-esr, or name it in FIREFOX_PATH') },
+  needsTls: false,
+  async start (t, { blockCookies = false } = {}) {
+    const browser = await puppeteer.launch({
+      browser: 'firefox',
+      executablePath: firefoxPath!,
+      headless: true,
+      timeout: 0,
+      protocolTimeout: 0,
+      // 2: no cookies at all.
+      extraPrefsFirefox: blockCookies ? { 'network.cookie.cookieBehavior': 2 } : {}
+    })
+    t.teardown(async () => await browser.close())
+    return {
+      async open (url) {
+        const page = await browser.newPage()
+        page.setDefaultTimeout(0)
+        await page.goto(url)
+        return {
+          evaluate: async <Result>(expression: string) => await page.evaluate(expression) as Result,
+          goto: async (target) => { await page.goto(target) },
+          reload: async () => { await page.reload() },
+          back: async () => { await page.evaluate(goBack) },
+          close: async () => await page.close()
+        }
+      },
+      close: async () => await browser.close()
+    }
+  }
+}
+
+const programs = new Set<ChildProcess>()
+
+/** Starts a program as the leader of a group, because it starts others. */
+function start (program: string, args: string[], env: NodeJS.ProcessEnv): ChildProcess {
+  const child = spawn(program, args, { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'], env })
+  programs.add(child)
+  return child
+}
+
+function end (child: ChildProcess): void {
+  programs.delete(child)
+  try {
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
+  } catch {} // It has ended.
+}
+// Also if a test fails in a way that skips the teardown.
+process.on('exit', () => { for (const child of programs) end(child) })
+
+async function freePort (): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+type Command = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
+
+/** A session of WebKitWebDriver, of which there is one at a time, and its screen. */
+async function openWebKit (): Promise<{ command: Command, close: () => Promise<void> }> {
+  const home = mkdtempSync(join(tmpdir(), 'webkit-'))
+  const screen = start(xvfbPath!, ['-displayfd', '3', '-screen', '0', '1024x768x24', '-nolisten', 'tcp'], process.env)
+  const [display] = await once(screen.stdio[3]!, 'data')
+  const port = await freePort()
+  const driver = start(webKitDriverPath!, [`--port=${port}`], { PATH: process.env.PATH, HOME: home, DISPLAY: `:${String(display).trim()}`, NO_AT_BRIDGE: '1', LIBGL_ALWAYS_SOFTWARE: '1', WEBKIT_DISABLE_DMABUF_RENDERER: '1' })
+  const send: Command = async (method, path, body) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body) }) })
+    const { value } = await response.json() as { value: any }
+    if (!response.ok) throw new Error(`${value.error}: ${value.message}`)
+    return value
+  }
+  const close = async () => {
+    end(driver)
+    end(screen)
+    rmSync(home, { recursive: true, force: true, maxRetries: 5 })
+  }
+  try {
+    for (let tries = 0; await send('GET', '/status').catch(() => undefined) === undefined; tries++) {
+      if (tries === 500) throw new Error('WebKitWebDriver does not start.')
+      await wait(20)
+    }
+    const { sessionId } = await send('POST', '/session', { capabilities: { alwaysMatch: { acceptInsecureCerts: true, timeouts: { pageLoad: 60_000 } } } })
+    const command: Command = async (method, path, body) => await send(method, `/session/${sessionId}${path}`, body)
+    return { command, close: async () => { await command('DELETE', '').catch(() => {}); await close() } }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Begins to evaluate. The driver does one thing at a time, so it cannot wait for promises: others may wait for what another tab does. */
+const begin = `const results = globalThis.webDriverResults ??= []
+const index = results.push(null) - 1
+Promise.resolve(arguments[0]).then(eval).then((value) => { results[index] = { value } }, (error) => { results[index] = { error: String(error) } })
+return index`
+const look = "return globalThis.webDriverResults ? globalThis.webDriverResults[arguments[0]] : { error: 'The page was left.' }"
+
+export const webKit: Engine = {
+  name: 'WebKit',
+  get skip () { return missing('WebKit', xvfbPath && webKitDriverPath, 'webkit2gtk-driver and xvfb, or name the driver in WEBKIT_DRIVER_PATH') },
+  needsTls: true,
+  async start (t) {
+    const { command, close } = await openWebKit()
+    t.teardown(close)
+    let last: Promise<unknown> = Promise.resolve()
+    const inTurn = <Result>(run: () => Promise<Result>): Promise<Result> => {
+      const result = last.then(run)
+      last = result.catch(() => {})
+      return result
+    }
+    return {
+      async open (url) {
+        const handle = await inTurn(async () => (await command('POST', '/window/new', { type: 'tab' })).handle)
+        const here: Command = async (...given) => await inTurn(async () => {
+          await command('POST', '/window', { handle })
+          return await command(...given)
+        })
+        const goto = async (target: string) => { await here('POST', '/url', { url: target }) }
+        const evaluate = async <Result>(expression: string): Promise<Result> => {
+          const index = await here('POST', '/execute/sync', { script: begin, args: [expression] })
+          for (;;) {
+            const result = await here('POST', '/execute/sync', { script: look, args: [index] })
+            if (result?.error !== undefined) throw new Error(result.error)
+            if (result) return result.value
+            await wait(10)
+          }
+        }
+        await goto(url)
+        return { evaluate, goto, reload: async () => { await here('POST', '/refresh', {}) }, back: async () => await evaluate(goBack), close: async () => { await here('DELETE', '/window') } }
+      },
+      close
+    }
+  }
+}
+
+/** Ends what the tests of a file share. */
+export async function endEngines (): Promise<void> {
+  await (await chromiumProcess)?.close()
+}
+
+/** A key and its certificate, which nobody trusts, for the options of a server. Node.js reads certificates, but makes none. */
+export function certificate (): { key: string, cert: string } {
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
+  const der = (tag: number, ...parts: Buffer[]): Buffer => {
+    const content = Buffer.concat(parts)
+    const { length } = content
+    return Buffer.concat([Buffer.from(length < 128 ? [tag, length] : [tag, 0x82, length >> 8, length & 0xff]), content])
+  }
+  const text = (tag: number, value: string) => der(tag, Buffer.from(value))
+  const [sequence, set, integer, bits, oid, utf8, time] = [0x30, 0x31, 0x02, 0x03, 0x06, 0x0c, 0x17] as const
+  const algorithm = der(sequence, der(oid, Buffer.from('2a8648ce3d040302', 'hex')))
+  const name = der(sequence, der(set, der(sequence, der(oid, Buffer.from('550403', 'hex')), text(utf8, 'localhost'))))
+  const content = der(sequence, der(integer, Buffer.from([1])), algorithm, name,
+    der(sequence, text(time, '200101000000Z'), text(time, '491231000000Z')), name, publicKey.export({ type: 'spki', format: 'der' }))
+  const signed = der(sequence, content, algorithm, der(bits, Buffer.from([0]), sign('sha256', content, privateKey)))
+  const lines = signed.toString('base64').match(/.{1,64}/g)!.join('\n')
+  return { key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n` }
+}
