@@ -7,12 +7,13 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { chromium as playwright, type Browser as PlaywrightBrowser } from 'playwright-core'
-import puppeteer from 'puppeteer-core'
+import type { PuppeteerNode } from 'puppeteer-core'
 import type { Test } from 'tap'
 
 export interface Tab {
@@ -21,8 +22,8 @@ export interface Tab {
   /** Opens a page and waits until it has loaded. */
   goto (url: string): Promise<void>
   reload (): Promise<void>
-  /** Begins to go back. A page that is restored does not load, so drivers would wait for nothing. */
-  back (): Promise<void>
+  /** Runs a script that may leave the page, such as one that goes back or sends a form, without waiting for the next page. */
+  leave (script: string): Promise<void>
   close (): Promise<void>
 }
 
@@ -42,7 +43,8 @@ export interface Engine {
   start (t: Pick<Test, 'teardown'>, options?: { blockCookies?: boolean }): Promise<Browser>
 }
 
-const goBack = 'void setTimeout(() => history.back())'
+/** Runs an expression after the answer to the driver: it may leave the page. */
+const later = (expression: string) => `void setTimeout(() => { ${expression} })`
 
 /** The reason to skip the tests of an engine. */
 function missing (name: string, program: string | undefined, where: string): string | false {
@@ -80,7 +82,7 @@ export const chromium: Engine = {
           evaluate: async (expression) => await page.evaluate(expression),
           goto: async (target) => { await page.goto(target) },
           reload: async () => { await page.reload() },
-          back: async () => await page.evaluate(goBack),
+          leave: async (expression) => await page.evaluate(later(expression)),
           close: async () => await page.close()
         }
       },
@@ -94,6 +96,8 @@ export const firefox: Engine = {
   get skip () { return missing('Firefox', firefoxPath, 'firefox-esr, or name it in FIREFOX_PATH') },
   needsTls: false,
   async start (t, { blockCookies = false } = {}) {
+    // As CommonJS: on Node.js 20, the loader of the test runner does not find a module of it.
+    const puppeteer: PuppeteerNode = createRequire(import.meta.url)('puppeteer-core').default
     const browser = await puppeteer.launch({
       browser: 'firefox',
       executablePath: firefoxPath!,
@@ -113,7 +117,7 @@ export const firefox: Engine = {
           evaluate: async <Result>(expression: string) => await page.evaluate(expression) as Result,
           goto: async (target) => { await page.goto(target) },
           reload: async () => { await page.reload() },
-          back: async () => { await page.evaluate(goBack) },
+          leave: async (expression) => { await page.evaluate(later(expression)) },
           close: async () => await page.close()
         }
       },
@@ -220,7 +224,7 @@ export const webKit: Engine = {
           }
         }
         await goto(url)
-        return { evaluate, goto, reload: async () => { await here('POST', '/refresh', {}) }, back: async () => await evaluate(goBack), close: async () => { await here('DELETE', '/window') } }
+        return { evaluate, goto, reload: async () => { await here('POST', '/refresh', {}) }, leave: async (expression) => { await here('POST', '/execute/sync', { script: later(expression), args: [] }) }, close: async () => { await here('DELETE', '/window') } }
       },
       close
     }
