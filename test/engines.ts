@@ -59,7 +59,7 @@ const find = (...paths: Array<string | undefined>) => paths.find((path) => path 
 const { executablePath, switches }: { executablePath: string | undefined, switches: readonly string[] } = await import(new URL('../scripts/chromium.js', import.meta.url).href)
 const firefoxPath = process.env.FIREFOX_PATH ?? find('/usr/bin/firefox-esr', '/usr/bin/firefox')
 const webKitDriverPath = process.env.WEBKIT_DRIVER_PATH ?? find('/usr/bin/WebKitWebDriver')
-const xvfbPath = find('/usr/bin/Xvfb')
+const xvfbPath = process.env.XVFB_PATH ?? find('/usr/bin/Xvfb')
 
 /** One process for a test file, and a context for each test. */
 let chromiumProcess: Promise<PlaywrightBrowser> | undefined
@@ -195,7 +195,7 @@ const look = "return globalThis.webDriverResults ? globalThis.webDriverResults[a
 
 export const webKit: Engine = {
   name: 'WebKit',
-  get skip () { return missing('WebKit', xvfbPath && webKitDriverPath, 'webkit2gtk-driver and xvfb, or name the driver in WEBKIT_DRIVER_PATH') },
+  get skip () { return missing('WebKit', xvfbPath && webKitDriverPath, 'webkit2gtk-driver and xvfb, or name them in WEBKIT_DRIVER_PATH and XVFB_PATH') },
   needsTls: true,
   async start (t) {
     const { command, close } = await openWebKit()
