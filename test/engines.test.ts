@@ -2,6 +2,7 @@
 /** The client and renewed pages in Firefox and WebKit. */
 import t from 'tap'
 import { testEngine } from './engine-tests.ts'
-import { firefox, webKit } from './engines.ts'
+import { endEngines, firefox, webKit } from './engines.ts'
 
+t.teardown(endEngines)
 for (const engine of [firefox, webKit]) testEngine(t, engine)

@@ -3,7 +3,7 @@
  * over WebDriver BiDi, and WebKitGTK by its WebDriver, under Xvfb. playwright's own Firefox and WebKit are patched builds.
  * An engine that is missing is skipped; in CI that is an error.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { chromium as playwright, type Browser as PlaywrightBrowser } from 'playwright-core'
-import type { PuppeteerNode } from 'puppeteer-core'
+import type { Browser as FirefoxBrowser, PuppeteerNode } from 'puppeteer-core'
 import type { Test } from 'tap'
 
 export interface Tab {
@@ -61,6 +61,16 @@ const firefoxPath = process.env.FIREFOX_PATH ?? find('/usr/bin/firefox-esr', '/u
 const webKitDriverPath = process.env.WEBKIT_DRIVER_PATH ?? find('/usr/bin/WebKitWebDriver')
 const xvfbPath = process.env.XVFB_PATH ?? find('/usr/bin/Xvfb')
 
+/**
+ * Ends a process and those that it started when the test ends, or the function is called. A test that takes too long is killed, and can
+ * end nothing: then the input of this program ends. It is the leader of a group of its own, as the other is, so that no signal reaches it before.
+ */
+function guard (pid: number | undefined): () => void {
+  const guardian = spawn('sh', ['-c', 'read _; kill -KILL -$1 2>/dev/null', 'sh', String(pid)], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+  guardian.unref()
+  return () => { guardian.stdin!.end() }
+}
+
 /** One process for a test file, and a context for each test. */
 let chromiumProcess: Promise<PlaywrightBrowser> | undefined
 
@@ -91,26 +101,28 @@ export const chromium: Engine = {
   }
 }
 
+let firefoxProcess: Promise<FirefoxBrowser> | undefined
+
+async function launchFirefox (extraPrefsFirefox: Record<string, unknown>): Promise<FirefoxBrowser> {
+  // As CommonJS: on Node.js 20, the loader of the test runner does not find a module of it.
+  const puppeteer: PuppeteerNode = createRequire(import.meta.url)('puppeteer-core').default
+  const browser = await puppeteer.launch({ browser: 'firefox', executablePath: firefoxPath!, headless: true, timeout: 0, protocolTimeout: 0, extraPrefsFirefox })
+  guard(browser.process()?.pid)
+  return browser
+}
+
 export const firefox: Engine = {
   name: 'Firefox',
   get skip () { return missing('Firefox', firefoxPath, 'firefox-esr, or name it in FIREFOX_PATH') },
   needsTls: false,
   async start (t, { blockCookies = false } = {}) {
-    // As CommonJS: on Node.js 20, the loader of the test runner does not find a module of it.
-    const puppeteer: PuppeteerNode = createRequire(import.meta.url)('puppeteer-core').default
-    const browser = await puppeteer.launch({
-      browser: 'firefox',
-      executablePath: firefoxPath!,
-      headless: true,
-      timeout: 0,
-      protocolTimeout: 0,
-      // 2: no cookies at all.
-      extraPrefsFirefox: blockCookies ? { 'network.cookie.cookieBehavior': 2 } : {}
-    })
-    t.teardown(async () => await browser.close())
+    // Without cookies, a process of its own. Otherwise a context, which has cookies, storage and channels of its own.
+    const browser = blockCookies ? await launchFirefox({ 'network.cookie.cookieBehavior': 2 }) : await (firefoxProcess ??= launchFirefox({}))
+    const context = blockCookies ? browser : await browser.createBrowserContext()
+    t.teardown(async () => await context.close())
     return {
       async open (url) {
-        const page = await browser.newPage()
+        const page = await context.newPage()
         page.setDefaultTimeout(0)
         await page.goto(url)
         return {
@@ -121,28 +133,10 @@ export const firefox: Engine = {
           close: async () => await page.close()
         }
       },
-      close: async () => await browser.close()
+      close: async () => await context.close()
     }
   }
 }
-
-const programs = new Set<ChildProcess>()
-
-/** Starts a program as the leader of a group, because it starts others. */
-function start (program: string, args: string[], env: NodeJS.ProcessEnv): ChildProcess {
-  const child = spawn(program, args, { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'], env })
-  programs.add(child)
-  return child
-}
-
-function end (child: ChildProcess): void {
-  programs.delete(child)
-  try {
-    if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL')
-  } catch {} // It has ended.
-}
-// Also if a test fails in a way that skips the teardown.
-process.on('exit', () => { for (const child of programs) end(child) })
 
 async function freePort (): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
@@ -157,10 +151,13 @@ type Command = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) 
 /** A session of WebKitWebDriver, of which there is one at a time, and its screen. */
 async function openWebKit (): Promise<{ command: Command, close: () => Promise<void> }> {
   const home = mkdtempSync(join(tmpdir(), 'webkit-'))
-  const screen = start(xvfbPath!, ['-displayfd', '3', '-screen', '0', '1024x768x24', '-nolisten', 'tcp'], process.env)
+  const screen = spawn(xvfbPath!, ['-displayfd', '3', '-screen', '0', '1024x768x24', '-nolisten', 'tcp'], { detached: true, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] })
+  const endScreen = guard(screen.pid)
   const [display] = await once(screen.stdio[3]!, 'data')
   const port = await freePort()
-  const driver = start(webKitDriverPath!, [`--port=${port}`], { PATH: process.env.PATH, HOME: home, DISPLAY: `:${String(display).trim()}`, NO_AT_BRIDGE: '1', LIBGL_ALWAYS_SOFTWARE: '1', WEBKIT_DISABLE_DMABUF_RENDERER: '1' })
+  const env = { PATH: process.env.PATH, HOME: home, DISPLAY: `:${String(display).trim()}`, NO_AT_BRIDGE: '1', LIBGL_ALWAYS_SOFTWARE: '1', WEBKIT_DISABLE_DMABUF_RENDERER: '1' }
+  const driver = spawn(webKitDriverPath!, [`--port=${port}`], { detached: true, stdio: 'ignore', env })
+  const endDriver = guard(driver.pid)
   const send: Command = async (method, path, body) => {
     const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body) }) })
     const { value } = await response.json() as { value: any }
@@ -168,8 +165,10 @@ async function openWebKit (): Promise<{ command: Command, close: () => Promise<v
     return value
   }
   const close = async () => {
-    end(driver)
-    end(screen)
+    for (const [program, end] of [[driver, endDriver], [screen, endScreen]] as const) {
+      end()
+      if (program.exitCode === null && program.signalCode === null) await once(program, 'exit')
+    }
     rmSync(home, { recursive: true, force: true, maxRetries: 5 })
   }
   try {
@@ -186,12 +185,16 @@ async function openWebKit (): Promise<{ command: Command, close: () => Promise<v
   }
 }
 
-/** Begins to evaluate. The driver does one thing at a time, so it cannot wait for promises: others may wait for what another tab does. */
-const begin = `const results = globalThis.webDriverResults ??= []
-const index = results.push(null) - 1
-Promise.resolve(arguments[0]).then(eval).then((value) => { results[index] = { value } }, (error) => { results[index] = { error: String(error) } })
-return index`
-const look = "return globalThis.webDriverResults ? globalThis.webDriverResults[arguments[0]] : { error: 'The page was left.' }"
+/**
+ * Begins to evaluate. The driver does one thing at a time, so it cannot wait for promises: others may wait for what another tab does.
+ * A page that is restored has the results of its time, so they are found by numbers that are never used again.
+ */
+const begin = `const [number, expression] = arguments
+const results = globalThis.webDriverResults ??= {}
+results[number] = null
+Promise.resolve(expression).then(eval).then((value) => { results[number] = { value } }, (error) => { results[number] = { error: String(error) } })`
+const look = "const result = globalThis.webDriverResults?.[arguments[0]]; return result === undefined ? { error: 'The page was left.' } : result"
+let evaluations = 0
 
 export const webKit: Engine = {
   name: 'WebKit',
@@ -215,9 +218,10 @@ export const webKit: Engine = {
         })
         const goto = async (target: string) => { await here('POST', '/url', { url: target }) }
         const evaluate = async <Result>(expression: string): Promise<Result> => {
-          const index = await here('POST', '/execute/sync', { script: begin, args: [expression] })
+          const number = evaluations++
+          await here('POST', '/execute/sync', { script: begin, args: [number, expression] })
           for (;;) {
-            const result = await here('POST', '/execute/sync', { script: look, args: [index] })
+            const result = await here('POST', '/execute/sync', { script: look, args: [number] })
             if (result?.error !== undefined) throw new Error(result.error)
             if (result) return result.value
             await wait(10)
@@ -234,6 +238,7 @@ export const webKit: Engine = {
 /** Ends what the tests of a file share. */
 export async function endEngines (): Promise<void> {
   await (await chromiumProcess)?.close()
+  await (await firefoxProcess)?.close()
 }
 
 /** A key and its certificate, which nobody trusts, for the options of a server. Node.js reads certificates, but makes none. */
