@@ -267,6 +267,24 @@ for (const [mode, serverOptions, options] of modes) {
   })
 }
 
+for (const [mode, serverOptions, options] of modes) {
+  t.test(`mode ${mode}: without sessions, the refusal of a refresh says whether there was a refresh token`, async (t) => {
+    const { served, client, reasons, status } = await expiredTab(t, serverOptions, options)
+    served.broken.set('/auth/me', () => new Response('{}', { status: 401 }))
+    served.broken.set('/auth/refresh', () => new Response('{}', { status: 400 }))
+    // In header mode, the client has sent one: the service expects another name, for example.
+    t.equal(await status(), mode === 'cookie' ? 401 : 400)
+    t.strictSame(reasons.splice(0), mode === 'cookie' ? ['absent'] : [])
+    for (const [body, reason] of [['{"exception":"MissingAuthorizationCookie"}', 'absent'], ['{"code":"TOKEN_AUTH_MISSING_AUTHORIZATION_COOKIE"}', 'absent'], ['{"reasons":"A claim is missing."}', 'expired']]) {
+      if (mode === 'header') await client.login(ada!)
+      served.broken.set('/auth/refresh', () => new Response(body, { status: 401 }))
+      served.broken.set('/private', () => new Response('{}', { status: 401 }))
+      t.equal(await status(), 401)
+      t.strictSame(reasons.splice(0), [reason])
+    }
+  })
+}
+
 /** Tabs of one browser that show their users, with the `storage` events that other tabs get in header mode. */
 function showingTabs (events: readonly EventTarget[], options: ClientOptions) {
   const shared = sharedStorage()
@@ -389,6 +407,14 @@ t.test('on a server, a client without an origin knows nobody, asks nobody, and i
     await t.rejects(client.login({}), TypeError)
     if (mode === 'cookie') await t.rejects(client.load(), TypeError)
   }
+})
+
+t.test('in Node.js, a channel is one that keeps no process alive', async (t) => {
+  await opened(t, cookieOptions)
+  let calls = 0
+  replace(t, 'BroadcastChannel', class extends Channel { unref (): void { calls++ } })
+  createClient()
+  t.equal(calls, 1)
 })
 
 const run = promisify(execFile)
