@@ -344,6 +344,8 @@ t.test('the login page says that a visitor has logged out, and in which other wa
   // Ended so long ago that the access token has expired.
   await logIn(page)
   await heading(page, 'fastify-token-auth')
+  // The page has asked who is logged in. Otherwise it would learn of the end, and leave for the login page by itself.
+  await page.waitForLoadState('networkidle')
   t.equal(await app.tokenAuth.sessions.endAll(1), 1)
   await expire(visited)
   await page.goto('/profile.html')
