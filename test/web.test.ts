@@ -557,6 +557,8 @@ t.test('the first page knows a visitor whose access token has expired, and shows
   await expire(visited)
   await page.goto('/')
   await page.getByRole('button', { name: 'Log out' }).waitFor()
+  // The page has asked who is logged in.
+  await page.waitForLoadState('networkidle')
   await app.tokenAuth.sessions.endAll(1)
   await expire(visited)
   await page.goto('/')
