@@ -88,7 +88,7 @@ type Judge = (renewed: RequestState) => MaybePromise<Refusal | null>
 
 const judges = new WeakMap<GetterResults, ReadonlyArray<readonly [AccessRules, Judge]>>()
 
-/** Notes that a guard without `renew` lets nobody pass: its rules and checks hold for a user whom a later guard finds. */
+/** Notes that a guard lets nobody pass: its rules and checks hold for a user whom a later guard finds. */
 export function noteNobody ({ results, rules }: RequestState, judge: Judge): void {
   judges.set(results, [...judges.get(results) ?? [], [rules, judge]])
 }

@@ -30,13 +30,18 @@ function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
   return (state, request) => checkLogin(state) ?? check(state, request)
 }
 
+/** Lets nobody pass, where the guard may. A later guard may renew, and then finds a user whom this guard has not judged. */
+function unlessNobody (guard: GuardHook, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
+  if (guard.isNobody?.(state, refusal) !== true) return refusal
+  if (guard.registration.sessions !== undefined) noteNobody(state, (renewed) => decide(guard, renewed, request))
+  return null
+}
+
 /** Decides about a request whose token was verified. Whether nobody may pass is decided after a renewal. @param refusal null for a valid token */
 function conclude (guard: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
-  const { check, isNobody, renew, registration } = guard
+  const { check, renew } = guard
   if (refusal === null) return check === undefined ? null : check(state, request)
-  if (renew !== undefined || isNobody?.(state, refusal) !== true) return refusal
-  if (registration.sessions !== undefined) noteNobody(state, (renewed) => decide(guard, renewed, request))
-  return null
+  return renew === undefined ? unlessNobody(guard, refusal, state, request) : refusal
 }
 
 function decide (guard: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
@@ -53,13 +58,13 @@ interface Decided {
 
 /** Waits for a decision, and renews a request that is refused, if the guard may. */
 async function settle (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
-  const { renew, isNobody } = guard
+  const { renew } = guard
   const refusal = await decision
   if (refusal === null || renew === undefined) return { state, refusal }
   const renewed = await renew(state, refusal, reply)
-  if (renewed === undefined) return { state, refusal: isNobody?.(state, refusal) === true ? null : refusal }
+  if (renewed === undefined) return { state, refusal: unlessNobody(guard, refusal, state, request) }
   const decided = await decide(guard, renewed, request)
-  return { state: renewed, refusal: decided !== null && isNobody?.(renewed, decided) === true ? null : decided }
+  return { state: renewed, refusal: decided === null ? null : unlessNobody(guard, decided, renewed, request) }
 }
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */

@@ -25,14 +25,15 @@ export function beforeHeaders (raw: ServerResponse, change: () => void): void {
   const { writeHead } = raw
   const late = (status: number, ...given: readonly Given[]): ServerResponse => {
     const before = { ...raw.getHeaders() }
+    // First: what writes the headers may call it again.
+    raw.writeHead = writeHead
     try {
       for (const headers of given) if (typeof headers === 'object' && headers !== null) setHeaders(raw, headers)
       change()
-      const written = Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
-      raw.writeHead = writeHead
-      return written
+      return Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
     } catch (error) {
       if (!raw.headersSent) {
+        raw.writeHead = late
         for (const name of raw.getHeaderNames()) raw.removeHeader(name)
         for (const [name, value] of Object.entries(before)) raw.setHeader(name, value!)
       }
