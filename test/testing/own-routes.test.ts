@@ -12,6 +12,8 @@ const silent = { logger: false }
 const parties = { claimIss: 'https://issuer.example', claimAud: 'https://api.example' }
 const isOfPair = (algorithm: Algorithm): algorithm is Exclude<Algorithm, `HS${string}`> => !algorithm.startsWith('HS')
 const isRsa = (algorithm: Algorithm) => /^[RP]S/.test(algorithm)
+/** One of each family. The first test has every algorithm. */
+const families = ['HS256', 'RS256', 'ES256', 'EdDSA'] as const
 /** One algorithm of each kind of pair, for rings: two keys with the same numbers would have the same id. */
 const companions = (algorithm: Algorithm): readonly Algorithm[] => {
   const pairs: readonly Algorithm[] = ['ES256', 'RS256', 'EdDSA']
@@ -51,7 +53,7 @@ for (const algorithm of algorithms) {
   })
 }
 
-for (const algorithm of algorithms) {
+for (const algorithm of families) {
   t.test(`every guard withstands attack(), whatever source the token has, with ${algorithm}`, async (t) => {
     warnings(t, 'W05')
     const sources: [name: string, options: Partial<TokenAuthOptions>, place: (token: string) => Partial<AttackedRequest>][] = [
@@ -103,7 +105,7 @@ for (const algorithm of algorithms) {
   })
 }
 
-for (const algorithm of algorithms.filter(isOfPair)) {
+for (const algorithm of families.filter(isOfPair)) {
   t.test(`routes that trust other issuers withstand attack() with a token of one, with ${algorithm}`, async (t) => {
     const entry = trusted({ algorithms: [algorithm], jwks: { keys: [jwk('a', { algorithm })] } })
     const { privateKey, publicKey } = pairFor(algorithm)
