@@ -3,11 +3,11 @@ import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
 
 /** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
 export type Page =
-  | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
-  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
+  | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'issuers.md' | 'keys.md'
+  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions-reference.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The page to which the end of the message refers. */
+  /** The page to which the end of the message refers. That of a finding is known. */
   page?: Page | undefined
   /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
@@ -18,6 +18,12 @@ const documents = 'node_modules/fastify-token-auth/docs/'
 
 const withPage = (message: string, page: Page | undefined) => page === undefined ? message : `${message} See ${documents}${page}`
 
+/**
+ * The text of a finding with the page that says its cause and what to do.
+ * @param code such as `E01` or `W01`
+ */
+export const withFinding = (message: string, code: string): string => `${message} See ${documents}findings.md#token_auth_${code.toLowerCase()}`
+
 /** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
 export class InvalidConfiguration extends TokenAuthError {
   /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
@@ -25,7 +31,8 @@ export class InvalidConfiguration extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
     const { finding, page, cause, duringRequest } = options
     const neutral = 'The configuration is invalid.'
-    super({ name: 'InvalidConfiguration', statusCode: 500, message: withPage(message ?? neutral, page), cause, neutral: duringRequest === true ? neutral : undefined })
+    const told = finding === undefined ? withPage(message ?? neutral, page) : withFinding(message ?? neutral, finding)
+    super({ name: 'InvalidConfiguration', statusCode: 500, message: told, cause, neutral: duringRequest === true ? neutral : undefined })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }

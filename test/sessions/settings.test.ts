@@ -18,7 +18,7 @@ import {
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const century = 3_153_600_000
-const more = ' See node_modules/fastify-token-auth/docs/sessions.md#settings'
+const more = ' See node_modules/fastify-token-auth/docs/sessions-reference.md#settings'
 const moreOfSettings = ' See node_modules/fastify-token-auth/docs/settings.md'
 const names = 'store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data'
 
