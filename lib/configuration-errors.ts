@@ -1,10 +1,8 @@
 /** Errors about the configuration of the plugin, which name the page of the documents on which to look it up. */
+import { withFinding, withPage, type Page } from './documents.ts'
 import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
 
-/** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
-export type Page =
-  | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'issuers.md' | 'keys.md'
-  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions-reference.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
+export type { Page }
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
   /** The page to which the end of the message refers. That of a finding is known. */
@@ -12,17 +10,6 @@ interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
   /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
 }
-
-/** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
-const documents = 'node_modules/fastify-token-auth/docs/'
-
-const withPage = (message: string, page: Page | undefined) => page === undefined ? message : `${message} See ${documents}${page}`
-
-/**
- * The text of a finding with the page that says its cause and what to do.
- * @param code such as `E01` or `W01`
- */
-export const withFinding = (message: string, code: string): string => `${message} See ${documents}findings.md#token_auth_${code.toLowerCase()}`
 
 /** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
 export class InvalidConfiguration extends TokenAuthError {

@@ -2,7 +2,7 @@
 import { types } from 'node:util'
 import type { TrustedIssuers } from './authorities/issuers.ts'
 import type { OwnKeys } from './authorities/own.ts'
-import { withFinding } from './configuration-errors.ts'
+import { withFinding } from './documents.ts'
 import type { Host } from './host/host.ts'
 import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'

@@ -228,25 +228,25 @@ const registrations: Record<string, Case<object>[]> = {
   ],
   'settings together': [
     [{ accessTokenName: 'refresh_token' },
-      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of a response need different names. See docs/settings.md'],
+      '"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of a response need different names. See docs/findings.md#token_auth_e10'],
     [{ cookieAccessTokenName: 'refresh_token' },
-      '"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need different names. See docs/settings.md'],
+      '"cookieRefreshTokenName" and "cookieAccessTokenName" are both "refresh_token": cookies need different names. See docs/findings.md#token_auth_e10'],
     [{ queryStringAccessTokenName: 'refresh_token' },
-      '"queryStringRefreshTokenName" and "queryStringAccessTokenName" are both "refresh_token": query parameters need different names. See docs/settings.md'],
+      '"queryStringRefreshTokenName" and "queryStringAccessTokenName" are both "refresh_token": query parameters need different names. See docs/findings.md#token_auth_e10'],
     [{ userId: 'scopes' },
-      '"scopesName" and "userId" are both "scopes": claims need different names. See docs/settings.md'],
+      '"scopesName" and "userId" are both "scopes": claims need different names. See docs/findings.md#token_auth_e10'],
     [{ userId: 'exp' },
-      '"userId" must not be "exp", which is the name of a registered claim (RFC 7519 section 4.1). Choose another name. See docs/settings.md'],
+      '"userId" must not be "exp", which is the name of a registered claim (RFC 7519 section 4.1). Choose another name. See docs/findings.md#token_auth_e10'],
     [{ claimAuthTime: true, userId: 'auth_time' },
-      '"userId" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name. See docs/settings.md'],
+      '"userId" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name. See docs/findings.md#token_auth_e10'],
     [{ pathToRefresh: '/' },
-      '"pathToRefresh" and "pathToAuthenticate" are both "/": the POST endpoints need different paths. See docs/settings.md'],
+      '"pathToRefresh" and "pathToAuthenticate" are both "/": the POST endpoints need different paths. See docs/findings.md#token_auth_e10'],
     [{ pathToVerify: '/me' },
-      '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths. See docs/settings.md'],
+      '"pathToRetrieveUser" and "pathToVerify" are both "/me": the GET endpoints need different paths. See docs/findings.md#token_auth_e10'],
     [{ cookieSet: true, cookieSamesite: 'none', cookieSecure: false },
-      '"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true. See docs/settings.md'],
+      '"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true. See docs/findings.md#token_auth_e09'],
     [{ cookieSet: true, cookieAccessTokenName: '__Host-token', cookieDomain: 'example.org' },
-      '"cookieAccessTokenName" is "__Host-token", but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix. See docs/settings.md']
+      '"cookieAccessTokenName" is "__Host-token", but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix. See docs/findings.md#token_auth_e09']
   ],
   'the configuration class': [
     [inClass({ leway: 1 }),
@@ -353,49 +353,49 @@ const registrations: Record<string, Case<object>[]> = {
     [{ sessions: {}, verifyExp: false },
       '"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true. See docs/sessions-reference.md#settings'],
     [{ sessions: {}, userId: 'sid' },
-      '"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name. See docs/settings.md']
+      '"userId" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name. See docs/findings.md#token_auth_e10']
   ],
   secrets: [
     [{ secret: '' },
-      '"secret" is empty or blank. Give a random secret of at least 32 bytes. See docs/settings.md'],
+      '"secret" is empty or blank. Give a random secret of at least 32 bytes. See docs/findings.md#token_auth_e01'],
     [{ secret: rsa.publicKey },
-      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a PEM key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: createPublicKey(rsa.publicKey) },
-      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a public key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: der },
-      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a DER key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: der.toString('base64') },
-      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a base64 key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: 'ssh-ed25519 AAAA' },
-      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is an ssh key, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: '{"kty":"oct"}' },
-      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. A JWK with "kty": "oct" is given as an object, not as text. See docs/settings.md'],
+      '"secret" is a JWK, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. A JWK with "kty": "oct" is given as an object, not as text. See docs/findings.md#token_auth_e02'],
     [{ secret: der.toString('hex') },
-      '"secret" is a hexadecimal key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a hexadecimal key or certificate, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: jwk },
-      '"secret" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"secret" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ secret: { kty: 'oct', k: 'not base64url' } },
-      '"secret" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer. See docs/settings.md'],
+      '"secret" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer. See docs/findings.md#token_auth_e07'],
     [{ secret: { kty: 'oct', k: 'AAAA', use: 'enc' } },
-      '"secret" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures. See docs/settings.md'],
+      '"secret" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures. See docs/findings.md#token_auth_e15'],
     [{ secret: { kty: 'oct', k: 'AAAA', key_ops: ['sign'] } },
-      '"secret" is a JWK whose "key_ops" do not include "verify" (RFC 7517 section 4.3). Use a key that permits it. See docs/settings.md'],
+      '"secret" is a JWK whose "key_ops" do not include "verify" (RFC 7517 section 4.3). Use a key that permits it. See docs/findings.md#token_auth_e15'],
     [{ secret: { kty: 'oct', k: 'AAAA', alg: 'HS512' } },
-      '"secret" is a JWK for another "alg" than HS256 (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key. See docs/settings.md'],
+      '"secret" is a JWK for another "alg" than HS256 (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key. See docs/findings.md#token_auth_e15'],
     [{ secret: { pem: 'x'.repeat(32), passphrase: 'x' } },
-      '"secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase". See docs/settings.md'],
+      '"secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase". See docs/findings.md#token_auth_e07'],
     [{ secret: new URL('https://example.org/key') },
-      '"secret" is a URL with "https:"; only "file:" URLs are read. Keys are never fetched. See docs/settings.md'],
+      '"secret" is a URL with "https:"; only "file:" URLs are read. Keys are never fetched. See docs/findings.md#token_auth_e08'],
     [{ secret: { path: '/nonexistent/key' } },
-      'The file given as "secret" cannot be read (ENOENT). Check its path and permissions. See docs/settings.md']
+      'The file given as "secret" cannot be read (ENOENT). Check its path and permissions. See docs/findings.md#token_auth_e08']
   ],
   keys: [
     [{ keys: 'x' },
-      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: a string. Give at least one key, and remove the keys whose tokens no longer count. See docs/keys.md'],
+      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: a string. Give at least one key, and remove the keys whose tokens no longer count. See docs/findings.md#token_auth_e12'],
     [{ keys: [] },
-      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: an empty list. Give at least one key, and remove the keys whose tokens no longer count. See docs/keys.md'],
+      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: an empty list. Give at least one key, and remove the keys whose tokens no longer count. See docs/findings.md#token_auth_e12'],
     [{ keys: Array(17).fill({ key: secret }) },
-      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: a list of 17. Give at least one key, and remove the keys whose tokens no longer count. See docs/keys.md'],
+      '"keys" must be a list of 1 to 16 keys such as [{ key }], or a function that returns one; given: a list of 17. Give at least one key, and remove the keys whose tokens no longer count. See docs/findings.md#token_auth_e12'],
     [{ keys: [secret] },
       '"keys[0]" must be a plain object, such as { key, signFrom }; given: a string. See docs/keys.md'],
     [{ keys: [{ key: secret, signfrom: 1 }] },
@@ -405,41 +405,41 @@ const registrations: Record<string, Case<object>[]> = {
     [{ keys: [{ key: secret, algorithm: 'none' }] },
       '"keys[0].algorithm" must be "HS256", "HS384", "HS512", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512" or "EdDSA"; given: "none". See docs/keys.md'],
     [{ keys: [{ key: secret, kid: '' }] },
-      '"keys[0].kid" must be text of 1 to 256 visible ASCII characters; given: an empty string. Choose another one, or leave it out for the default. See docs/keys.md'],
+      '"keys[0].kid" must be text of 1 to 256 visible ASCII characters; given: an empty string. Choose another one, or leave it out for the default. See docs/findings.md#token_auth_e12'],
     [{ keys: [{ key: { ...jwk, kid: 5, alg: 'RS256' } }] },
-      '"keys[0].kid" must be text of 1 to 256 visible ASCII characters; given: 5. Choose another one, or leave it out for the default. See docs/keys.md'],
+      '"keys[0].kid" must be text of 1 to 256 visible ASCII characters; given: 5. Choose another one, or leave it out for the default. See docs/findings.md#token_auth_e12'],
     [{ keys: [{ key: { ...jwk, alg: 'RSA-OAEP' } }] },
-      '"keys[0].key" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/settings.md'],
+      '"keys[0].key" is a JWK of another type than "oct", but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256. See docs/findings.md#token_auth_e02'],
     [{ keys: [{ key: secret }, { key: otherSecret, kid: 'a' }, { key: rsa.publicKey, algorithm: 'RS256', kid: 'a' }] },
-      '"keys[2]" and "keys[1]" have the same "kid", so a token would not say with which of them it is signed. Remove one of them, or give another "kid". See docs/keys.md'],
+      '"keys[2]" and "keys[1]" have the same "kid", so a token would not say with which of them it is signed. Remove one of them, or give another "kid". See docs/findings.md#token_auth_e12'],
     [{ keys: [{ key: secret, signFrom: '2027-01-01' }] },
-      '"keys[0].signFrom" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: "2027-01-01". Check the date, and give the time zone. See docs/keys.md'],
+      '"keys[0].signFrom" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: "2027-01-01". Check the date, and give the time zone. See docs/findings.md#token_auth_e13'],
     [{ keys: [{ key: secret, verifyUntil: new Date(NaN) }] },
-      '"keys[0].verifyUntil" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: a Date that is invalid or out of range. Check the date, and give the time zone. See docs/keys.md'],
+      '"keys[0].verifyUntil" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: a Date that is invalid or out of range. Check the date, and give the time zone. See docs/findings.md#token_auth_e13'],
     [{ keys: [{ key: secret, signFrom: 1_800_000_000 }] },
-      '"keys[0].signFrom" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: 1800000000. Check the date, and give the time zone. See docs/keys.md'],
+      '"keys[0].signFrom" must be a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999; given: 1800000000. Check the date, and give the time zone. See docs/findings.md#token_auth_e13'],
     [{ keys: [{ key: secret, signFrom: '2999-01-01T00:00:00Z' }] },
-      'No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false. See docs/keys.md'],
+      'No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false. See docs/findings.md#token_auth_e13'],
     [{ keys: [{ key: secret, verifyUntil: '2999-01-01T00:32:59Z' }, { key: otherSecret, signFrom: '2999-01-01T00:00:00Z' }] },
-      '"keys[0].verifyUntil" is 2999-01-01T00:32:59.000Z, but the key signs until 2999-01-01T00:00:00.000Z, and its tokens count for 1980 seconds ("expirationDelta" and "leeway") after that. Set it to 2999-01-01T00:33:00.000Z or later. See docs/keys.md'],
+      '"keys[0].verifyUntil" is 2999-01-01T00:32:59.000Z, but the key signs until 2999-01-01T00:00:00.000Z, and its tokens count for 1980 seconds ("expirationDelta" and "leeway") after that. Set it to 2999-01-01T00:33:00.000Z or later. See docs/findings.md#token_auth_e14'],
     [{ keys: [{ key: secret, verifyUntil: '2999-01-01T00:33:00Z' }, { key: otherSecret, signFrom: '2999-01-01T00:00:00Z' }] },
       'nothing'],
     [{ keys: [{ key: secret, verifyUntil: '2999-01-01T00:00:00Z' }] },
-      '"keys[0].verifyUntil" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil". See docs/keys.md'],
+      '"keys[0].verifyUntil" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil". See docs/findings.md#token_auth_e14'],
     [{ verifyExp: false, keys: [{ key: secret, verifyUntil: '2999-01-01T00:00:00Z' }] },
-      '"keys[0].verifyUntil" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil". See docs/keys.md'],
+      '"keys[0].verifyUntil" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil". See docs/findings.md#token_auth_e14'],
     [{ getLeeway: () => 5, keys: [{ key: secret, verifyUntil: '2999-01-01T00:00:00Z' }] },
-      '"keys[0].verifyUntil" and "getLeeway" are given, so it is not known how long tokens live. Give "leeway", or remove "verifyUntil". See docs/keys.md'],
+      '"keys[0].verifyUntil" and "getLeeway" are given, so it is not known how long tokens live. Give "leeway", or remove "verifyUntil". See docs/findings.md#token_auth_e14'],
     [{ keys: [{ key: secret }], publicKey: secret },
-      '"keys" and "publicKey" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "publicKey". See docs/keys.md'],
+      '"keys" and "publicKey" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "publicKey". See docs/findings.md#token_auth_e11'],
     [{ keys: [{ key: secret }], getAlgorithm: () => 'HS256' },
-      '"keys" and "getAlgorithm" are given. With "keys", all requests have the same keys and remembered tokens: remove "getAlgorithm". See docs/keys.md'],
+      '"keys" and "getAlgorithm" are given. With "keys", all requests have the same keys and remembered tokens: remove "getAlgorithm". See docs/findings.md#token_auth_e11'],
     [{ keys: [{ key: secret }], pathToJwks: '/jwks' },
-      '"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks". See docs/keys.md'],
+      '"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks". See docs/findings.md#token_auth_e16'],
     [{ keys: [{ key: secret }], sessions: {} },
-      '"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret". See docs/sessions-reference.md#settings'],
+      '"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret". See docs/findings.md#token_auth_e24'],
     [{ keys: () => { throw new Error('down') } },
-      'The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on. See docs/keys.md']
+      'The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on. See docs/findings.md#token_auth_e19']
   ].map(([options, message]): Case<object> => [{ secret: undefined, ...Object(options) }, String(message)]),
   issuers: [
     [{ issuers: 'https://issuer.example' },
@@ -455,23 +455,23 @@ const registrations: Record<string, Case<object>[]> = {
     [{ issuers: [{ ...trusted, issuer: new URL('https://issuer.example') }] },
       '"issuers[0].issuer" must be the "iss" of the issuer\'s tokens, a non-empty string; given: an object. See docs/issuers.md'],
     [{ issuers: [{ ...trusted, audience: undefined }] },
-      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: undefined. Without it, tokens that the issuer made for others would be accepted: give it. See docs/issuers.md'],
+      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: undefined. Without it, tokens that the issuer made for others would be accepted: give it. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, audience: ['api', 5] }] },
-      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: a list whose entry 1 is 5. Without it, tokens that the issuer made for others would be accepted: give it. See docs/issuers.md'],
+      '"issuers[0].audience" must be the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody; given: a list whose entry 1 is 5. Without it, tokens that the issuer made for others would be accepted: give it. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, jwksUri: undefined }] },
-      '"issuers[0]" has neither "jwksUri" nor "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See docs/issuers.md'],
+      '"issuers[0]" has neither "jwksUri" nor "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, jwks: { keys: [] } }] },
-      '"issuers[0]" has "jwksUri" and "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See docs/issuers.md'],
+      '"issuers[0]" has "jwksUri" and "jwks". Give one of them: "jwksUri", the address of the issuer\'s keys, or "jwks", the keys or a function that returns them. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, jwksUri: undefined, jwks: { keys: [] } }] },
-      '"issuers[0].jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid". See docs/issuers.md'],
+      '"issuers[0].jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid". See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, jwksUri: 'http://issuer.example/jwks' }] },
-      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: a string of another form. Give the address of the issuer\'s keys. See docs/issuers.md'],
+      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: a string of another form. Give the address of the issuer\'s keys. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, jwksUri: new URL('https://issuer.example/jwks') }] },
-      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: an object. Give the address of the issuer\'s keys. See docs/issuers.md'],
+      '"issuers[0].jwksUri" must be an absolute URL with "https:", or with "http:" for 127.0.0.1, [::1] or localhost, without credentials and fragment; given: an object. Give the address of the issuer\'s keys. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, algorithms: ['RS256', 'HS256'] }] },
-      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a list whose entry 1 is "HS256". Give the algorithms with which the issuer signs. See docs/issuers.md'],
+      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a list whose entry 1 is "HS256". Give the algorithms with which the issuer signs. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, algorithms: 'RS256' }] },
-      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a string. Give the algorithms with which the issuer signs. See docs/issuers.md'],
+      '"issuers[0].algorithms" must be a non-empty list of ES256, ES384, ES512, RS256, RS384, RS512, PS256, PS384, PS512, EdDSA: not of algorithms with a secret, with which everybody who verifies tokens can issue them; given: a string. Give the algorithms with which the issuer signs. See docs/findings.md#token_auth_e17'],
     [{ issuers: [{ ...trusted, userId: 'exp' }] },
       '"issuers[0].userId" must be the name of a claim, other than that of a date or the issuer; given: "exp". Check the name. See docs/issuers.md'],
     [{ issuers: [{ ...trusted, audienceName: 'iss' }] },
@@ -493,11 +493,11 @@ const registrations: Record<string, Case<object>[]> = {
     [{ issuers: [{ ...trusted, staleIfError: '3600' }] },
       '"issuers[0].staleIfError" must be a whole number of seconds from 600 to 3153600000; given: a string. See docs/issuers.md'],
     [{ issuers: [trusted, { ...trusted, audience: 'other' }] },
-      '"issuers[1]" and "issuers[0]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list. See docs/issuers.md'],
+      '"issuers[1]" and "issuers[0]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list. See docs/findings.md#token_auth_e17'],
     [{ issuers: [trusted], claimIss: 'https://issuer.example' },
-      '"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss". See docs/issuers.md'],
+      '"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss". See docs/findings.md#token_auth_e17'],
     [{ issuers: [trusted], getSecret: () => secret },
-      '"issuers" and "getSecret" are given. With "issuers", all requests have the same keys and remembered tokens: remove "getSecret". See docs/issuers.md']
+      '"issuers" and "getSecret" are given. With "issuers", all requests have the same keys and remembered tokens: remove "getSecret". See docs/findings.md#token_auth_e11']
   ].map(([options, message]): Case<object> => [Object(options), String(message)]),
   'pairs of keys': [
     [{ ...rs, publicKey: undefined },
@@ -505,63 +505,63 @@ const registrations: Record<string, Case<object>[]> = {
     [{ ...rs, privateKey: undefined },
       'RequiredKeysNotFound: RS256 needs "privateKey" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false. See docs/settings.md'],
     [{ ...rs, publicKey: rsa.privateKey },
-      '"publicKey" is a private key; give the public key of the pair. See docs/settings.md'],
+      '"publicKey" is a private key; give the public key of the pair. See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: createSecretKey(Buffer.from(secret)) },
-      '"publicKey" is a secret key; give the public key of the pair. See docs/settings.md'],
+      '"publicKey" is a secret key; give the public key of the pair. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: rsa.publicKey },
-      '"privateKey" is a public key or certificate; give the private key of the pair. See docs/settings.md'],
+      '"privateKey" is a public key or certificate; give the private key of the pair. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: rsa.privateKey + rsa.publicKey },
-      '"privateKey" is a private key together with a public key or certificate; give the private key of the pair. See docs/settings.md'],
+      '"privateKey" is a private key together with a public key or certificate; give the private key of the pair. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: createPublicKey(rsa.publicKey) },
-      '"privateKey" is a public key; give the private key of the pair. See docs/settings.md'],
+      '"privateKey" is a public key; give the private key of the pair. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: encrypted },
-      '"privateKey" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }. See docs/settings.md'],
+      '"privateKey" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: { pem: encrypted, passphrase: 'y' } },
-      '"privateKey" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete. See docs/settings.md'],
+      '"privateKey" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete. See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: { kty: 'RSA' } },
-      '"publicKey" is a JWK that cannot be read as a public key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2). See docs/settings.md'],
+      '"publicKey" is a JWK that cannot be read as a public key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2). See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: JSON.stringify(jwk) },
-      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). A JWK is given as an object, not as text: parse it, as JSON.parse() does. See docs/settings.md'],
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). A JWK is given as an object, not as text: parse it, as JSON.parse() does. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: { ...createPrivateKey(rsa.privateKey).export({ format: 'jwk' }), n: otherJwk.n } },
-      '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See docs/settings.md'],
+      '"privateKey" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair. See docs/findings.md#token_auth_e06'],
     [{ ...rs, publicKey: 'x' },
-      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See docs/settings.md'],
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See docs/findings.md#token_auth_e07'],
     [{ secret: fileURLToPath(import.meta.url) },
-      '"secret" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL. See docs/settings.md'],
+      '"secret" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL. See docs/findings.md#token_auth_e08'],
     [{ ...rs, privateKey: 'x' },
-      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See docs/settings.md'],
+      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). If it is a secret, set "algorithm" to HS256, HS384 or HS512. See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: './public.pem' },
-      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/settings.md'],
+      '"publicKey" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: undefined, secret: 'keys/public.txt' },
-      '"secret" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/settings.md'],
+      '"secret" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: 'C:\\private' },
-      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/settings.md'],
+      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL. See docs/findings.md#token_auth_e07'],
     [{ ...rs, privateKey: rsa.privateKey.replaceAll('\n', '\\n') },
-      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does. See docs/settings.md'],
+      '"privateKey" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----"). Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does. See docs/findings.md#token_auth_e07'],
     [{ ...rs, publicKey: everyoneSigns },
-      '"publicKey" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair. See docs/settings.md'],
+      '"publicKey" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair. See docs/findings.md#token_auth_e04'],
     [{ ...rs, publicKey: { ...jwk, e: 'AQAA' } },
-      '"publicKey" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair. See docs/settings.md'],
+      '"publicKey" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair. See docs/findings.md#token_auth_e04'],
     [{ ...rs, publicKey: { ...jwk, e: jwk.n } },
-      '"publicKey" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537. See docs/settings.md'],
+      '"publicKey" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537. See docs/findings.md#token_auth_e04'],
     [{ ...rs, publicKey: { ...jwk, n: `${jwk.n}${jwk.n}${jwk.n}${jwk.n}${jwk.n}` } },
-      '"publicKey" is an RSA key of 10256 bits; at most 8192 are accepted, because every signature takes longer with each. Use a smaller key. See docs/settings.md'],
+      '"publicKey" is an RSA key of 10256 bits; at most 8192 are accepted, because every signature takes longer with each. Use a smaller key. See docs/findings.md#token_auth_e04'],
     [{ ...rs, publicKey: ec.publicKey },
-      '"publicKey" is a key of the type ec; RS256 needs an RSA key. See docs/settings.md'],
+      '"publicKey" is a key of the type ec; RS256 needs an RSA key. See docs/findings.md#token_auth_e05'],
     [{ ...rs, ...rsaPair(1024) },
-      '"publicKey" is an RSA key of 1024 bits; RS256 needs at least 2048 (RFC 7518 section 3.3). See docs/settings.md'],
+      '"publicKey" is an RSA key of 1024 bits; RS256 needs at least 2048 (RFC 7518 section 3.3). See docs/findings.md#token_auth_e04'],
     [{ ...rs, privateKey: rsaPair(2048, 1).privateKey },
-      '"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair. See docs/settings.md'],
+      '"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair. See docs/findings.md#token_auth_e06'],
     [{ ...es, publicKey: rsa.publicKey },
-      '"publicKey" is a key of the type rsa; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/settings.md'],
+      '"publicKey" is a key of the type rsa; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/findings.md#token_auth_e05'],
     [{ ...es, ...ecPair('secp384r1') },
-      '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/settings.md'],
+      '"publicKey" is a key on the curve secp384r1; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/findings.md#token_auth_e05'],
     [{ ...es, publicKey: edPublic },
-      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/settings.md'],
+      '"publicKey" is a key of the type ed25519; ES256 needs an EC key on the curve prime256v1 (RFC 7518 section 3.4). See docs/findings.md#token_auth_e05'],
     [{ ...es, algorithm: 'EdDSA' },
-      '"publicKey" is a key of the type ec; EdDSA needs an Ed25519 key (RFC 8037 section 2). See docs/settings.md'],
+      '"publicKey" is a key of the type ec; EdDSA needs an Ed25519 key (RFC 8037 section 2). See docs/findings.md#token_auth_e05'],
     [{ ...es, algorithm: 'EdDSA', publicKey: { kty: 'OKP', crv: 'Ed25519', x: Buffer.alloc(32).toString('base64url') } },
-      '"publicKey" is an Ed25519 key of small order, with which everyone can sign. Make a new pair. See docs/settings.md']
+      '"publicKey" is an Ed25519 key of small order, with which everyone can sign. Make a new pair. See docs/findings.md#token_auth_e04']
   ]
 }
 
@@ -596,7 +596,7 @@ const guardOptions: Case<object>[] = [
   [{ redirectUrl: 5 },
     '"redirectUrl" of protect() must be a path that starts with one "/", or an absolute http(s) URL; given: 5. See docs/guards.md'],
   [{ redirectUrl: '/login?to={to}' },
-    '"redirectUrl" has "{to}", but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D. See docs/guards.md#pages'],
+    '"redirectUrl" has "{to}", but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D. See docs/findings.md#token_auth_e58'],
   [{ maxAge: 0 },
     '"maxAge" of protect() must be a whole number of seconds from 1 to 3153600000; given: 0. See docs/guards.md'],
   [mistyped({ maxAge: '300' }),
@@ -673,9 +673,9 @@ const requests: [options: object, act: Act, message: string][] = [
   [{ secret: undefined, keys: [{ key: secret }] }, (_request, _reply, app) => app.tokenAuth.reloadKeys(),
     'reloadKeys() needs a function that returns the keys. Give one as "keys". See docs/keys.md'],
   [{ secret: undefined, keys: [{ key: secret }] }, (_request, _reply, app) => app.tokenAuth.protect({ algorithm: 'HS512' }),
-    'A guard overrides "algorithm". With "keys", all guards of an instance have the same keys: remove the override, or register another instance. See docs/keys.md'],
+    'A guard overrides "algorithm". With "keys", all guards of an instance have the same keys: remove the override, or register another instance. See docs/findings.md#token_auth_e11'],
   [{ authMode: false, issuers: [{ issuer: 'https://issuer.example', audience: 'api', algorithms: ['RS256'], jwks: { keys: [createPublicKey(rsa.publicKey).export({ format: 'jwk' })] } }], retrieveUser: () => null }, (_request, _reply, app) => app.tokenAuth.protect({ secret: otherSecret }),
-    'A guard overrides "secret". With "issuers", all guards of an instance have the same keys: remove the override, or register another instance. See docs/keys.md'],
+    'A guard overrides "secret". With "issuers", all guards of an instance have the same keys: remove the override, or register another instance. See docs/findings.md#token_auth_e11'],
   [{ secret: undefined, authMode: false, algorithm: 'RS256', keys: [{ key: rsa.publicKey }] }, (_request, _reply, app) => app.tokenAuth.generateAccessToken({ user_id: 1 }),
     'RequiredKeysNotFound: No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. See docs/keys.md'],
   [{ sessions: {} }, (_request, _reply, app) => app.tokenAuth.protect({ verifyExp: false }),
@@ -732,9 +732,9 @@ t.test('a guard says what is wrong with its options when it is made', async (t) 
 t.test('a guard says why it cannot renew', async (t) => {
   const pages = await build(t, { sessions: {}, cookieSet: true })
   t.equal(await said(async () => (await build(t)).tokenAuth.protect({ renew: true })),
-    'A guard has "renew", but its instance cannot renew tokens: "sessions" is missing. Set it in the options of register(). See docs/guards.md#pages')
+    'A guard has "renew", but its instance cannot renew tokens: "sessions" is missing. Set it in the options of register(). See docs/findings.md#token_auth_e56')
   t.equal(await said(() => pages.tokenAuth.protect({ renew: true, secret: otherSecret })),
-    'A guard has "renew" and overrides "secret", which the new tokens of its instance do not follow. Remove one of them. See docs/guards.md#pages')
+    'A guard has "renew" and overrides "secret", which the new tokens of its instance do not follow. Remove one of them. See docs/findings.md#token_auth_e57')
 })
 
 t.test('production says that a secret is missing or short, and a name that it is taken', async (t) => {
@@ -752,12 +752,12 @@ t.test('production says that a secret is missing or short, and a name that it is
   const misguarded = await build(t)
   misguarded.get('/reports', mistyped<RouteShorthandOptions>({ prehandler: misguarded.tokenAuth.protect() }), async () => 'reached')
   t.equal(await said(async () => await misguarded.ready()),
-    'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See docs/guards.md')
+    'The route GET /reports has a guard as "prehandler", where it does not guard. Give it as onRequest, preValidation or preHandler. See docs/findings.md#token_auth_e22')
   const context = await build(t)
   context.addHook('onResponse', mistyped<onResponseHookHandler>(context.tokenAuth.protect()))
   context.get('/reports', async () => 'reached')
   t.equal(await said(async () => await context.ready()),
-    'A context has a guard as the hook "onResponse", where it does not guard. Give it as onRequest, preValidation or preHandler. See docs/guards.md')
+    'A context has a guard as the hook "onResponse", where it does not guard. Give it as onRequest, preValidation or preHandler. See docs/findings.md#token_auth_e22')
   t.equal(await said(() => context.tokenAuth.routes()),
     'The routes are known when the application is ready. Call "await fastify.ready()" before routes() and printRoutes(). See docs/guards.md#require-guards')
   const declared = await build(t)
@@ -767,10 +767,10 @@ t.test('production says that a secret is missing or short, and a name that it is
   const undecided = await build(t, { requireGuards: true })
   undecided.get('/reports', async () => 'reached')
   t.equal(await said(async () => await undecided.ready()),
-    '"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n  GET,HEAD /reports (fastify)\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: \'basic auth\' }" if something else guards it. See docs/guards.md#require-guards')
+    '"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n  GET,HEAD /reports (fastify)\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: \'basic auth\' }" if something else guards it. See docs/findings.md#token_auth_e20')
   const uncalled = await build(t)
   t.equal(await said(async () => uncalled.get('/reports', { onRequest: mistyped<ReturnType<typeof protect>>(protect) }, async () => 'reached')),
-    'The route GET /reports has the function protect itself as "onRequest". Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }. See docs/guards.md')
+    'The route GET /reports has the function protect itself as "onRequest". Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }. See docs/findings.md#token_auth_e22')
   const contradictory = await build(t, { requireGuards: true })
   contradictory.get('/reports', { onRequest: protect(), config: { tokenAuth: false } }, async () => 'reached')
   t.equal(await said(async () => await contradictory.ready()),
@@ -778,16 +778,16 @@ t.test('production says that a secret is missing or short, and a name that it is
   const early = host(t)
   early.post('/reports', async () => 'reached')
   t.equal(await said(async () => await early.register(tokenAuth, { secret, authMode: false, requireGuards: true })),
-    '"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n└── /\n    └── reports (POST)\nRegister the plugin before routes and plugins with routes, and await its registration. See docs/guards.md#require-guards')
+    '"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n└── /\n    └── reports (POST)\nRegister the plugin before routes and plugins with routes, and await its registration. See docs/findings.md#token_auth_e21')
   environment(t, 'production')
   t.equal(await refused(t, { secret: 'x'.repeat(31) }),
-    '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See docs/settings.md')
+    '"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes. See docs/findings.md#token_auth_e23')
   t.equal(await refused(t, { secret: 'changeme'.repeat(4) }),
-    '"secret" repeats a few characters, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/settings.md')
+    '"secret" repeats a few characters, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/findings.md#token_auth_e23')
   t.equal(await refused(t, { sessions: { secret: 'a-string-secret-at-least-256-bits-long' } }),
-    '"sessions.secret" is a secret of examples, which everybody knows, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/settings.md')
+    '"sessions.secret" is a secret of examples, which everybody knows, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least 32 bytes. See docs/findings.md#token_auth_e23')
   t.equal(await refused(t, { secret: undefined }),
-    '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See docs/settings.md')
+    '"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. See docs/findings.md#token_auth_e03')
 })
 
 t.test('a registration says that a store belongs to the users of another key', async (t) => {
@@ -799,7 +799,7 @@ t.test('a registration says that a store belongs to the users of another key', a
 
 t.test('a registration says that jose is missing', async (t) => {
   t.equal(await said(async () => await remoteKeySet('https://issuer.example', async () => ({}))),
-    '"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys. See docs/issuers.md')
+    '"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys. See docs/findings.md#token_auth_e18')
 })
 
 t.test('the stores in databases say what is wrong with their parameters', async (t) => {
