@@ -1,5 +1,5 @@
 /**
- * Generates tables of the documents: settings from the schema and its comments, options of other objects from their members
+ * Generates tables and lists of the documents: settings from the schema and its comments, options of other objects from their members
  * and the comments of their types, errors from their classes, speed from the
  * last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are out of date. Requires a build.
  */
@@ -57,23 +57,22 @@ function choicesOf (name) {
   return allowedValues(name).replace(/a whole number of (seconds) from \d+ to \d+|(a path) that .* wildcards|a string, (a )Buffer.*/, (_, seconds, path) => seconds ?? path ?? 'a key')
 }
 
-function settingsTable () {
+function settingsList () {
   const comments = commentsOf('lib/settings/schema.ts', (node) => ts.isPropertyAssignment(node) && settingNames.includes(node.name.getText()))
-  const rows = settingNames.map((name) => {
+  return settingNames.map((name) => {
     const choices = choicesOf(name)
-    return [`\`${name}\`${routeSettings.includes(name) ? ' ¹' : ''}`, choices === '' ? defaultOf(name) : `${defaultOf(name)}; ${choices}`, comments.get(name)]
-  })
-  return table(['Setting', 'Default; allowed', 'Meaning'], rows)
+    return `- **\`${name}\`**${routeSettings.includes(name) ? ' ¹' : ''} = ${cell(defaultOf(name))}${choices === '' ? '' : ` (${cell(choices)})`}: ${cell(comments.get(name))}`
+  }).join('\n')
 }
 
-function errorsTable () {
+function errorsList () {
   const comments = new Map(['lib/errors.ts', 'lib/configuration-errors.ts'].flatMap((file) => [...commentsOf(file, (node) => ts.isClassDeclaration(node))]))
   const classes = Object.values(tokenAuth).filter((value) => typeof value === 'function' && value.prototype instanceof TokenAuthError)
     .sort((first, second) => first.name < second.name ? -1 : 1)
-  return table(['Error', 'Status and code', 'Meaning'], classes.map((ErrorClass) => {
-    const error = new ErrorClass()
-    return [`\`${error.name}\``, `${error.statusCode} \`${error.code}\``, comments.get(error.name).replace(/^\d{3}\. /, '')]
-  }))
+  return classes.map((ErrorClass) => {
+    const { name, statusCode, code } = new ErrorClass()
+    return `- **\`${name}\`** (${statusCode}, \`${code}\`): ${cell(comments.get(name).replace(/^\d{3}\. /, ''))}`
+  }).join('\n')
 }
 
 const hooks = ['minimal hook, fast-jwt', 'minimal hook, node:crypto']
@@ -176,8 +175,8 @@ function evidenceIndex () {
 const documents = {
   'docs/evidence/tests.md': { evidence: evidenceIndex },
   'docs/comparison.md': { speed: speedTable },
-  'docs/errors.md': { errors: errorsTable },
-  'docs/settings.md': { settings: settingsTable },
+  'docs/errors.md': { errors: errorsList },
+  'docs/settings.md': { settings: settingsList },
   'docs/sessions-reference.md': { 'session settings': sessionSettingsTable, 'session endpoints': sessionEndpointsTable },
   'docs/keys.md': { 'members of keys': () => optionsTable('Member', signingKey.members, 'types/keys.ts', 'SigningKey') },
   'docs/issuers.md': { 'members of issuers': () => optionsTable('Member', trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },

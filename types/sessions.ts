@@ -4,7 +4,7 @@ import type { KeyMaterial } from './keys.ts'
 
 /** The option `sessions`. All times are in seconds. */
 export interface SessionsOptions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
-  /** Where sessions are stored. Default: {@link memorySessions}, for applications of one process; all sessions end with the process. */
+  /** Where sessions are stored. Default: {@link memorySessions}. */
   store?: SessionStore | undefined
   /**
    * Key material of at least 32 bytes that authenticates refresh tokens: text, bytes, a secret `KeyObject` or a file. Of a
@@ -12,13 +12,13 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**
-   * How many seconds after a rotation copies of one refresh request get the same token, for clients that send several requests
-   * at once. 0 to 300, and at most half of `expirationDelta`; below 10, a try of the client and the time limit of the store do
-   * not fit into it. Default: 30, or half of `expirationDelta` if that is less. With 0, each refresh token can be used once
-   * (RFC 9700 section 4.14.2), and a response that is lost ends the session.
+   * How many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
+   * `expirationDelta`; below 10, a try of the client and the time limit of the store do not fit into it. Default: 30, or half
+   * of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a response
+   * that is lost ends the session.
    */
   grace?: number | undefined
-  /** After how many seconds without a refresh a session expires: `expirationDelta` to 100 years. Default: 15 days. */
+  /** After how many seconds without a refresh a session expires; at least `expirationDelta`. Default: 15 days. */
   idle?: number | undefined
   /** The most sessions that a user has; a login beyond it ends those that would expire first. 1 to 1000. Default: 100. */
   maxPerUser?: number | undefined
@@ -30,13 +30,13 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
    */
   refuseAfter?: number | null | undefined
   /**
-   * After how many seconds a session expires, however often it is refreshed: `expirationDelta` to 100 years. Or a function
+   * After how many seconds a session expires, however often it is refreshed; at least `expirationDelta`. Or a function
    * (request, user), which is called at login. Default: 30 days.
    */
   lifetime?: number | ((request: FastifyRequest, user: User) => number) | undefined
   /**
-   * A function (request, user), which is called at login. Returns data to store with the session, such as the device: an
-   * object of at most 1,024 bytes as JSON. Default: `{}`.
+   * A function (request, user), which is called at login. Returns data to store with the session: an object of at most 1,024
+   * bytes as JSON. Default: `{}`.
    */
   data? (request: FastifyRequest, user: User): MaybePromise<Data>
 }
