@@ -115,42 +115,6 @@ t.test('the list of sessions has the form that the page shows', async (t) => {
   t.match(id, /^[\w-]{22}$/)
 })
 
-t.test('the client of the page renews once for all requests; a 401 makes it forget its tokens, and a failure of the server does not', async (t) => {
-  const { app, store } = await withSessions(t)
-  const stored = new Map(Object.entries(await started(app)))
-  let requests = 0
-  const waits: number[] = []
-  const names = {
-    ...given(t, app),
-    origin: 'http://host',
-    storage: { getItem: (name: string) => stored.get(name), setItem: (name: string, value: string) => stored.set(name, value), clear: () => stored.clear() },
-    wait: async (seconds: number) => { waits.push(seconds) },
-    fetch: async (url: string, { method, headers, body }: { method: 'POST', headers: Record<string, string>, body: string }) => {
-      requests++
-      const answer = await app.inject({ method, url, headers, payload: body })
-      const retryAfter = answer.headers['retry-after']
-      return new Response(answer.body, { status: answer.statusCode, headers: retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) } })
-    }
-  }
-  const renew = await run<() => Promise<boolean>>(programWith(programs, 'function renew'), names, 'renew')
-  const before = stored.get('refresh_token')
-  t.same(await Promise.all([renew(), renew(), renew()]), [true, true, true])
-  t.equal(requests, 1)
-  t.not(stored.get('refresh_token'), before)
-
-  const kept = [...stored]
-  store.fail(new Error('down'))
-  await t.rejects(renew(), { message: 'The refresh failed with 503.' })
-  t.same([...stored], kept)
-  t.same(waits, [5, 5], 'as the answer says')
-  store.fail(null)
-  t.equal(await renew(), true)
-  t.equal(await app.tokenAuth.sessions.endAll(1), 1)
-  t.equal(await renew(), false)
-  t.equal(stored.size, 0)
-  t.equal(await renew(), false, 'without a refresh token')
-})
-
 t.test('the examples of your own code: a login, a changed password, a disabled user', async (t) => {
   const app = await exampleHost(t)
   for (const text of ["app.post('/callback'", "app.post('/password'"]) await run(programWith(programs, text), given(t, app))
