@@ -116,21 +116,28 @@ function presetOf (name, { isRequired, byDefault }, said) {
   return `\`${formsOf(byDefault)[0]}\`${inDays ? ` (${byDefault / 86_400} ${byDefault === 86_400 ? 'day' : 'days'})` : ''}`
 }
 
-/** Generates the table of an object of options: the defaults from its members in the code, the meaning, and what is allowed, from the comments of their types. */
-function optionsTable (head, members, path, declaration) {
+/** Returns the options of an object: their names, their defaults from the code, and their meaning, with what is allowed, from the comments of their types. */
+function optionsOf (members, path, declaration) {
   const comments = memberComments(path, declaration)
-  return table([head, 'Default', 'Meaning'], Object.entries(members).map(([name, member]) => {
+  return Object.entries(members).map(([name, member]) => {
     const comment = comments.get(name)?.replaceAll(/\{@link (\w+)\}/g, '`$1()`')
     if (!comment) throw new Error(`The member "${name}" of ${declaration} has no comment in ${path}.`)
     const [, before, said, after] = /^(.*?)(?:\s+Default: (.*?)\.(?=\s|$)(.*))?$/s.exec(comment)
-    return [`\`${name}\``, presetOf(name, member, said), `${before}${after ?? ''}`]
-  }))
+    return { name, preset: presetOf(name, member, said), meaning: `${before}${after ?? ''}` }
+  })
 }
+
+const optionsTable = (head, ...options) => table([head, 'Default', 'Meaning'], optionsOf(...options).map(({ name, preset, meaning }) => [`\`${name}\``, preset, meaning]))
+
+const optionsList = (...options) => optionsOf(...options).map(({ name, preset, meaning }) => {
+  const isNamed = preset === 'required' || preset === 'none'
+  return `- **\`${name}\`**${preset === 'required' ? ' (required)' : ''}: ${cell(meaning)}${isNamed ? '' : ` Default: ${cell(preset)}.`}`
+}).join('\n')
 
 /** The members that a table has more than another one. */
 const without = (base, members) => Object.fromEntries(Object.entries(members).filter(([name]) => !Object.hasOwn(base, name)))
 
-const sessionSettingsTable = () => optionsTable('Setting', sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
+const sessionSettingsList = () => optionsList(sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
 
 /** The comments of the rows of endpoints: the text, and that of the tag `@sessions`. */
 function commentsOfEndpoints () {
@@ -177,20 +184,20 @@ const documents = {
   'docs/comparison.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsList },
   'docs/settings.md': { settings: settingsList },
-  'docs/sessions-reference.md': { 'session settings': sessionSettingsTable, 'session endpoints': sessionEndpointsTable },
-  'docs/keys.md': { 'members of keys': () => optionsTable('Member', signingKey.members, 'types/keys.ts', 'SigningKey') },
-  'docs/issuers.md': { 'members of issuers': () => optionsTable('Member', trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
+  'docs/sessions-reference.md': { 'session settings': sessionSettingsList, 'session endpoints': sessionEndpointsTable },
+  'docs/keys.md': { 'members of keys': () => optionsList(signingKey.members, 'types/keys.ts', 'SigningKey') },
+  'docs/issuers.md': { 'members of issuers': () => optionsList(trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
   'docs/guards.md': {
     'options of protect': () => optionsTable('Option', optionsOfGuards.protect, 'types/instance.ts', 'ProtectOptions'),
     'options of scoped': () => optionsTable('Option', without(optionsOfGuards.injectUser, optionsOfGuards.scoped), 'types/instance.ts', 'ScopedOptions'),
     'options of free guards': () => optionsTable('Option', choiceMembers, 'types/instance.ts', 'InstanceChoice')
   },
   'docs/testing.md': {
-    'options of attack': () => optionsTable('Option', attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
+    'options of attack': () => optionsList(attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
   },
   'docs/reference.md': {
     endpoints: endpointsTable,
-    'options of generateAccessToken': () => optionsTable('Option', additionsShape.members, 'types/instance.ts', 'TokenAdditions')
+    'options of generateAccessToken': () => optionsList(additionsShape.members, 'types/instance.ts', 'TokenAdditions')
   }
 }
 

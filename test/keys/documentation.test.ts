@@ -78,7 +78,7 @@ t.test('the example of a trusted issuer needs no key of its own, and its route s
 
 t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
   const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
-  const entries = [...section.matchAll(/^\| ([^|]+) \| `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
+  const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
   t.equal(entries.length, 6)
   const perProvider: Record<string, Record<string, unknown>> = {
     Auth0: { sub: 'x', permissions: ['a'] },
@@ -108,16 +108,16 @@ t.test('the example of several issuers looks users up by issuer and id', async (
   t.equal(await me(await issued(app)), 'own 1')
 })
 
-t.test('the table of an entry of issuers has every member', async (t) => {
+t.test('the list of members of an entry of issuers is complete', async (t) => {
   const [, section = ''] = /^## Members of an entry\n([\s\S]*?)^## /m.exec(issuers) ?? []
-  const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
+  const listed = [...section.matchAll(/^- \*\*`(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withIssuers(t, Object.assign(trusted(), { unknown: 1 })).then(() => undefined, (reason: unknown) => reason)
   t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })
 
-t.test('the table of entries has every member of an entry', async (t) => {
+t.test('the list of members of an entry is complete', async (t) => {
   const [, section = ''] = /^## Entries\n([\s\S]*?)^## /m.exec(keys) ?? []
-  const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
+  const listed = [...section.matchAll(/^- \*\*`(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withKeys(t, [Object.assign({ key: secret }, { unknown: 1 })]).then(() => undefined, (reason: unknown) => reason)
   t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })
