@@ -1,22 +1,15 @@
 /** Errors about the configuration of the plugin, which name the page of the documents on which to look it up. */
+import { withFinding, withPage, type Page } from './documents.ts'
 import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
 
-/** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
-export type Page =
-  | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'keys.md' | 'keys.md#trust-other-issuers'
-  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
+export type { Page }
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The page to which the end of the message refers. */
+  /** The page to which the end of the message refers. That of a finding is known. */
   page?: Page | undefined
   /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
 }
-
-/** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
-const documents = 'node_modules/fastify-token-auth/docs/'
-
-const withPage = (message: string, page: Page | undefined) => page === undefined ? message : `${message} See ${documents}${page}`
 
 /** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
 export class InvalidConfiguration extends TokenAuthError {
@@ -25,7 +18,8 @@ export class InvalidConfiguration extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
     const { finding, page, cause, duringRequest } = options
     const neutral = 'The configuration is invalid.'
-    super({ name: 'InvalidConfiguration', statusCode: 500, message: withPage(message ?? neutral, page), cause, neutral: duringRequest === true ? neutral : undefined })
+    const told = finding === undefined ? withPage(message ?? neutral, page) : withFinding(message ?? neutral, finding)
+    super({ name: 'InvalidConfiguration', statusCode: 500, message: told, cause, neutral: duringRequest === true ? neutral : undefined })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }
 }

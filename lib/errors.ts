@@ -85,7 +85,7 @@ export class AuthenticationFailed extends TokenAuthError {
   }
 }
 
-/** 401. The request header contains no token. Its challenge has no `error`, because no token was sent (RFC 6750 section 3.1). */
+/** 401. The request header contains no token, so the challenge has no `error` (RFC 6750 section 3.1). */
 export class MissingAuthorizationHeader extends TokenAuthError {
   constructor (message = 'Authorization header not present.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'MissingAuthorizationHeader', statusCode: 401, message, challenge: {} })
@@ -106,7 +106,7 @@ export class MissingAuthorizationQueryArg extends TokenAuthError {
   }
 }
 
-/** 401. The header occurs twice, contains no token, or has another scheme. With another scheme, the challenge has no `error`. */
+/** 401. The header occurs twice, contains no token, or has another scheme. For the latter, the challenge has no `error`. */
 export class InvalidAuthorizationHeader extends TokenAuthError {
   /** Whether the header has another scheme, such as `Basic`, so that it is not meant for this plugin. */
   readonly foreign: boolean
@@ -122,7 +122,7 @@ interface InvalidTokenOptions extends TokenAuthErrorOptions {
   reason?: string | undefined
 }
 
-/** 401. RFC 6750 section 3.1: the access token is expired, revoked, malformed, or invalid for other reasons. */
+/** 401. The access token is expired, revoked, malformed, or invalid for other reasons (RFC 6750 section 3.1). */
 export class InvalidToken extends TokenAuthError {
   /** Which check failed, for developers. Never contains a part of the token. */
   readonly reason: string | undefined
@@ -157,14 +157,14 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
-/** 401. The session of the access token has ended, for example by a logout, or because a retired refresh token was used. */
+/** 401. The session of the access token has ended: by a logout, or because a retired refresh token was used. */
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })
   }
 }
 
-/** 401. The token is valid, and its user logged in too long ago for this route (RFC 9470 section 3, `insufficient_user_authentication`). */
+/** 401. The user of the token logged in too long ago for this route (RFC 9470 section 3). */
 export class InsufficientUserAuthentication extends TokenAuthError {
   /** What was wrong, in words for the developer. Never a part of the token. */
   readonly reason: string | undefined
@@ -178,7 +178,7 @@ export class InsufficientUserAuthentication extends TokenAuthError {
   }
 }
 
-/** 403. The token is valid, but its scopes are not sufficient (RFC 6750 section 3.1, `insufficient_scope`). */
+/** 403. The scopes of the token are not sufficient (RFC 6750 section 3.1). */
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
     const { required, cause } = options
@@ -187,7 +187,7 @@ export class InsufficientScope extends TokenAuthError {
   }
 }
 
-/** 403. Cookie mode: a page of another origin made a browser send the request. Add that origin to `trustedOrigins` if its pages may use the cookies. */
+/** 403. Cookie mode: a page of another origin made a browser send the request. `trustedOrigins` lists origins that may. */
 export class CrossOriginRequest extends TokenAuthError {
   constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
@@ -234,7 +234,7 @@ export class InvalidUserObject extends TokenAuthError {
   }
 }
 
-/** 500. A handler removed a required claim from the payload of a new token, or set a claim to a value that no verifier would accept. No token was issued. */
+/** 500. A handler removed a required claim of a new token, or gave it a value that no verifier accepts. No token was issued. */
 export class MissingRegisteredClaim extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'The payload lacks a claim that it must have.'
@@ -258,7 +258,7 @@ export class TokenTooLarge extends TokenAuthError {
   }
 }
 
-/** 500. A handler, hook or getter of the application threw an error or returned the wrong type. The original error is the `cause`. */
+/** 500. A handler, hook or getter threw an error, which is the `cause`, or returned the wrong type. */
 export class HandlerFailed extends TokenAuthError {
   constructor (handler = 'host', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'HandlerFailed', statusCode: 500, message: `The ${handler} handler failed.` })

@@ -69,7 +69,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
     const { issuing, host, sessions } = this.#registration
-    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { page: 'sessions.md#settings', duringRequest: true })
+    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { page: 'sessions-reference.md#settings', duringRequest: true })
     const state = registeredStateOf(this.#registration, request)
     const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken requires')
     const refreshToken = await issuing.refreshToken(request, user, state)

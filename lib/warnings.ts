@@ -2,6 +2,7 @@
 import { types } from 'node:util'
 import type { TrustedIssuers } from './authorities/issuers.ts'
 import type { OwnKeys } from './authorities/own.ts'
+import { withFinding } from './documents.ts'
 import type { Host } from './host/host.ts'
 import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
@@ -42,7 +43,7 @@ export type WarningCode = keyof typeof texts
  * @param details what was found, as further sentences
  */
 export function warn (code: WarningCode, instanceName: string, details = ''): void {
-  process.emitWarning(`${instanceName}: ${texts[code]}${details}`, { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
+  process.emitWarning(withFinding(`${instanceName}: ${texts[code]}${details}`, code), { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
 /** What the warnings about a registration depend on. */

@@ -1,6 +1,6 @@
 /**
  * `npm run simulate`: how often clients that lose answers are logged out, and how soon thieves of refresh tokens are found, with
- * the rules of this package and with a window alone. Prints the figures of docs/sessions.md. They are the same at each run.
+ * the rules of this package and with a window alone. Prints the figures of docs/evidence/sessions.md. They are the same at each run.
  *
  * All clients are always active: they refresh when an access token of 30 minutes has expired and they need one. Of all answers to
  * them, 0.5 % are lost. Half of the retries come after 11 seconds, and the others after 1 to 30 minutes. Each thief copies the

@@ -1,5 +1,5 @@
 /**
- * Generates tables of the documents: settings from the schema and its comments, options of other objects from their members
+ * Generates tables and lists of the documents: settings from the schema and its comments, options of other objects from their members
  * and the comments of their types, errors from their classes, speed from the
  * last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are out of date. Requires a build.
  */
@@ -13,10 +13,7 @@ import { additionsShape } from '../build/lib/issuing/additions.js'
 import { trustedIssuer } from '../build/lib/authorities/issuer-options.js'
 import { signingKey } from '../build/lib/keys/ring-entries.js'
 import { sessionsShape } from '../build/lib/sessions/settings.js'
-import { postgresShape } from '../build/lib/sessions/stores/postgres.js'
-import { redisShape } from '../build/lib/sessions/stores/redis.js'
 import { attackShape } from '../build/lib/testing/attack/attack.js'
-import { environmentKey } from '../build/lib/settings/configuration.js'
 import { endpointTable } from '../build/lib/endpoints/table.js'
 import { routeSettings, settingNames, settingsSchema } from '../build/lib/settings/schema.js'
 
@@ -47,26 +44,35 @@ function table (head, rows) {
 
 function defaultOf (name) {
   if (name === 'secret') return 'random, per process'
-  if (name === 'generateRefreshToken') return 'built in'
+  if (name === 'generateRefreshToken') return '32 random bytes'
   const value = settingsSchema.properties[name].default
   return value === undefined || value === null ? 'none' : `\`${JSON.stringify(value)}\``
 }
 
-function settingsTable () {
-  const comments = commentsOf('lib/settings/schema.ts', (node) => ts.isPropertyAssignment(node) && settingNames.includes(node.name.getText()))
-  return table(['Setting', 'Allowed', 'Default', 'Meaning', 'Configuration key'], settingNames.map((name) => [
-    `\`${name}\`${routeSettings.includes(name) ? ' ¹' : ''}`, allowedValues(name), defaultOf(name), comments.get(name), `\`${environmentKey(name)}\``
-  ]))
+/** The values that a setting allows, where its default does not show the type: a name, a path, true or false. */
+function choicesOf (name) {
+  const { default: value, anyOf } = settingsSchema.properties[name]
+  const isShown = typeof value === 'boolean' || (typeof value === 'string' && anyOf === undefined)
+  if (isShown || name === 'algorithm' || name === 'generateRefreshToken') return ''
+  return allowedValues(name).replace(/a whole number of (seconds) from \d+ to \d+|(a path) that .* wildcards|a string, (a )Buffer.*/, (_, seconds, path) => seconds ?? path ?? 'a key')
 }
 
-function errorsTable () {
+function settingsList () {
+  const comments = commentsOf('lib/settings/schema.ts', (node) => ts.isPropertyAssignment(node) && settingNames.includes(node.name.getText()))
+  return settingNames.map((name) => {
+    const choices = choicesOf(name)
+    return `- **\`${name}\`**${routeSettings.includes(name) ? ' ¹' : ''} = ${cell(defaultOf(name))}${choices === '' ? '' : ` (${cell(choices)})`}: ${cell(comments.get(name))}`
+  }).join('\n')
+}
+
+function errorsList () {
   const comments = new Map(['lib/errors.ts', 'lib/configuration-errors.ts'].flatMap((file) => [...commentsOf(file, (node) => ts.isClassDeclaration(node))]))
   const classes = Object.values(tokenAuth).filter((value) => typeof value === 'function' && value.prototype instanceof TokenAuthError)
     .sort((first, second) => first.name < second.name ? -1 : 1)
-  return table(['Error', 'Status', 'Code', 'Meaning'], classes.map((ErrorClass) => {
-    const error = new ErrorClass()
-    return [`\`${error.name}\``, error.statusCode, `\`${error.code}\``, comments.get(error.name).replace(/^\d{3}\. /, '')]
-  }))
+  return classes.map((ErrorClass) => {
+    const { name, statusCode, code } = new ErrorClass()
+    return `- **\`${name}\`** (${statusCode}, \`${code}\`): ${cell(comments.get(name).replace(/^\d{3}\. /, ''))}`
+  }).join('\n')
 }
 
 const hooks = ['minimal hook, fast-jwt', 'minimal hook, node:crypto']
@@ -110,21 +116,28 @@ function presetOf (name, { isRequired, byDefault }, said) {
   return `\`${formsOf(byDefault)[0]}\`${inDays ? ` (${byDefault / 86_400} ${byDefault === 86_400 ? 'day' : 'days'})` : ''}`
 }
 
-/** Generates the table of an object of options: what is allowed from its members in the code, the meaning from the comments of their types. */
-function optionsTable (head, members, path, declaration) {
+/** Returns the options of an object: their names, their defaults from the code, and their meaning, with what is allowed, from the comments of their types. */
+function optionsOf (members, path, declaration) {
   const comments = memberComments(path, declaration)
-  return table([head, 'Allowed', 'Default', 'Meaning'], Object.entries(members).map(([name, member]) => {
+  return Object.entries(members).map(([name, member]) => {
     const comment = comments.get(name)?.replaceAll(/\{@link (\w+)\}/g, '`$1()`')
     if (!comment) throw new Error(`The member "${name}" of ${declaration} has no comment in ${path}.`)
     const [, before, said, after] = /^(.*?)(?:\s+Default: (.*?)\.(?=\s|$)(.*))?$/s.exec(comment)
-    return [`\`${name}\``, member.allowed, presetOf(name, member, said), `${before}${after ?? ''}`]
-  }))
+    return { name, preset: presetOf(name, member, said), meaning: `${before}${after ?? ''}` }
+  })
 }
+
+const optionsTable = (head, ...options) => table([head, 'Default', 'Meaning'], optionsOf(...options).map(({ name, preset, meaning }) => [`\`${name}\``, preset, meaning]))
+
+const optionsList = (...options) => optionsOf(...options).map(({ name, preset, meaning }) => {
+  const isNamed = preset === 'required' || preset === 'none'
+  return `- **\`${name}\`**${preset === 'required' ? ' (required)' : ''}: ${cell(meaning)}${isNamed ? '' : ` Default: ${cell(preset)}.`}`
+}).join('\n')
 
 /** The members that a table has more than another one. */
 const without = (base, members) => Object.fromEntries(Object.entries(members).filter(([name]) => !Object.hasOwn(base, name)))
 
-const sessionSettingsTable = () => optionsTable('Setting', sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
+const sessionSettingsList = () => optionsList(sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
 
 /** The comments of the rows of endpoints: the text, and that of the tag `@sessions`. */
 function commentsOfEndpoints () {
@@ -167,30 +180,24 @@ function evidenceIndex () {
 }
 
 const documents = {
-  'development/evidence.md': { evidence: evidenceIndex },
+  'docs/evidence/tests.md': { evidence: evidenceIndex },
   'docs/comparison.md': { speed: speedTable },
-  'docs/errors.md': { errors: errorsTable },
-  'docs/settings.md': { settings: settingsTable },
-  'docs/sessions.md': { 'session settings': sessionSettingsTable, 'session endpoints': sessionEndpointsTable },
-  'docs/keys.md': {
-    'members of keys': () => optionsTable('Member', signingKey.members, 'types/keys.ts', 'SigningKey'),
-    'members of issuers': () => optionsTable('Member', trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer')
-  },
+  'docs/errors.md': { errors: errorsList },
+  'docs/settings.md': { settings: settingsList },
+  'docs/sessions-reference.md': { 'session settings': sessionSettingsList, 'session endpoints': sessionEndpointsTable },
+  'docs/keys.md': { 'members of keys': () => optionsList(signingKey.members, 'types/keys.ts', 'SigningKey') },
+  'docs/issuers.md': { 'members of issuers': () => optionsList(trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
   'docs/guards.md': {
     'options of protect': () => optionsTable('Option', optionsOfGuards.protect, 'types/instance.ts', 'ProtectOptions'),
     'options of scoped': () => optionsTable('Option', without(optionsOfGuards.injectUser, optionsOfGuards.scoped), 'types/instance.ts', 'ScopedOptions'),
     'options of free guards': () => optionsTable('Option', choiceMembers, 'types/instance.ts', 'InstanceChoice')
   },
-  'docs/stores.md': {
-    'options of redisSessions': () => optionsTable('Option', redisShape.members, 'types/sessions.ts', 'RedisSessionsOptions'),
-    'options of postgresSessions': () => optionsTable('Option', postgresShape.members, 'types/sessions.ts', 'PostgresSessionsOptions')
-  },
   'docs/testing.md': {
-    'options of attack': () => optionsTable('Option', attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
+    'options of attack': () => optionsList(attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
   },
   'docs/reference.md': {
     endpoints: endpointsTable,
-    'options of generateAccessToken': () => optionsTable('Option', additionsShape.members, 'types/instance.ts', 'TokenAdditions')
+    'options of generateAccessToken': () => optionsList(additionsShape.members, 'types/instance.ts', 'TokenAdditions')
   }
 }
 

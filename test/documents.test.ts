@@ -22,19 +22,24 @@ import { errorsIn, programsIn, programWith, run } from './programs.ts'
 const root = new URL('../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 
-/** The documents for users, by path. The build of the site and of the API reference has Markdown files, too. */
+/** The documents for users, by path. The build of the site and of the API reference has Markdown files, too, and so has the part *Evidence*. */
 const pages = readdirSync(new URL('docs', root), { recursive: true, encoding: 'utf8' }).map((name) => `docs/${name.replaceAll('\\', '/')}`)
 const documents = Object.fromEntries(
   ['README.md', ...pages.filter((path) => /^docs\/(recipes\/)?[\w-]+\.md$/.test(path))].map((path) => [path, read(path)])
 )
+
+/** The proofs, which nobody has to read. */
+const evidence = pages.filter((path) => path.startsWith('docs/evidence/'))
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
   'docs/client.md': 'test/client-page.test.ts',
   'docs/deployment.md': 'test/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
+  'docs/issuers.md': 'test/keys/documentation.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
   'docs/sessions.md': 'test/sessions/documentation.test.ts',
+  'docs/sessions-reference.md': 'test/sessions/documentation.test.ts',
   'docs/stores.md': 'test/sessions/stores/documentation.test.ts',
   'docs/tutorial.md': 'test/tutorial.test.ts'
 }
@@ -82,7 +87,7 @@ for (const [path, text] of Object.entries(documents)) {
 }
 
 /** Pages that begin with what they list. */
-const lists = ['docs/comparison.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
+const lists = ['docs/comparison.md', 'docs/findings.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
 
 t.test('every page begins with an example', async (t) => {
   for (const [path, text] of Object.entries(documents)) {
@@ -260,7 +265,22 @@ t.test('the tables of the documents are what the code says', async (t) => {
 
 t.test('every link of the documents leads to a file or a heading that exists', async (t) => {
   const others = ['CONTRIBUTING.md', 'development/chaos.md', 'development/documents.md', 'development/releasing.md', 'SECURITY.md', 'CHANGELOG.md', 'examples/README.md', 'benchmarks/README.md']
-  t.same(brokenLinks(fileURLToPath(root), [...Object.keys(documents), ...others]), [])
+  t.same(brokenLinks(fileURLToPath(root), [...Object.keys(documents), ...evidence, ...others]), [])
+})
+
+t.test('guides have at most 1,500 words; everything else is in the reference, or in the part Evidence, which is not packed', async (t) => {
+  const guides = ['events', 'issuers', 'keys', 'security', 'sessions', 'specification', 'stores', 'testing'].map((name) => `docs/${name}.md`)
+  for (const path of guides) {
+    const words = documents[path]?.split(/\s+/).length ?? Infinity
+    t.ok(words <= 1500, `${path}: ${words}`)
+  }
+  t.ok(evidence.length >= 7)
+})
+
+t.test('cause and remedy of each finding have at most 80 words', async (t) => {
+  const entries = [...(documents['docs/findings.md'] ?? '').matchAll(/^### (TOKEN_AUTH_[EW]\d\d)\n\n(.+)\n(?:\n|$)/gm)]
+  t.ok(entries.length > 50)
+  for (const [, code = '', text = ''] of entries) t.ok(text.split(' ').length <= 80, code)
 })
 
 t.test('every script that the documents name exists', async (t) => {

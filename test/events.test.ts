@@ -386,14 +386,14 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
   const fields = (channel: string) => {
     const [, section = ''] = page.split(`## \`fastify-token-auth:${channel}\``)
     const [body = ''] = section.split(/^## /m)
-    const [, table = ''] = /\| Field \| Content \|\n([\s\S]*?)\n\n/.exec(body) ?? []
-    return Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, field]) => field)
+    const [, list = ''] = /^Fields:\n\n([\s\S]*?)\n\n/m.exec(body) ?? []
+    return Array.from(list.matchAll(/^- `(\w+)`/gm), ([, field]) => field)
   }
   t.same(new Set([...fields('issued'), ...fields('refused'), ...fields('keys')]), members('events.ts'))
-  for (const [, type = ''] of /type: ('switched'.*)$/m.exec(readFileSync(new URL('../types/events.ts', import.meta.url), 'utf8'))?.[1]?.matchAll(/'([\w-]+)'/g) ?? []) t.ok(page.includes(`\n| \`${type}\` |`), type)
+  for (const [, type = ''] of /type: ('switched'.*)$/m.exec(readFileSync(new URL('../types/events.ts', import.meta.url), 'utf8'))?.[1]?.matchAll(/'([\w-]+)'/g) ?? []) t.ok(page.includes(`\n- \`${type}\`: `), type)
   const sessionMembers = members('sessions.ts')
   t.same(fields('session').filter((field) => !sessionMembers.has(field)), [])
-  for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n| \`${type}\` |`)
+  for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n- \`${type}\`: `)
 })
 
 t.test('a listener that throws changes no answer, and ends in uncaughtException', async (t) => {

@@ -1,4 +1,4 @@
-/** docs/specification.md says what the specification asks for and which test keeps it: what it says must be so. */
+/** docs/evidence/specification.md says what the specification asks for and which test keeps it: what it says must be so. */
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
 import t from 'tap'
@@ -8,10 +8,12 @@ import { settingNames } from '../lib/settings/schema.ts'
 import { areScopesEnough, parseRequirements } from '../lib/token/scopes.ts'
 import { authenticate, host, refreshStore, secret } from './helper.ts'
 
-const page = new URL('../docs/specification.md', import.meta.url)
-const text = readFileSync(page, 'utf8')
+const page = new URL('../docs/evidence/specification.md', import.meta.url)
+const chapters = readFileSync(page, 'utf8').split(/^(?=## )/m)
+const isBeyond = (chapter: string) => chapter.startsWith('## Names beyond the specification\n')
 /** The names that the specification does not have, by their kind. That their tests exist is for test/hostile/evidence.test.ts. */
-const beyond = ['sessions', 'keys'].map((name) => readFileSync(new URL(`../docs/${name}.md`, import.meta.url), 'utf8').split('## Names beyond the specification')[1] ?? '').join('\n')
+const beyond = chapters.filter(isBeyond).join('')
+const text = chapters.filter((chapter) => !isBeyond(chapter)).join('')
 
 type Row = Record<string, string>
 interface Table { heading: string, columns: string[], rows: Row[] }
@@ -40,7 +42,7 @@ const code = (cell = '') => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = ''])
 const named = (rows: Row[], column: string) => rows.flatMap((row) => code(row[column]))
 
 /** The files of tests, by the names that the tables use. They are no links, because the package has no tests. */
-const files = new Map(rowsOf('## Test files', 'Name').map((row) => [code(row.Name)[0] ?? '', `../${code(row.File)[0] ?? ''}`]))
+const files = new Map(rowsOf('## Test files', 'Name').map((row) => [code(row.Name)[0] ?? '', `../../${code(row.File)[0] ?? ''}`]))
 
 /** The titles of the tests in a file; those that are made from a template match every value that may stand in it. */
 function titlesOf (path: string): RegExp[] {

@@ -105,21 +105,21 @@ export interface TrustedIssuer {
   audience: string | readonly string[] | null
   /** The address of its keys: `https:`, or `http:` for 127.0.0.1, [::1] and localhost. Requires the package `jose`. */
   jwksUri?: string | undefined
-  /** Its keys, or a function that returns them. A function is called as an address is fetched. */
+  /** Its keys, or a function that returns them, which is called as an address is fetched. */
   jwks?: JsonWebKeySet | (() => MaybePromise<JsonWebKeySet>) | undefined
-  /** The algorithms of its tokens, without those of secrets. Default: `['RS256']`. */
+  /** The algorithms of its tokens, not those of secrets. Default: `['RS256']`. */
   algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`>> | undefined
   /** The claim with the user id. Default: `sub`. */
   userId?: string | undefined
-  /** The claim, or claims, with the scopes. Default: `scope`. */
+  /** The claim, or list of claims, with the scopes. Default: `scope`. */
   scopesName?: string | readonly string[] | undefined
-  /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance of it. Default: true. */
+  /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance. Default: true. */
   exactScopes?: boolean | undefined
-  /** The type that a token must have in its header (RFC 9068). Default: none, `JWT` or `at+jwt`. */
+  /** The type that a token must have in its header: `at+jwt` (RFC 9068), which refuses ID tokens. Default: none, `JWT` or `at+jwt`. */
   typ?: 'at+jwt' | undefined
   /** The claim that is compared with `audience`. Default: `aud`. */
   audienceName?: string | undefined
-  /** For how many seconds keys count after they were read last, at least 600. Keys that are given as `jwks` without a function count for ever. Default: 86400. */
+  /** For how many seconds keys are used after they were read last, at least 600; those given as `jwks` without a function always. Default: 86400. */
   staleIfError?: number | undefined
 }
 

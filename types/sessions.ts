@@ -4,41 +4,39 @@ import type { KeyMaterial } from './keys.ts'
 
 /** The option `sessions`. All times are in seconds. */
 export interface SessionsOptions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
-  /** Where sessions are stored. Default: {@link memorySessions}, for applications of one process; all sessions end with the process. */
+  /** Where sessions are stored. Default: {@link memorySessions}. */
   store?: SessionStore | undefined
   /**
-   * Key material of at least 32 bytes that authenticates refresh tokens: text, bytes, a secret `KeyObject` or a file. If it
-   * is a list, the first one signs, and all verify. Default: derived from the key that signs access tokens, so that a change
-   * of that key logs out all users.
+   * Key material of at least 32 bytes that authenticates refresh tokens: text, bytes, a secret `KeyObject` or a file. Of a
+   * list, the first one signs, and all verify. Default: derived from the key that signs access tokens.
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**
-   * How many seconds copies of one refresh request are answered after a rotation, for clients that send several requests at
-   * once. A client whose response was lost can repeat its request later, too, as long as nobody has used what it did not
-   * receive. 0 to 300, and at most half of `expirationDelta`; below 10, a try of the client and the deadline of the store do not
-   * fit into it. Default: 30, or half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700
-   * section 4.14.2), and a response that is lost ends the session.
+   * How many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
+   * `expirationDelta`; below 10, a try of the client and the time limit of the store do not fit into it. Default: 30, or half
+   * of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a response
+   * that is lost ends the session.
    */
   grace?: number | undefined
-  /** After how many seconds without a refresh a session expires: `expirationDelta` to 100 years. Default: 15 days. */
+  /** After how many seconds without a refresh a session expires; at least `expirationDelta`. Default: 15 days. */
   idle?: number | undefined
   /** The most sessions that a user has; a login beyond it ends those that would expire first. 1 to 1000. Default: 100. */
   maxPerUser?: number | undefined
-  /** How often, in seconds, each process reads which sessions have ended, to refuse their access tokens. 1 to 60. Default: 2. */
+  /** How often, in seconds, each process reads which sessions have ended. 1 to 60. Default: 2. */
   poll?: number | undefined
   /**
-   * After how many seconds in which the ended sessions could not be read guards respond with 503. At least twice `poll`.
-   * With null, they never do: access tokens of ended sessions are then accepted until they expire. Default: null.
+   * Guards respond with 503 if the ended sessions could not be read for so many seconds. At least twice `poll`. With null,
+   * they go on: access tokens of sessions that ended meanwhile are accepted until they expire. Default: null.
    */
   refuseAfter?: number | null | undefined
   /**
-   * After how many seconds a session expires, however often it is refreshed: `expirationDelta` to 100 years. A function is
-   * called at login, for example to implement "remember me". Default: 30 days.
+   * After how many seconds a session expires, however often it is refreshed; at least `expirationDelta`. Or a function
+   * (request, user), which is called at login. Default: 30 days.
    */
   lifetime?: number | ((request: FastifyRequest, user: User) => number) | undefined
   /**
-   * Called at login. Returns data to store with the session, such as the device: an object of at most 1,024 bytes as JSON.
-   * The user sees it in the list of sessions. Default: `{}`.
+   * A function (request, user), which is called at login. Returns data to store with the session: an object of at most 1,024
+   * bytes as JSON. Default: `{}`.
    */
   data? (request: FastifyRequest, user: User): MaybePromise<Data>
 }

@@ -37,7 +37,7 @@ export interface IssuerEntry {
   readonly jwks: unknown
 }
 
-const page = 'keys.md#trust-other-issuers'
+const page = 'issuers.md'
 /** In seconds. Keys that age before they are read again, every 10 minutes, would come and go. */
 const minimumStale = 600
 const defaultStale = 86_400
@@ -96,7 +96,7 @@ function readEntry (value: unknown, index: number): IssuerEntry {
   const place = `issuers[${index}]`
   const { issuer, audience, jwksUri, jwks, userId, scopesName, exactScopes, audienceName, typ, staleIfError, ...entry } = readRecord(entryAt(place), value, trustedIssuer)
   if ((jwksUri === undefined) === (jwks === undefined)) {
-    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17', page })
+    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17' })
   }
   return {
     place,
@@ -114,7 +114,7 @@ function readEntry (value: unknown, index: number): IssuerEntry {
 /** Checks that no issuer is that of own tokens. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
-  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17', page })
+  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17' })
 }
 
 const issuerList = required(listOf('a non-empty list of issuers such as [{ issuer, audience, jwksUri }]', given<unknown>('an issuer')))
@@ -128,10 +128,10 @@ export function readIssuerEntries (list: unknown, { settings, getters }: Resolve
   const names = entries.map(({ rules }) => rules.issuer)
   for (const [index, name] of names.entries()) {
     const first = names.indexOf(name)
-    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17', page })
+    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17' })
   }
   checkOwnIssuer(names, settings.claimIss)
   const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', page })
+  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
   return entries
 }

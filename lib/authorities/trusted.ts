@@ -63,7 +63,7 @@ export class TrustedIssuer implements Authority {
       // What is no JWK set has no key, as the message below says.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
-    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17', page: 'keys.md#trust-other-issuers' })
+    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17' })
   }
 
   #use (keys: readonly PublishedJwk[], until: number): void {

@@ -1,6 +1,6 @@
 /**
  * Every endpoint, one row each. To add one: its file, its row here, and a setting if its path is one. The comment of a row
- * is its row in docs/reference.md and, with `@sessions`, in docs/sessions.md.
+ * is its row in docs/reference.md and, with `@sessions`, in docs/sessions-reference.md.
  */
 import { checkDistinct } from '../settings/check.ts'
 import type { Registration } from '../registration.ts'
@@ -23,7 +23,7 @@ const withSessions = (_settings: Settings, hasSessions: boolean) => hasSessions
 const rows = {
   /**
    * with a JSON object for your `authenticate` handler | 200 `{access_token}`, and `{refresh_token}` with `refreshTokenEnabled` | 401 with the body `{"reasons", "exception"}` as `text/plain`
-   * @sessions with credentials | 200 `{access_token, refresh_token}`. 401 if `authenticate` refuses. 503: no session was started. In cookie mode, the session of a refresh cookie that came along is ended
+   * @sessions with credentials | 200 `{access_token, refresh_token}`. 401 if `authenticate` refuses. 503: no session was started. In cookie mode, the session of an earlier refresh cookie ends
    */
   authenticate: {
     name: 'authenticate', method: 'POST', path: 'pathToAuthenticate', exists: withAuthMode, hook: 'extendAuthenticate', access: false, isForOwnOrigin: true, implement: authenticateEndpoint
@@ -40,11 +40,11 @@ const rows = {
   refresh: {
     name: 'refresh', method: 'POST', path: 'pathToRefresh', exists: withRefreshTokens, hook: 'extendRefresh', access: 'requires an access token and a refresh token', readsToken: 'required', isForOwnOrigin: true, implement: refreshEndpoint
   },
-  /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for every refresh token that is not valid: forged, expired, ended, used again. One body for all of them, and no cookie is changed. 500: nothing was rotated. 503: the store failed, and the refresh token is still valid */
+  /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for every one that is not valid, with the same body; no cookie is changed. 500, 503: the refresh token is still valid */
   sessionRefresh: {
     name: 'refresh', method: 'POST', path: 'pathToRefresh', option: 'sessions', exists: withSessions, hook: 'extendRefresh', access: 'requires a refresh token', isForOwnOrigin: true, implement: sessionRefreshEndpoint
   },
-  /** @sessions with a refresh token of any age, an access token, or both | 204, also if the refresh token is not authentic or the session had ended before. 400 without a token, in header mode. 401 for an access token alone that is not valid. 503: the session could not be ended. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
+  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an access token alone that is not valid. 503: the session has not ended. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
   logout: {
     name: 'logout', method: 'POST', path: 'pathToLogout', option: 'sessions', exists: withSessions, access: 'requires a token of the session', readsToken: 'optional', isForOwnOrigin: true, implement: logoutEndpoint
   },
@@ -56,7 +56,7 @@ const rows = {
   endSession: {
     name: 'endSession', method: 'DELETE', path: 'pathToSessions', below: '/:id', option: 'sessions', exists: withSessions, implement: endSessionEndpoint
   },
-  /** @sessions with an access token | 204: all sessions of the user have ended. With `?except=current`, the current one stays. 400 for another value, or another form of `except`. 401. 503 */
+  /** @sessions with an access token | 204: all sessions of the user have ended. With `?except=current`, the current one stays. 400 for another value. 401. 503 */
   endSessions: {
     name: 'endSessions', method: 'DELETE', path: 'pathToSessions', option: 'sessions', exists: withSessions, implement: endSessionsEndpoint
   },

@@ -106,8 +106,8 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
   if (!(given ?? redirectOnFail)) return undefined
   const obstacle = obstacleOf(registration)
   const override = notFollowed.find((name) => overrides[name] !== undefined)
-  if (given === true && obstacle !== undefined) throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56', page: 'guards.md#pages' })
-  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which the new tokens of its instance do not follow. Remove one of them.`, { finding: 'E57', page: 'guards.md#pages' })
+  if (given === true && obstacle !== undefined) throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56' })
+  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which the new tokens of its instance do not follow. Remove one of them.`, { finding: 'E57' })
   const { sessions } = registration
   if (obstacle !== undefined || override !== undefined || sessions === undefined) return undefined
   return async (state, refusal, reply) => {

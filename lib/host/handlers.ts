@@ -51,7 +51,7 @@ function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Setti
   const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
   const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
   if (superfluous !== undefined) {
-    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { page: 'sessions.md#settings' })
+    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { page: 'sessions-reference.md#settings' })
   }
   const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {

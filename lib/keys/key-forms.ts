@@ -41,14 +41,14 @@ function jwkOf (value: unknown): Jwk | undefined {
 
 function readFile (name: string, file: string | URL): Buffer {
   if (file instanceof URL && file.protocol !== 'file:') {
-    throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08' })
   }
   try {
     return readFileSync(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     // Without the original error as the cause: it quotes the path, which is the key itself if the user mixed up the two.
-    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08', page: 'settings.md' })
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
   }
 }
 
@@ -75,13 +75,13 @@ export function readMaterial (name: string, value: unknown): ReadMaterial {
 export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, operation: 'sign' | 'verify'): void {
   const { use = 'sig', key_ops: operations = [operation], alg = algorithm } = jwk
   if (use !== 'sig') {
-    throw new InvalidConfiguration(`"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`, { finding: 'E15', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`, { finding: 'E15' })
   }
   if (!Array.isArray(operations) || !operations.includes(operation)) {
-    throw new InvalidConfiguration(`"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`, { finding: 'E15', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`, { finding: 'E15' })
   }
   if (alg !== algorithm) {
-    throw new InvalidConfiguration(`"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`, { finding: 'E15', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`, { finding: 'E15' })
   }
 }
 

@@ -22,7 +22,6 @@ export interface KeyRing {
   find (algorithm: string, kid: string | undefined): readonly RingKey[]
 }
 
-const page = 'keys.md'
 const none: readonly RingKey[] = []
 
 /** Whether the tokens that were accepted with a key of the old list are accepted with one of the new. */
@@ -69,13 +68,13 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
   if (verifyUntil === Infinity) return
   const name = `keys[${index}].verifyUntil`
   const getter = lifetimes.find((setting) => getters.has(setting))
-  if (getter !== undefined) throw new InvalidConfiguration(`"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`, { finding: 'E14', page })
-  if (!settings.verifyExp) throw new InvalidConfiguration(`"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`, { finding: 'E14', page })
+  if (getter !== undefined) throw new InvalidConfiguration(`"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`, { finding: 'E14' })
+  if (!settings.verifyExp) throw new InvalidConfiguration(`"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`, { finding: 'E14' })
   const end = endOfSigning(entry, entries)
-  if (end === Infinity) throw new InvalidConfiguration(`"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`, { finding: 'E14', page })
+  if (end === Infinity) throw new InvalidConfiguration(`"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`, { finding: 'E14' })
   const earliest = end + (settings.expirationDelta + leeway) * 1000
   if (verifyUntil < earliest) {
-    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens count for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14', page })
+    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens count for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14' })
   }
 }
 
@@ -87,7 +86,7 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
 export function checkEntries (entries: readonly Entry[], resolved: Resolved, leeway: number): void {
   const { settings } = resolved
   if (settings.authMode && signingAt(entries, Date.now()) === undefined) {
-    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false.', { finding: 'E13', page })
+    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false.', { finding: 'E13' })
   }
   for (const [index, entry] of entries.entries()) checkEnd(entry, index, entries, resolved, leeway)
   if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
@@ -96,22 +95,22 @@ export function checkEntries (entries: readonly Entry[], resolved: Resolved, lee
 /** @throws {InvalidConfiguration} where the endpoint of public keys would publish none */
 export function checkPublished (hasPublicKey: boolean): void {
   if (hasPublicKey) return
-  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16', page })
+  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16' })
 }
 
 /** What an instance with `keys` must not have beside it. @throws {InvalidConfiguration} */
 export function checkBeside ({ keys, getters }: Resolved): void {
   const given = keys()
   const key = keySettings.find((name) => given[name] !== undefined)
-  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "${key}".`, { finding: 'E11', page })
+  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "${key}".`, { finding: 'E11' })
   const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11', page })
+  if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
 }
 
 /** Checks the overrides of a guard. @param option the option that has all keys. @throws {InvalidConfiguration} */
 export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>, option: 'keys' | 'issuers'): void {
   const name = [...keySettings, 'algorithm' as const].find((setting) => overrides[setting] !== undefined)
-  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11', page })
+  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11' })
 }
 
 /** Whether a ring has secrets and pairs. */

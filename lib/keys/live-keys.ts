@@ -23,7 +23,7 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
     return readEntries(await callPatiently(keys, isPatient), settings)
   } catch (cause) {
     if (cause instanceof InvalidConfiguration) throw cause
-    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', page, cause })
+    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', cause })
   }
 }
 

@@ -30,14 +30,14 @@ function fingerprint (algorithm: Algorithm, material: Buffer | string): string {
 
 function refusePassphrase (name: string, material: ReadMaterial): void {
   if (!('passphrase' in material) || material.passphrase === undefined) return
-  throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07', page: 'settings.md' })
+  throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07' })
 }
 
 /** The secret in a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
 function octBytes (name: string, { k }: Jwk): Buffer {
   // Node.js would ignore other characters, and the secret would be shorter than the one that was given.
   if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
-  throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07', page: 'settings.md' })
+  throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07' })
 }
 
 /** Names material that cannot be a secret, before it is read. */
@@ -65,22 +65,22 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   form ??= asymmetricForm(bytes)
   if (form !== undefined) {
     const hint = form === 'a JWK' ? ' A JWK with "kty": "oct" is given as an object, not as text.' : ''
-    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02' })
   }
   refusePassphrase(name, source)
   if (typeof value === 'string' && pathForm.test(value) && existsSync(value)) {
-    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL.`, { finding: 'E08', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL.`, { finding: 'E08' })
   }
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, operation)
   if (bytes.toString().trim() === '') {
-    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E01', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E01' })
   }
   if (bytes.length < minimumSecretLength && process.env.NODE_ENV === 'production') {
-    throw new InvalidConfiguration(`"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
   }
   const weakness = weaknessOf(bytes)
   if (weakness !== undefined && process.env.NODE_ENV === 'production') {
-    throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
   }
   return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength || weakness !== undefined }
 }
@@ -127,7 +127,7 @@ function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {
     return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })
   } catch {
     // Here and below without the original error as the cause: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`, { finding: 'E07', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`, { finding: 'E07' })
   }
 }
 
@@ -135,7 +135,7 @@ function fromPublicPem (name: string, pem: Buffer): KeyObject {
   try {
     return createPublicKey(pem)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(pem.toString('latin1'))}`, { finding: 'E07', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(pem.toString('latin1'))}`, { finding: 'E07' })
   }
 }
 
@@ -144,13 +144,13 @@ function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefin
   // In PKCS 8 the first line says so, in the older form a header (RFC 1421 section 4.6.1.1).
   const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
   if (isEncrypted && passphrase === undefined) {
-    throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07' })
   }
   try {
     return createPrivateKey({ key, ...(passphrase !== undefined && { passphrase }) })
   } catch {
-    if (isEncrypted) throw new InvalidConfiguration(`"${name}" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete.`, { finding: 'E07', page: 'settings.md' })
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07', page: 'settings.md' })
+    if (isEncrypted) throw new InvalidConfiguration(`"${name}" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete.`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07' })
   }
 }
 
@@ -165,7 +165,7 @@ function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknow
   const source = readMaterial(name, value)
   const kind = kindOf(half, source)
   if (kind !== `${half} key`) {
-    throw new InvalidConfiguration(`"${name}" is a ${kind}; give the ${half} key of the pair.`, { finding: 'E07', page: 'settings.md' })
+    throw new InvalidConfiguration(`"${name}" is a ${kind}; give the ${half} key of the pair.`, { finding: 'E07' })
   }
   if (half === 'public') refusePassphrase(name, source)
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, half === 'public' ? 'verify' : 'sign')
@@ -211,7 +211,7 @@ function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean 
  */
 function checkConsistency (name: string, privateHalf: KeyObject, publicHalf: KeyObject): void {
   if (areConsistent(privateHalf, publicHalf)) return
-  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06', page: 'settings.md' })
+  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06' })
 }
 
 /** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
@@ -225,7 +225,7 @@ export function privateKey (algorithm: Algorithm, name: string, value: unknown):
 /** Checks that two keys are the halves of one pair, so that what the one signs is accepted with the other. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06', page: 'settings.md' })
+  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
 }
 
 /** Key material by the setting that it was given as. */

@@ -99,7 +99,7 @@ export function readEntries (value: unknown, settings: Settings): readonly Entry
   const entries = readValue('"keys"', value, list, signingKey).map((entry, index) => readEntry(entry, `keys[${index}]`, settings))
   for (const [index, { kid }] of entries.entries()) {
     const first = entries.findIndex((other) => other.kid === kid)
-    if (first !== index) throw new InvalidConfiguration(`"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not say with which of them it is signed. Remove one of them, or give another "kid".`, { finding: 'E12', page })
+    if (first !== index) throw new InvalidConfiguration(`"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not say with which of them it is signed. Remove one of them, or give another "kid".`, { finding: 'E12' })
   }
   return entries
 }

@@ -25,7 +25,7 @@ const adviceFor = (guard: unknown) => isInjected(guard) ? 'What injectUser() ret
 /** Describes a function that makes guards and is given in place of one, which it cannot be: it would be called with a request. */
 function uncalled (owner: string, maker: string, name: PropertyKey): InvalidConfiguration {
   const example = maker === 'injectUser' ? '{ handler: app.tokenAuth.injectUser(handler) }' : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
-  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22', page: 'guards.md' })
+  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22' })
 }
 
 /** @throws {InvalidConfiguration} for a route that has `protect`, `scoped` or `injectUser` itself under an option */
@@ -49,7 +49,7 @@ function checkRoute ({ route, added, context }: RouteEntry, found: readonly Foun
   const misplaced = [...valuesIn(added), ...valuesIn(route)].find(([name, value]) => isMisplaced(name, value) && (isInjected(value) || !standing.has(guardIn(value))))
   if (misplaced === undefined) return
   const [name, guard] = misplaced
-  throw new InvalidConfiguration(`The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
+  throw new InvalidConfiguration(`The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22' })
 }
 
 /** @throws {InvalidConfiguration} for a guard among the hooks of a context, such as `onResponse`, in which it does not guard */
@@ -57,7 +57,7 @@ function checkContext (context: FastifyInstance): void {
   const guarding = new Set(hooksOf(context).map(guardIn))
   for (const [name, hooks] of allHooksOf(context)) {
     const guard = [...hooks].find((hook) => isMisplaced(name, hook) && (isInjected(hook) || !guarding.has(guardIn(hook))))
-    if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22', page: 'guards.md' })
+    if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22' })
   }
 }
 

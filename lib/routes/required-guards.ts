@@ -29,7 +29,7 @@ export const inWords = ({ method, url, plugin }: RouteAccess) => `${method} ${ur
 /** @param tree those that were added before, as text; empty where there are none @throws {InvalidConfiguration} if there are such routes */
 export function checkEarlierRoutes (tree: string): void {
   if (tree === '') return
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21', page })
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:\n${tree.trimEnd()}\nRegister the plugin before routes and plugins with routes, and await its registration.`, { finding: 'E21' })
 }
 
 /**
@@ -48,5 +48,5 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
   const list = undecided.map((row) => `  ${inWords(row)}`).join('\n')
   const mayBeWrapped = covered.some(({ access, entry }) => access === 'undecided' && hasUnknownHook(entry))
   const hint = mayBeWrapped ? ' Some of them have hooks that the plugin does not recognize. A guard is not recognized if a function of yours calls it, or if a tool has wrapped it, for example for tracing: load such a tool before you create the application, and register this plugin before you add guards.' : ''
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.${hint}`, { finding: 'E20', page })
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.${hint}`, { finding: 'E20' })
 }

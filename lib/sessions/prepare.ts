@@ -35,7 +35,7 @@ function readSecret (given: unknown): Key {
   const key = hmacKey('HS256', 'sessions.secret', given, 'sign')
   const { material } = key
   if (material.length >= minimumSecret) return key
-  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions.md#settings' })
+  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions-reference.md#settings' })
 }
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
@@ -46,7 +46,7 @@ function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, sig
     return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short) }
   }
   // A ring changes, and sessions must not change with it.
-  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24', page: 'sessions.md#settings' })
+  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24' })
   return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false }
 }
 

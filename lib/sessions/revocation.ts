@@ -289,7 +289,7 @@ export function endedSessionsOf (store: SessionFeed, fingerprints: readonly stri
     existing.holders++
     return existing.ended
   }
-  throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { page: 'sessions.md#settings' })
+  throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { page: 'sessions-reference.md#settings' })
 }
 
 /** Forgets the ended sessions of a store when the last application closes that has a registration with it. */

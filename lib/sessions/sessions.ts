@@ -21,7 +21,7 @@ interface Parts {
   readonly stateOf: (request: FastifyRequest) => RequestState
 }
 
-const place = { page: 'sessions.md#settings', duringRequest: true } as const
+const place = { page: 'sessions-reference.md#settings', duringRequest: true } as const
 
 const userIdMember = required(given<UserId>('a non-empty string, a safe integer or a boolean', isUserId))
 

@@ -16,7 +16,7 @@ export type SessionData = (request: FastifyRequest, user: object) => MaybePromis
 const defaultIdle = 1_296_000
 const defaultLifetime = 2_592_000
 
-const page = 'sessions.md#settings'
+const page = 'sessions-reference.md#settings'
 const place = entryAt('sessions')
 
 const storeAdvice = { advice: 'For a database client, give redisSessions(client) or postgresSessions(client).' }

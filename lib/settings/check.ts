@@ -88,7 +88,7 @@ export function checkDistinct (names: Names, what: string): void {
   for (const [setting, name] of Object.entries(names)) {
     const other = taken.get(name)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10', page: 'settings.md' })
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10' })
     }
     taken.set(name, setting)
   }
@@ -102,7 +102,7 @@ export function checkWithSessions (settings: Settings): void {
   for (const setting of ['userId', 'scopesName'] as const) {
     const { [setting]: name } = settings
     const content = Object.hasOwn(sessionClaims, name) ? Reflect.get(sessionClaims, name) : undefined
-    if (content !== undefined) throw new InvalidConfiguration(`"${setting}" must not be "${name}" with "sessions", because this claim then contains ${content}. Choose another name.`, { finding: 'E10', page: 'settings.md' })
+    if (content !== undefined) throw new InvalidConfiguration(`"${setting}" must not be "${name}" with "sessions", because this claim then contains ${content}. Choose another name.`, { finding: 'E10' })
   }
 }
 
@@ -112,7 +112,7 @@ function checkPrefixes (settings: Settings): void {
     const name = settings[setting].toLowerCase()
     const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
     if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09', page: 'settings.md' })
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09' })
     }
   }
 }
@@ -121,7 +121,7 @@ function checkPrefixes (settings: Settings): void {
 export function checkTarget (name: string, target: string): void {
   const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
   if (wrong === undefined) return
-  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58', page: 'guards.md#pages' })
+  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58' })
 }
 
 /**
@@ -142,17 +142,17 @@ export function checkTogether (settings: Settings): void {
   checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
   for (const setting of ['userId', 'scopesName'] as const) {
     if (registeredClaimNames.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10', page: 'settings.md' })
+      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10' })
     }
   }
   for (const setting of ['userId', 'scopesName'] as const) {
     if (settings.claimAuthTime && settings[setting] === 'auth_time') {
-      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10', page: 'settings.md' })
+      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10' })
     }
   }
   if (settings.cookieSet) checkPrefixes(settings)
   checkTarget('loginRedirectUrl', settings.loginRedirectUrl)
   if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09', page: 'settings.md' })
+    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09' })
   }
 }

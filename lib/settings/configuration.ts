@@ -52,7 +52,7 @@ const verifyingKeys: readonly SettingName[] = ['secret', 'publicKey']
 const environmentPrefix = 'SERVICE_JWT_'
 
 /** Returns the key of a setting in the application's configuration, such as `SERVICE_JWT_EXPIRATION_DELTA`. */
-export function environmentKey (name: SettingName): string {
+function environmentKey (name: SettingName): string {
   return environmentPrefix + name.replace(/(?<=[a-z])(?=[A-Z])/g, '_').toUpperCase()
 }
 

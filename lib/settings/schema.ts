@@ -42,9 +42,9 @@ const key = () => Type.Unsafe<KeyMaterial>(Type.Any({ holds: 'key' }))
 export const settingsSchema = Type.Object({
   /** Field of a response that holds the access token. */
   accessTokenName: fieldName('access_token'),
-  /** Signing algorithm (RFC 7518 section 3.1; `EdDSA` with Ed25519, RFC 8037). A token that is signed with another is refused. */
+  /** Signing algorithm: HS, ES, RS or PS with 256, 384 or 512 (RFC 7518), or `EdDSA` with Ed25519 (RFC 8037). A token that is signed with another is refused. */
   algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
-  /** Whether the endpoints exist. When false, the instance verifies tokens, also those of another service, and `generateAccessToken` issues tokens if there is a key that signs. */
+  /** Whether the endpoints exist. When false, the instance only verifies tokens, and `generateAccessToken` issues them if there is a key that signs. */
   authMode: flag(true),
   /** Request header that carries the access token. */
   authorizationHeader: headerName('authorization'),
@@ -54,7 +54,7 @@ export const settingsSchema = Type.Object({
   authorizationHeaderRefreshPrefix: Type.String({ default: 'Refresh', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
   /** Audience: written as `aud`, required and compared when verifying. */
   claimAud: orNone(claimValue),
-  /** Write the time of the login as `auth_time` (RFC 9470), which guards with `maxAge` require. */
+  /** Write the time of the login as `auth_time` (RFC 9470), for guards with `maxAge`. */
   claimAuthTime: flag(false),
   /** Write the issue time as `iat`. */
   claimIat: flag(false),
@@ -66,11 +66,11 @@ export const settingsSchema = Type.Object({
   claimNbfDelta: seconds(180, 0),
   /** Name of the cookie that holds the access token. */
   cookieAccessTokenName: cookieName('access_token'),
-  /** Domain attribute of the cookies. Empty: none, so that only the host that set them gets them back. */
+  /** Domain attribute of the cookies. Empty: only the host that set them gets them back. */
   cookieDomain: Type.String({ default: '', pattern: `^(?:\\.?${domainLabel}(?:\\.${domainLabel})*)?$`, allowed: 'a domain name such as "example.org", or an empty string for none' }),
   /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
   cookieHttponly: flag(true),
-  /** Max-Age attribute of the cookies in seconds. None: they end when the browser is closed. */
+  /** Max-Age attribute of the cookies. None: they end when the browser is closed. */
   cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })),
   /** Path attribute of the cookies. */
   cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/", without spaces and ";"' }),
@@ -78,11 +78,11 @@ export const settingsSchema = Type.Object({
   cookieRefreshTokenName: cookieName('refresh_token'),
   /** SameSite attribute of the cookies. */
   cookieSamesite: Type.Union([Type.Literal('strict'), Type.Literal('lax'), Type.Literal('none')], { default: 'lax' }),
-  /** Secure attribute of the cookies. Chromium and Firefox accept such cookies on http://localhost, Safari does not. */
+  /** Secure attribute of the cookies. Chromium and Firefox accept them on http://localhost, Safari does not. */
   cookieSecure: flag(true),
   /** Read tokens from cookies, and set them when a token is issued. */
   cookieSet: flag(false),
-  /** Split the access token: header and payload in a cookie that scripts can read, the signature in one that they cannot. */
+  /** Split the access token: scripts can read the cookie of header and payload, and not that of the signature. */
   cookieSplit: flag(false),
   /** Name of the cookie that holds the signature of a split token. */
   cookieSplitSignatureName: cookieName('access_token_signature'),
@@ -94,29 +94,29 @@ export const settingsSchema = Type.Object({
   doProtection: flag(true),
   /** Lifetime of an access token in seconds. */
   expirationDelta: seconds(1800, 1),
-  /** Creates a refresh token from the request and the user. Default: 32 random bytes. */
+  /** Creates a refresh token. */
   generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
-  /** Name of the decorators `fastify.<name>` and `request.<name>`, so that one context can have several instances. */
+  /** Name of the decorators `fastify.<name>` and `request.<name>`. */
   instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
-  /** Where a guard with `redirectOnFail` sends a browser that is not authenticated. `{next}` is replaced by the path that was asked for, `{reason}` by why: `absent`, `expired` or `ended`. */
+  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the path that was asked for, `{reason}` by `absent`, `expired` or `ended`. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
-  /** Whether the plugin answers a refused request, with the body that `exceptionResponse` returns, or throws the error, which the application's error handler gets. */
+  /** Whether the plugin answers a refused request itself, or throws the error to the application's error handler. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
-  /** Path of the endpoint that issues tokens, under `urlPrefix`. */
+  /** Path of the endpoint that issues tokens, below `urlPrefix`. */
   pathToAuthenticate: path('/'),
-  /** Path of the endpoint that publishes the public keys as a JWK set (RFC 7517), under `urlPrefix`. None: it does not exist. */
+  /** Path of the endpoint that publishes the public keys. None: it does not exist. */
   pathToJwks: orNone(path('/jwks')),
-  /** Path of the endpoint that ends the session of the request, under `urlPrefix`. It exists with `sessions`. */
+  /** Path of the logout, with `sessions`. */
   pathToLogout: path('/logout'),
-  /** Path of the endpoint that exchanges a refresh token for a new access token, under `urlPrefix`. */
+  /** Path of the endpoint that exchanges a refresh token. */
   pathToRefresh: path('/refresh'),
-  /** Path of the current-user endpoint, under `urlPrefix`. */
+  /** Path of the current-user endpoint. */
   pathToRetrieveUser: path('/me'),
-  /** Path of the endpoints for the sessions of the current user, under `urlPrefix`. They exist with `sessions`. None: they do not. */
+  /** Path of the endpoints for the sessions of the user, with `sessions`. Null: they do not exist. */
   pathToSessions: Type.Union([path('/sessions'), Type.Null()], { default: '/sessions' }),
-  /** Path of the endpoint that says whether a token is valid, under `urlPrefix`. */
+  /** Path of the endpoint that says whether a token is valid. */
   pathToVerify: path('/verify'),
   /** Private key for RS, PS, ES and EdDSA algorithms. */
   privateKey: key(),
@@ -126,7 +126,7 @@ export const settingsSchema = Type.Object({
   queryStringAccessTokenName: queryName('access_token'),
   /** Query parameter that holds the refresh token. */
   queryStringRefreshTokenName: queryName('refresh_token'),
-  /** Read tokens from the query string. URLs end up in logs and browser histories (RFC 6750 section 2.3). */
+  /** Read tokens from the query string. URLs end up in logs (RFC 6750 section 2.3). */
   queryStringSet: flag(false),
   /** Whether a missing query parameter is refused. When false, the header is tried next. */
   queryStringStrict: flag(true),
@@ -134,23 +134,23 @@ export const settingsSchema = Type.Object({
   refreshTokenEnabled: flag(false),
   /** Field of a request or response that holds the refresh token. */
   refreshTokenName: fieldName('refresh_token'),
-  /** Whether the application starts only if every route has a guard, or says in `config.tokenAuth` why it needs none. */
+  /** Whether the application starts only if every route has a guard, or says why it needs none. */
   requireGuards: flag(false),
   /** Write the scopes that `addScopesToPayload` gives into the token. */
   scopesEnabled: flag(false),
   /** Claim that holds the scopes. */
   scopesName: fieldName('scopes'),
-  /** Signing secret for HS algorithms; at least as long as the hash (RFC 7518 section 3.2). Default: random, per process. */
+  /** Signing secret for HS algorithms; at least as long as the hash (RFC 7518 section 3.2). */
   secret: key(),
   /** Whether only the configured paths answer. When false, they answer with and without a trailing slash. */
   strictSlashes: flag(false),
-  /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page never see them. */
+  /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page do not see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Tokens of more than 2,048 characters are verified each time. 0: none. */
+  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Those of more than 2,048 characters are not. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
-  /** Cookie mode: origins whose pages may use the cookies, besides that of the application. "*": all. */
+  /** Cookie mode: origins whose pages may use the cookies, besides that of the application. */
   trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),
-  /** Prefix of all endpoints, with a leading slash and no trailing slash. */
+  /** Prefix of all endpoints, without a trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
   /** Key or property of a user, and claim of a token, that holds the user id. */
   userId: fieldName('user_id'),

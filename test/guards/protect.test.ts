@@ -671,7 +671,7 @@ t.test('protect, scoped and injectUser themselves in the place of what they retu
         t.throws(() => app.route(route), {
           name: 'InvalidConfiguration',
           finding: 'TOKEN_AUTH_E22',
-          message: `The route GET /a has the function ${name} itself as "${option}". Call the function, and pass its result to the route: ${example[name]}. See node_modules/fastify-token-auth/docs/guards.md`
+          message: `The route GET /a has the function ${name} itself as "${option}". Call the function, and pass its result to the route: ${example[name]}. See node_modules/fastify-token-auth/docs/findings.md#token_auth_e22`
         })
         t.equal(await app.inject('/auth/me').then(({ statusCode }) => statusCode), 503, 'the application is closed')
       }

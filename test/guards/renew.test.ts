@@ -601,7 +601,7 @@ t.test('E56 and E57: a guard that cannot renew is refused by name; where redirec
 
 t.test('E58: placeholders of redirect targets are {next} and {reason}', async (t) => {
   const { app } = await withPages(t)
-  const e58 = (name: string, found: string) => ({ name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E58', message: `"${name}" has "${found}", but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D. See node_modules/fastify-token-auth/docs/guards.md#pages` })
+  const e58 = (name: string, found: string) => ({ name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E58', message: `"${name}" has "${found}", but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D. See node_modules/fastify-token-auth/docs/findings.md#token_auth_e58` })
   t.match(await refusal(t, { loginRedirectUrl: '/login?x={path}' }), e58('loginRedirectUrl', '{path}'))
   for (const target of ['/login?{next}{}', '/a{Next}', '/a{next']) {
     const wrong = /\{(?!next\}|reason\})[^}]*\}/.exec(target)?.[0]

@@ -1,4 +1,4 @@
-/** Limitations in docs/security.md: what this library does not prevent, and what helps. */
+/** Limitations in docs/evidence/security.md: what this library does not prevent, and what helps. */
 import t from 'tap'
 import Fastify from 'fastify'
 import tokenAuth from '../../lib/index.ts'

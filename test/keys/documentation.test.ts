@@ -1,4 +1,4 @@
-/** docs/keys.md: its examples run, and what its tables say is so. */
+/** docs/keys.md and docs/issuers.md: their examples run, and what their tables say is so. */
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,8 +9,8 @@ import { issued, states, withKeys } from './ring.ts'
 import { authenticate, bearer, edPair, headerOf, host, secret, setClock, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
-const page = readFileSync(new URL('../../docs/keys.md', import.meta.url), 'utf8')
-const programs = programsIn(page)
+const [keys, issuers] = ['keys', 'issuers'].map((name) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')) as [string, string]
+const programs = [keys, issuers].flatMap(programsIn)
 /** In 2029, before the dates of the examples. */
 const early = Date.UTC(2029, 11, 31) / 1000
 
@@ -77,8 +77,8 @@ t.test('the example of a trusted issuer needs no key of its own, and its route s
 })
 
 t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
-  const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(page) ?? []
-  const entries = [...section.matchAll(/^\| ([^|]+) \| `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
+  const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
+  const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
   t.equal(entries.length, 6)
   const perProvider: Record<string, Record<string, unknown>> = {
     Auth0: { sub: 'x', permissions: ['a'] },
@@ -86,7 +86,7 @@ t.test('the entry of each provider is accepted, and a token as this provider iss
     'Amazon Cognito': { sub: 'x', aud: undefined, client_id: 'CLIENT-ID', scope: 'a' },
     'Microsoft Entra (v2.0 tokens)': { sub: 'y', oid: 'x', scp: 'a' },
     'Google (ID tokens)': { sub: 'x', scope: 'a' },
-    'another instance with [`pathToJwks`](#publish-keys)': { sub: undefined, user_id: 'x', scopes: ['a'] }
+    'another instance with [`pathToJwks`](keys.md#publish-keys)': { sub: undefined, user_id: 'x', scopes: ['a'] }
   }
   for (const { name, text } of entries) {
     const entry: TrustedIssuer = await run('', {}, text)
@@ -108,16 +108,16 @@ t.test('the example of several issuers looks users up by issuer and id', async (
   t.equal(await me(await issued(app)), 'own 1')
 })
 
-t.test('the table of an entry of issuers has every member', async (t) => {
-  const [, section = ''] = /^## Trust other issuers\n([\s\S]*?)^## /m.exec(page) ?? []
-  const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
+t.test('the list of members of an entry of issuers is complete', async (t) => {
+  const [, section = ''] = /^## Members of an entry\n([\s\S]*?)^## /m.exec(issuers) ?? []
+  const listed = [...section.matchAll(/^- \*\*`(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withIssuers(t, Object.assign(trusted(), { unknown: 1 })).then(() => undefined, (reason: unknown) => reason)
   t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })
 
-t.test('the table of entries has every member of an entry', async (t) => {
-  const [, section = ''] = /^## Entries\n([\s\S]*?)^## /m.exec(page) ?? []
-  const listed = [...section.matchAll(/^\| `(\w+)`/gm)].map(([, name]) => name)
+t.test('the list of members of an entry is complete', async (t) => {
+  const [, section = ''] = /^## Entries\n([\s\S]*?)^## /m.exec(keys) ?? []
+  const listed = [...section.matchAll(/^- \*\*`(\w+)`/gm)].map(([, name]) => name)
   const error: unknown = await withKeys(t, [Object.assign({ key: secret }, { unknown: 1 })]).then(() => undefined, (reason: unknown) => reason)
   t.match(error, { message: `Its members are ${listed.join(', ')}.` })
 })

@@ -50,7 +50,7 @@ t.test('a route of which nobody has decided keeps the application from starting,
   GET,HEAD /forgotten (fastify)
   PUT /shop/orders/:id (orders)
   PATCH /shop/orders/:id (orders)
-Give each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
+Give each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it. See node_modules/fastify-token-auth/docs/findings.md#token_auth_e20`)
   t.equal(error?.finding, 'TOKEN_AUTH_E20')
   t.match(app.tokenAuth.printRoutes(), '/forgotten', 'the table says it, too')
 })
@@ -239,7 +239,7 @@ t.test('routes that were added before the plugin keep it from being registered (
   t.match(error, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E21' })
   t.equal(Object(error).message, `"requireGuards" is true, and these routes were added before the plugin, so it does not know whether they have guards:
 ${app.printRoutes().trimEnd()}
-Register the plugin before routes and plugins with routes, and await its registration. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
+Register the plugin before routes and plugins with routes, and await its registration. See node_modules/fastify-token-auth/docs/findings.md#token_auth_e21`)
 
   const preflight = host(t)
   preflight.options('*', handler)

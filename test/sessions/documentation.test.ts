@@ -1,5 +1,5 @@
 // @slow
-/** docs/sessions.md: its examples run and do what the page says of them, and so does what it says of failures. */
+/** docs/sessions.md and docs/sessions-reference.md: their examples run and do what the pages say of them, and so does what is said of failures. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
 import type { FastifyInstance, InjectOptions } from 'fastify'
@@ -9,8 +9,9 @@ import { authenticate, bearer, host, mistyped, payloadOf, secret, setClock, user
 import { programsIn, programWith, run } from '../programs.ts'
 import { logout, refresh, sessionEvents, started, WatchedStore, withSessions } from './helper.ts'
 
-const page = readFileSync(new URL('../../docs/sessions.md', import.meta.url), 'utf8')
-const programs = programsIn(page)
+const read = (name: string) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
+const reference = read('sessions-reference')
+const programs = [...programsIn(read('sessions')), ...programsIn(reference)]
 const noon = 1_800_000_000
 
 /** Names that the examples do not declare. */
@@ -49,7 +50,7 @@ async function exampleHost (t: Test): Promise<FastifyInstance> {
 
 const statusOf = async (app: FastifyInstance, request: InjectOptions) => (await app.inject(request)).statusCode
 
-t.test('every JavaScript example of the page runs', async (t) => {
+t.test('every JavaScript example of the pages runs', async (t) => {
   t.ok(programs.length >= 8)
   for (const program of programs) {
     const app = program.includes('register(tokenAuth') ? host(t) : await exampleHost(t)
@@ -105,49 +106,13 @@ t.test('in cookie mode browsers keep the cookies over a refresh, and the service
 })
 
 t.test('the list of sessions has the form that the page shows', async (t) => {
-  const [, text = ''] = /```json\n([\s\S]*?)```/.exec(page) ?? []
+  const [, text = ''] = /```json\n([\s\S]*?)```/.exec(reference) ?? []
   const app = await exampleHost(t)
   const { access_token: token } = await started(app)
   const typesOf = (body: { sessions: object[] }) => body.sessions.map((session) => Object.entries(session).map(([name, value]) => [name, typeof value]))
   t.same(typesOf(JSON.parse(text)), typesOf((await app.inject({ url: '/auth/sessions', headers: bearer(token) })).json()))
   const [{ id }] = JSON.parse(text).sessions
   t.match(id, /^[\w-]{22}$/)
-})
-
-t.test('the client of the page renews once for all requests; a 401 makes it forget its tokens, and a failure of the server does not', async (t) => {
-  const { app, store } = await withSessions(t)
-  const stored = new Map(Object.entries(await started(app)))
-  let requests = 0
-  const waits: number[] = []
-  const names = {
-    ...given(t, app),
-    origin: 'http://host',
-    storage: { getItem: (name: string) => stored.get(name), setItem: (name: string, value: string) => stored.set(name, value), clear: () => stored.clear() },
-    wait: async (seconds: number) => { waits.push(seconds) },
-    fetch: async (url: string, { method, headers, body }: { method: 'POST', headers: Record<string, string>, body: string }) => {
-      requests++
-      const answer = await app.inject({ method, url, headers, payload: body })
-      const retryAfter = answer.headers['retry-after']
-      return new Response(answer.body, { status: answer.statusCode, headers: retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) } })
-    }
-  }
-  const renew = await run<() => Promise<boolean>>(programWith(programs, 'function renew'), names, 'renew')
-  const before = stored.get('refresh_token')
-  t.same(await Promise.all([renew(), renew(), renew()]), [true, true, true])
-  t.equal(requests, 1)
-  t.not(stored.get('refresh_token'), before)
-
-  const kept = [...stored]
-  store.fail(new Error('down'))
-  await t.rejects(renew(), { message: 'The refresh failed with 503.' })
-  t.same([...stored], kept)
-  t.same(waits, [5, 5], 'as the answer says')
-  store.fail(null)
-  t.equal(await renew(), true)
-  t.equal(await app.tokenAuth.sessions.endAll(1), 1)
-  t.equal(await renew(), false)
-  t.equal(stored.size, 0)
-  t.equal(await renew(), false, 'without a refresh token')
 })
 
 t.test('the examples of your own code: a login, a changed password, a disabled user', async (t) => {
@@ -300,7 +265,7 @@ t.test('the table of endpoints has every endpoint that sessions add or change', 
   const routes = new Set<string>()
   app.addHook('onRoute', ({ method, url }) => { if (String(method) !== 'HEAD') routes.add(`${String(method)} ${url}`) })
   await app.register(tokenAuth, { secret, authenticate, sessions: {}, strictSlashes: true })
-  const [, section = ''] = /^## Endpoints\n([\s\S]*?)^## /m.exec(page) ?? []
+  const [, section = ''] = /^## Endpoints\n([\s\S]*?)^## /m.exec(reference) ?? []
   const listed = [...section.matchAll(/^\| `((?:GET|POST|DELETE) [^` ]+)`/gm)].map(([, endpoint = '']) => endpoint)
   t.same([...listed, 'GET /auth/me', 'GET /auth/verify'].sort(), [...routes].sort())
 })
@@ -312,7 +277,7 @@ t.test('the figures of the simulation are those that it computes', async (t) => 
   const figures = simulate()
   const shown = ({ median, most }: Hours) => `${median.toFixed(2)} h, at most ${most.toFixed(1)} h`
   for (const { name, logouts, using, silent } of figures) {
-    t.match(page, `| ${name} | ${logouts.toLocaleString('en')} | ${shown(using)} | ${shown(silent)} |`)
+    t.match(read('evidence/sessions'), `| ${name} | ${logouts.toLocaleString('en')} | ${shown(using)} | ${shown(silent)} |`)
   }
   t.match(figures.at(-1), { name: 'this package', logouts: 0 })
 })

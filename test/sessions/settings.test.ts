@@ -18,8 +18,9 @@ import {
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const century = 3_153_600_000
-const more = ' See node_modules/fastify-token-auth/docs/sessions.md#settings'
+const more = ' See node_modules/fastify-token-auth/docs/sessions-reference.md#settings'
 const moreOfSettings = ' See node_modules/fastify-token-auth/docs/settings.md'
+const moreOf = (finding: string) => ` See node_modules/fastify-token-auth/docs/findings.md#token_auth_${finding.toLowerCase()}`
 const names = 'store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data'
 
 /** What a registration says of these options; an empty string where it accepts them. */
@@ -221,7 +222,7 @@ t.test('an instance that only verifies checks the types of all settings; only po
   t.equal(await verifying({ secret: 'short' }), '', 'a secret without refresh tokens is not read')
 })
 
-const sid = (setting: string) => `"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOfSettings}`
+const sid = (setting: string) => `"${setting}" must not be "sid" with "sessions", because this claim then contains the id of the session. Choose another name.${moreOf('E10')}`
 
 /** Options that contradict sessions, and what is said of them. */
 const contradictions: Record<string, [object, string][]> = {
@@ -497,8 +498,8 @@ t.test('one store belongs to the users of one key; other issuers and audiences, 
 t.test('a secret of sessions is at least 32 random bytes: nothing that is short, blank, asymmetric or no key, alone or in a list', async (t) => {
   const generate = 'Generate one with: node -p "crypto.randomBytes(32).toString(\'base64url\')"'
   const short = (bytes: number) => `"sessions.secret" has ${bytes} bytes; at least 32 are needed. ${generate}${more}`
-  const blank = `"sessions.secret" is empty or blank. Give a random secret of at least 32 bytes.${moreOfSettings}`
-  const asymmetric = (form: string) => `"sessions.secret" is ${form}, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256.${moreOfSettings}`
+  const blank = `"sessions.secret" is empty or blank. Give a random secret of at least 32 bytes.${moreOf('E01')}`
+  const asymmetric = (form: string) => `"sessions.secret" is ${form}, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256.${moreOf('E02')}`
   const type = `"sessions.secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.${moreOfSettings}`
   const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor('ES256') }
   const ed = { publicKey: '', privateKey: '', ...keysFor('EdDSA') }
@@ -514,8 +515,8 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
     [createPublicKey(publicKey).export({ type: 'spki', format: 'der' }), asymmetric('a DER key or certificate'), 'E02'],
     [Buffer.from(publicKey).toString('base64'), asymmetric('a base64 key or certificate'), 'E02'],
     [{ path: `${folder}/key` }, asymmetric('a PEM key or certificate'), 'E02'],
-    [{ pem: good, passphrase: 'x' }, `"sessions.secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".${moreOfSettings}`, 'E07'],
-    [{ path: `${folder}/none` }, `The file given as "sessions.secret" cannot be read (ENOENT). Check its path and permissions.${moreOfSettings}`, 'E08'],
+    [{ pem: good, passphrase: 'x' }, `"sessions.secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".${moreOf('E07')}`, 'E07'],
+    [{ path: `${folder}/none` }, `The file given as "sessions.secret" cannot be read (ENOENT). Check its path and permissions.${moreOf('E08')}`, 'E08'],
     [null, type], [5, type], [true, type], [{}, type], [() => good, type], [Promise.resolve(good), type], [[good], type]
   ]
   for (const [given, message, finding] of refusedSecrets) {
@@ -534,7 +535,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   for (const given of [...goodSecrets, goodSecrets, undefined]) t.equal(await said(t, { sessions: { secret: given } }), '')
   environment(t, 'production')
   t.match(await refusal(t, { sessions: { store: new WatchedStore(), secret: 'x'.repeat(31) } }), {
-    message: `"sessions.secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes.${moreOfSettings}`, finding: 'TOKEN_AUTH_E23'
+    message: `"sessions.secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes.${moreOf('E23')}`, finding: 'TOKEN_AUTH_E23'
   })
 })
 

@@ -27,13 +27,13 @@ export interface AttackOptions {
   /** A token that the route accepts. */
   token: string
   /**
-   * The secret, or the private key, that signed the token: adds tokens that are rightly signed and still wrong. Text (a
-   * secret, or PEM), `Buffer`, `KeyObject` or JWK. Use a key of tests only.
+   * The secret, or the private key, that signed the token: adds tokens with a valid signature and other faults. Text,
+   * `Buffer`, `KeyObject` or JWK. Use a key of tests only.
    */
   key?: AttackKey
-  /** The public key of the token: adds tokens for which it is taken as a secret. In the same forms as `key`. */
+  /** The public key of the token: adds tokens that are signed with it as a secret. */
   publicKey?: AttackKey
-  /** The names of requests that are meant to be let in, such as `the method GET, without a token` where a path is public. Default: `[]`. */
+  /** The names of requests that may be let in, such as `the method GET, without a token` where a path is public. Default: `[]`. */
   allowed?: readonly string[]
 }
 

@@ -93,7 +93,7 @@ t.test('a role of PostgreSQL that may only select sid and ended_at is enough for
 
 t.test('a role of PostgreSQL with the rights on the page is enough for a service that issues tokens, and for one that verifies and confirms', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
-  const given = /Give the role of the service ([^.]*) on the table, and no other rights/.exec(page)?.[1]?.match(/[A-Z]+/g) ?? []
+  const given = /Give the role of the service ([^.]*), and no other rights/.exec(page)?.[1]?.match(/[A-Z]+/g) ?? []
   await pool.query(`CREATE ROLE writer LOGIN PASSWORD 'password'; GRANT ${given.join()} ON token_auth_sessions TO writer`)
   const writer = postgresSessions(poolOf(t, Object.assign(new URL(server.url), { username: 'writer', password: 'password' }).href))
   await t.resolves(useAll(writer))
@@ -101,7 +101,8 @@ t.test('a role of PostgreSQL with the rights on the page is enough for a service
 })
 
 /** The rights of a user of Redis that may only read which sessions have ended: for a server, and for a cluster. */
-const [rights = [], rightsOfClusters = []] = [...page.matchAll(/^ACL SETUSER reader (.*)$/gm)].map(([, text = '']) => text.split(' '))
+const rights = /^ACL SETUSER reader (.*)$/m.exec(page)?.[1]?.split(' ') ?? []
+const rightsOfClusters = [...rights, /in a cluster, on every node and with `(\S+)`/.exec(page)?.[1] ?? '']
 const credentials = { username: 'reader', password: 'password' }
 
 /** Returns a client of each kind for a user of Redis, connected until the test ends. */
