@@ -255,7 +255,7 @@ function * usedSuccessor (session, { disturbances }) {
 /** Where two holders take turns, the session ends. */
 function * turns (session) {
   const { settings: { grace, slack }, exchanges, refreshes } = session
-  if (refreshes.every(({ holder }) => holder !== 'thief') || session.isSetBack(Infinity)) return
+  if (session.isSetBack(Infinity)) return
   const changes = []
   for (const [index, { holder, from }] of exchanges.entries()) {
     const before = exchanges[index - 1]
