@@ -198,8 +198,8 @@ function * endings (session, { disturbances }) {
   for (const [index, ending] of session.endings.entries()) {
     if (!session.isPromised(ending)) continue
     const all = session.endings.slice(0, index + 1)
-    // Where something else had ended it before, a list of sessions to end does not name it.
-    const isFirst = ending.name === 'logout' || ending.scope === 'one' || index === 0
+    // Where something else had ended it before, a list of sessions to end does not name it, unless it is that of the request.
+    const isFirst = ending.name === 'logout' || ending.scope === 'one' || index === 0 || (ending.scope === 'all' && ending.session === session.id)
     for (const operation of session.operations) {
       const { name, status, from, to, process, incarnation } = operation
       if (status !== 200 || from <= ending.to) continue
@@ -255,7 +255,7 @@ function * usedSuccessor (session, { disturbances }) {
 /** Where two holders take turns, the session ends. */
 function * turns (session) {
   const { settings: { grace, slack }, exchanges, refreshes } = session
-  if (refreshes.every(({ holder }) => holder !== 'thief') || session.isSetBack(Infinity)) return
+  if (session.isSetBack(Infinity)) return
   const changes = []
   for (const [index, { holder, from }] of exchanges.entries()) {
     const before = exchanges[index - 1]

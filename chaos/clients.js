@@ -160,7 +160,7 @@ async function tabs (world, client) {
 /** A user with several devices, who ends sessions in all ways and watches what becomes of their tokens. */
 async function elsewhere (world, client) {
   const random = world.random(`${client} choices`)
-  const { settings: { watch } } = world
+  const { settings: { watch, recovery } } = world
   for (let round = 0; !world.isOver; round++) {
     const devices = [0, 1, 2].map((number) => new Holder(world, { client: `${client}.${number}`, user: `${client}-${round}` }))
     for (const device of devices) if (!await logInUntilGood(device)) return
@@ -177,15 +177,23 @@ async function elsewhere (world, client) {
     ])
     // Some do not wait for the answer, and ask again elsewhere.
     let patience = random.is(0.4) ? random.between(2, 30) : undefined
-    for (let tries = 0; tries < 6 && !world.isOver; tries++) {
+    for (let tries = 0; tries < 20 && !world.isOver; tries++) {
       const status = await end(random.oneOf(world.processes), patience)
       if (status !== null && status !== 503) break
       await world.pause(random.between(50, 300))
       patience = undefined
     }
-    for (const last = performance.now() + watch; performance.now() < last && !world.isOver;) {
+    const look = async () => {
       for (const device of ended) await Promise.all(world.processes.map(async (process) => await device.access(process)))
+    }
+    for (const last = performance.now() + watch; performance.now() < last && !world.isOver;) {
+      await look()
       await world.pause(150)
+    }
+    // Later, too: after a fault, processes may need so long to read what has ended.
+    if (random.is(0.3)) {
+      await world.pause(recovery)
+      await look()
     }
     for (const device of ended) if (!world.isOver) await device.present()
   }

@@ -178,7 +178,8 @@ async function standby (world, random, record) {
   }
   await record({ processes: '*', store: true }, async () => {
     await set('stopped')
-    await world.pause(delayOf(random, world.settings))
+    // Also for longer than a poll looks back. What waits then is executed already, and is seen late.
+    await world.pause(random.is(0.4) ? random.between(11_000, 15_000) : delayOf(random, world.settings))
     await set('')
   })
 }

@@ -290,6 +290,12 @@ t.test('every script that the documents name exists', async (t) => {
   }
 })
 
+t.test('no command of the documents overwrites a file of variables', async (t) => {
+  const commands = Object.values(documents).flatMap((text) => [...text.matchAll(/^.* >+ ?\.env.*$/gm)].map(([line]) => line))
+  t.ok(commands.length >= 3)
+  for (const command of commands) t.match(command, / >> \.env/)
+})
+
 t.test('every file of lib/ begins with what it is for, and CONTRIBUTING names every folder, in at most 10 KB', async (t) => {
   const text = read('CONTRIBUTING.md')
   t.ok(text.length <= 10_000)

@@ -183,6 +183,8 @@ t.test('what is not possible is a page for browsers and JSON for other clients, 
   const app = await createService({ fastify: scannedLog(t), store })
   t.teardown(() => app.close())
   const [ada, grace] = await Promise.all((['ada', 'grace'] as const).map(async (username) => await logIn(app, {}, username)))
+  const ended = await logIn(app)
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: { cookie: ended } })).statusCode, 204)
   const down = async () => { throw new Error('down') }
   Object.assign(store, { list: down, end: down })
   const form = { 'content-type': 'application/x-www-form-urlencoded' }
@@ -190,6 +192,7 @@ t.test('what is not possible is a page for browsers and JSON for other clients, 
   const cases: Array<[request: InjectOptions, status: number, page: RegExp, json: object]> = [
     [{ url: '/nowhere?<i>' }, 404, /<h1>Not found.*<code>\/nowhere<\/code>.*href="\/"/s, { message: 'GET /nowhere was not found.', advice: /\/docs/ }],
     [{ url: '/private' }, 401, /<h1>Not logged in.*href="\/login\.html\?next=%2Fprivate"/s, { exception: 'MissingAuthorizationHeader', advice: /POST \/auth\/refresh/ }],
+    [{ url: '/auth/me', headers: { cookie: ended } }, 401, /<h1>Not logged in/, { exception: 'SessionEnded', advice: /^The session has ended\. Log in at POST \/auth\.$/ }],
     [{ ...report, headers: form }, 401, /Nothing was lost.*href="\/login\.html\?next=%2Fnew-report\.html" target="_blank"/s, { exception: 'MissingAuthorizationCookie' }],
     [{ ...report, headers: { ...form, cookie: grace } }, 403, /<h1>Not allowed.*<code>reports:write<\/code>.*log in as another user/s, { exception: 'InsufficientScope', advice: /WWW-Authenticate/ }],
     [{ ...report, headers: { ...form, cookie: ada, 'sec-fetch-site': 'cross-site' } }, 403, /<h1>From another site.*nothing was done/s, { exception: 'CrossOriginRequest', advice: /this origin/ }],

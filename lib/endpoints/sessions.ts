@@ -57,6 +57,7 @@ async function endAll (sessions: SessionService, state: RequestState, reply: Fas
   const { request } = state
   const isExcepted = Object.hasOwn(Object(request.query), 'except')
   await sessions.end(userIdOf(state), { except: isExcepted ? state.sessionId : null }, 'user', request)
+  if (!isExcepted && state.sessionId !== null) sessions.refuse(userIdOf(state), state.sessionId)
   return { status: 204, cookies: isExcepted ? [] : withoutCookies(state, reply) }
 }
 

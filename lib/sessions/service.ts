@@ -130,6 +130,11 @@ export class SessionService {
     return this.#codec.write(token)
   }
 
+  /** Refuses the access tokens of a session of a user from now on, whatever the store says of it. */
+  refuse (userId: UserId, sid: string): void {
+    if (canHaveSessions(userId)) this.ended.addOf(sid, storedUser(userId, this.#settings))
+  }
+
   /** Ends one session of a user, or all but one. @returns the ids of those that ended @throws {SessionStoreUnavailable} */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
     if (!canHaveSessions(userId)) return []
@@ -138,7 +143,7 @@ export class SessionService {
     this.ended.add(ended)
     // Without a prototype: `Object.prototype` may be polluted.
     const { sid }: { sid?: string } = Object.assign(Object.create(null), which)
-    if (sid !== undefined && ofToken.has(reason)) this.ended.addOf(sid, user)
+    if (sid !== undefined && ofToken.has(reason)) this.refuse(userId, sid)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
   }

@@ -52,6 +52,7 @@ t.test('requests at once with one token get one next token', async (t) => {
 t.test('after the window, each exchange gets a token of its own', async (t) => {
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(7400, 'r0', 'r1')), ['late exchange'])
   t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(7200, 'r0', 'r1')), [])
+  t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), lostWrites(3990, 4050), refresh(7400, 'r0', 'r1')), [], 'unless the store has lost the first')
 })
 
 t.test('a next token is answered to one token', async (t) => {
@@ -63,6 +64,7 @@ t.test('when a token is exchanged, those before it and beside it are retired', a
   const exchanged = [login(0), refresh(4000, 'r0', 'r1'), refresh(8000, 'r0', 'r2'), refresh(12_000, 'r2', 'r3')]
   t.same(rulesOf(...exchanged, refresh(13_000, 'r0', 'r4')), ['retired'], 'before it')
   t.same(rulesOf(...exchanged, refresh(13_000, 'r1', 'r4')), ['retired'], 'beside it')
+  t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(8000, 'r1', 'r2'), lostWrites(7990, 8050), refresh(12_000, 'r2', 'r3'), refresh(16_000, 'r0', 'r4')), ['retired'], 'long before it')
   t.same(rulesOf(...exchanged, refresh(11_995, 'r1', 'r4')), [], 'a request at the same time may have been executed before')
   t.same(rulesOf(...exchanged, refresh(15_500, 'r2', 'r4')), [], 'itself is not, until its successor is used')
   t.same(rulesOf(...exchanged, lostWrites(11_000, 12_500), refresh(13_000, 'r1', 'r4')), [], 'and the store may have lost it')
@@ -77,6 +79,7 @@ t.test('after a logout, the process that answered never accepts the session, and
   t.same(rulesOf(...begun, refresh(1020, 'r0', 'r1', other)), ['ended'], 'no process refreshes')
   t.same(rulesOf(...begun, lostWrites(900, 1500), refresh(1600, 'r0', 'r1', other), access(9000, 'a1', other)), [], 'unless the store has lost it')
   t.same(rulesOf(...begun, lostWrites(900, 1500), access(1600, 'a0')), ['ended'], 'but the process that answered knows it')
+  t.same(rulesOf(...begun, lostWrites(900, 1500), refresh(1600, 'r0', 'r1')), ['ended'], 'and refuses the refresh token, too')
   t.same(rulesOf(...begun, access(1600, 'a0', { incarnation: 'p0.2' })), [], 'a process that took its place reads it first')
   t.same(rulesOf(...probes(20_000), login(0), logout(1000, 'r0', { status: 503 }), access(9000, 'a0', other)), [], 'a 503 promises nothing')
 })
@@ -114,6 +117,8 @@ t.test('other ends of sessions are promises, too', async (t) => {
   t.same(rulesOf(...begun, lostWrites(1200, 1300), end('all'), access(1100, 'a10', second)), ['ended'], 'before')
   t.same(rulesOf(...begun, login(995, { ...second, session: 's4', refresh: 'r20', access: 'a20' }), end('all'), access(1100, 'a20', { session: 's4' })), [], 'a login at the same time may come after it')
   t.same(rulesOf(...begun, logout(500, 'r10', { ...second, ...other }), end('all'), access(1100, 'a10', second)), [], 'a session that another process had ended is not named')
+  t.same(rulesOf(...begun, end('all', { ...other, from: 500, to: 510, status: null }), end('all'), access(1100, 'a0')), ['ended'], 'unless it is that of the request')
+  t.same(rulesOf(...probes(20_000), ...begun, end('all', { ...other, from: 500, to: 510, status: null }), end('all'), access(3400, 'a10', { ...second, ...other })), ['ended'], 'and after a poll')
 })
 
 t.test('what was refused as ended stays ended', async (t) => {
@@ -122,6 +127,7 @@ t.test('what was refused as ended stays ended', async (t) => {
   t.same(rulesOf(login(0), refresh(100, 'r0', 'r1', thief), access(1000, 'a0', ended), access(2000, 'a0', other)), [], 'another process learns it later')
   t.same(rulesOf(login(0), refresh(100, 'r0', 'r1', thief), refused(1000, 'r0'), refresh(2000, 'r1', 'r2', other)), ['stays ended'], 'but the store knows')
   t.same(rulesOf(login(0), refresh(100, 'r0', 'r1', thief), refused(1000, 'r0'), lostWrites(900, 1500), refresh(2000, 'r1', 'r2', other)), [])
+  t.same(rulesOf(login(0), logout(900, 'r0', { status: null }), refused(1000, 'r0'), refresh(2000, 'r0', 'r1', other)), [], 'a process may know of an end that the store has not committed')
 })
 
 t.test('a replaced token whose successor was used is found after a poll and the window', async (t) => {
@@ -155,6 +161,12 @@ t.test('no honest client is logged out', async (t) => {
   t.same(rulesOf(login(0), lost(4000, 'r0'), lost(4000, 'r0', other), refused(30_000, 'r0', other)), ['logged out'])
   t.same(rulesOf(login(0, tabs), refresh(6100, 'r0', 'r1', tabs), refused(6100, 'r0', tabs)), ['logged out'], 'nor are tabs that refresh at once')
   t.same(rulesOf(login(5000), lostWrites(1000, 4000), refused(9000, 'r0')), ['logged out'], 'nor by writes that were lost before')
+  t.same(rulesOf(login(0, tabs), refresh(6100, 'r0', 'r1', tabs), lostWrites(6000, 6500), refresh(20_000, 'r1', 'r2', tabs), refused(60_000, 'r2', tabs)), [], 'which tabs may be, if they refreshed around them')
+  t.same(rulesOf(login(0, tabs), lostWrites(6000, 6500), refused(60_000, 'r0', tabs)), ['logged out'], 'and only then')
+  t.same(rulesOf(login(0), refused(4000, 'r0'), logout(5000, 'r0')), ['logged out'], 'nor by a logout that comes later')
+  t.same(rulesOf(login(0), login(20, { session: 's2', client: 'd', refresh: 'r10', access: 'a10' }), logout(1000, 'r10', { session: 's2', client: 'd' }), refused(4000, 'r0')), ['logged out'], 'nor by that of another session')
+  t.same(rulesOf(login(0), refresh(4000, 'r0', 'r1'), refresh(5000, 'r1', 'r2'), refused(6000, 'r2')), ['logged out'], 'one that loses no answer may be early')
+  t.same(rulesOf(login(0), lost(4000, 'r0'), refresh(4500, 'r0', 'r0'), refused(30_000, 'r0')), ['logged out'], 'and its token may be answered again')
 })
 
 t.test('a client may be logged out by what the documents name', async (t) => {
@@ -168,6 +180,7 @@ t.test('a client may be logged out by what the documents name', async (t) => {
   t.same(causes(settings, login(1000), lostWrites(900, 1500), refused(4000, 'r0')), { 'lost login': 1 })
   t.same(causes(settings, login(0, tabs), refresh(6100, 'r0', 'r1', tabs), lostWrites(6000, 6500), refused(13_000, 'r1', tabs)), { 'lost writes': 1 })
   t.same(causes(settings, login(0), lost(4000, 'r0'), refresh(5000, 'r0', 'r1'), refresh(6000, 'r1', 'r2'), refused(9100, 'r2')), { 'early use': 1 })
+  t.same(causes(settings, login(0, tabs), refresh(4000, 'r0', 'r1', tabs), refresh(8500, 'r1', 'r2', tabs), refused(15_000, 'r2', tabs)), { 'early use': 1 })
   t.same(check([settings, login(0), refused(4000, 'r0'), refresh(5000, 'r0', 'r1', thief)]).violations.map(({ rule }) => rule), ['stays ended', 'logged out'], 'a theft that comes later is no cause')
 })
 
@@ -177,6 +190,10 @@ t.test('each answer is one of those that the documents have', async (t) => {
   t.same(rulesOf(login(0), access(100, 'a0', { status: 401, reason: 'TokenExpired' })), [])
   t.same(rulesOf(login(0), operation('refresh', 100, { presented: 'r0' })), ['answers'], 'a 200 has tokens')
   t.same(rulesOf(operation('login', 0, { status: 503, session: undefined })), [])
+  t.same(rulesOf(operation('login', 0, { status: 401, session: undefined })), ['answers'], 'everybody may log in')
+  t.same(rulesOf(login(0), access(100, 'a0', { status: 503 })), ['answers'], 'guards do not ask the store')
+  t.same(rulesOf(login(0), logout(100, 'r0', { status: 404 })), ['answers'])
+  t.same(rulesOf(refused(100, 'r0')), [], 'of a session whose login was not answered, nothing is known')
 })
 
 t.test('a process neither ends by itself nor fails to recover', async (t) => {

@@ -351,7 +351,7 @@ t.test('a session that the store has again is refused as long as a process remem
   t.same(store.taken(), [])
 })
 
-t.test('a 204 of a logout means that this process refuses the session from then on, whatever the store says', async (t) => {
+t.test('a 204 of a logout, and of the end of all sessions, means that this process refuses the session from then on, whatever the store says', async (t) => {
   const expire = polling(t)
   const { app, store } = await withSessions(t, { sessions: { poll } })
   const signal = await signalling(t, app)
@@ -359,7 +359,8 @@ t.test('a 204 of a logout means that this process refuses the session from then 
   const status = async ({ access_token: token }: Tokens) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   for (const [tokens, out] of [
     [await started(app), (given: Tokens) => logout(app, given.refresh_token)],
-    [await started(app), (given: Tokens) => logout(app, undefined, bearer(given.access_token))]
+    [await started(app), (given: Tokens) => logout(app, undefined, bearer(given.access_token))],
+    [await started(app), (given: Tokens) => app.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(given.access_token) })]
   ] as const) {
     const own = await signal(tokens.access_token)
     // The answer was lost, and the feed does not have the end yet: a transaction that waits for its commit.
@@ -386,6 +387,7 @@ t.test('a token of another user that names a session ends nothing, and refuses n
   const long = forge(claims({ user_id: 'x'.repeat(600), sid }))
   const own = await signal(tokens.access_token)
   for (const token of [foreign, foreign, long]) t.equal((await logout(app, undefined, bearer(token))).statusCode, 204)
+  t.equal((await app.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(long) })).statusCode, 204)
   const status = async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   t.same([await status(tokens.access_token), await status(foreign), await status(long)], [200, 401, 200])
   t.notOk(own.aborted)

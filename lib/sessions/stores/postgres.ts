@@ -55,6 +55,7 @@ ALTER TABLE "${name}"
   ADD COLUMN IF NOT EXISTS siblings integer NOT NULL DEFAULT 0,
   ADD COLUMN IF NOT EXISTS confirmed boolean NOT NULL DEFAULT false;
 CREATE INDEX IF NOT EXISTS "${name}_user" ON "${name}" (user_id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS "${name}_user_fed" ON "${name}" (user_id) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${name}_ended" ON "${name}" (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${name}_ends" ON "${name}" (ends_at);
 `
@@ -106,11 +107,11 @@ function statementsOf (name: string) {
    * Ends sessions. A session that has ended before, and is still fed, is fed again: a transaction that had to wait for its
    * commit may have ended it so long ago that the processes that read the feed did not see it.
    */
-  const end = (condition: string, deadline: string, fed?: string) => {
-    const may = (at: string) => `user_id = $1 AND ${condition} AND ${fed === undefined ? activeAt(at) : `(${activeAt(at)} OR ended_at > ${at} - ${milliseconds(fed)})`} AND ${inTime(deadline, at)}`
+  const end = (condition: string) => {
+    const may = (at: string) => `user_id = $1 AND ${condition} AND (${activeAt(at)} OR ended_at > ${at} - ${milliseconds('$3')}) AND ${inTime('$4', at)}`
     return `${locking(`SELECT sid AS id, ended_at IS NOT NULL AS again FROM ${table} s WHERE ${may(now)} ORDER BY sid`)},
       ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')} RETURNING sid, again)
-      ${answer('ended WHERE NOT again', deadline)}`
+      ${answer('ended WHERE NOT again', '$4')}`
   }
   const endedWhere = (condition: string) =>
     // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
@@ -140,8 +141,8 @@ function statementsOf (name: string) {
         WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`, 'SKIP LOCKED')},
       changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
       SELECT '' AS ended, (NOT ${inTime('$2', 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`,
-    endOne: end('s.sid = $2', '$4', '$3'),
-    endAll: end('($2::text IS NULL OR s.sid <> $2)', '$3'),
+    endOne: end('s.sid = $2'),
+    endAll: end('($2::text IS NULL OR s.sid <> $2)'),
     list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
     ended: endedWhere('IS NOT NULL'),
     endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`)
@@ -263,7 +264,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
 
     async end (user, which, { keepMs }) {
       const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return sid === undefined ? await write(sql.endAll, [user, except], performance.now()) : await write(sql.endOne, [user, sid, keepMs], performance.now())
+      return await write(sid === undefined ? sql.endAll : sql.endOne, [user, sid ?? except, keepMs], performance.now())
     },
 
     async list (user) {

@@ -28,8 +28,8 @@ class Client {
     this.sid = String(payloadOf(tokens.access_token).sid)
   }
 
-  static async in (app: FastifyInstance): Promise<Client> {
-    return new Client(await started(app))
+  static async in (app: FastifyInstance, ...credentials: string[]): Promise<Client> {
+    return new Client(await started(app, ...credentials))
   }
 
   static async severalIn (app: FastifyInstance, count: number): Promise<Client[]> {
@@ -48,6 +48,11 @@ class Client {
     return answer
   }
 
+  /** Ends all sessions of its user. */
+  async endAll (app: FastifyInstance): Promise<LightMyRequestResponse> {
+    return await app.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(this.#tokens.access_token) })
+  }
+
   /** The status of a guarded route. */
   async get (app: FastifyInstance): Promise<number> {
     return (await app.inject({ url: '/', headers: bearer(this.#tokens.access_token) })).statusCode
@@ -55,6 +60,24 @@ class Client {
 }
 
 const statusOf = async (answer: Promise<LightMyRequestResponse>) => (await answer).statusCode
+
+/** A store that counts the reads of its feed. */
+function watchFeed (store: SessionStore) {
+  const watched = {
+    reads: 0,
+    completeReads: 0,
+    store: {
+      ...store,
+      async endedSince (...given: Parameters<SessionStore['endedSince']>) {
+        const answer = await store.endedSince(...given)
+        watched.reads++
+        if (given[0] === null) watched.completeReads++
+        return answer
+      }
+    }
+  }
+  return watched
+}
 
 /** Asks again until something is true. */
 async function until (isTrue: () => Promise<boolean>): Promise<void> {
@@ -237,7 +260,7 @@ for (const [name, kind] of Object.entries(kinds)) {
 }
 
 for (const name of ['ioredis', 'node-redis']) {
-  t.test(`${name}: after a failover that loses writes, all clients go on; logouts are undone in the store, but not for processes that had read them`, { skip: skip.redis }, async (t) => {
+  t.test(`${name}: after a failover that loses writes, all clients go on; logouts are undone in the store, but not for processes that had read them, also when these read everything again`, { skip: skip.redis }, async (t) => {
     const primary = await redisBackend(t, '--repl-diskless-sync-delay', '0')
     const replica = await startDatabase(t, 'redis')
     const operator = redisOperator(t, replica.url)
@@ -247,7 +270,9 @@ for (const name of ['ioredis', 'node-redis']) {
     const connect = kinds[name]!.connect
     const store = await connect(t, network.url)
     const app = await processWith(t, store)
-    const reader = await processWith(t, await connect(t, network.url), { sessions: { store: await connect(t, network.url), poll: 1 } })
+    const poll = holdTimers(t, 1000)
+    const feed = watchFeed(await connect(t, network.url))
+    const reader = await processWith(t, feed.store, { sessions: { store: feed.store, poll: 1 } })
     const staying = await Client.severalIn(app, 20)
     const leaving = await Client.severalIn(app, 5)
     for (const client of [...staying, ...leaving]) await client.refresh(app)
@@ -258,10 +283,15 @@ for (const name of ['ioredis', 'node-redis']) {
     for (const client of staying) t.equal(await statusOf(client.refresh(app)), 200)
     const fresh = await Client.in(app)
     for (const { token } of leaving) t.equal(await statusOf(logout(app, token)), 204)
+    poll()
     await until(async () => (await Promise.all(leaving.map((client) => client.get(reader)))).every((status) => status === 401))
 
     network.moveTo(replica.url)
     await untilReachable(store)
+    await until(async () => {
+      poll()
+      return feed.completeReads === 2
+    })
     const events = sessionEvents(t)
     for (const client of staying) t.equal(await statusOf(client.refresh(app)), 200)
     t.same(count(events.map((event) => 'recovered' in event && event.recovered)), { true: 20 })
@@ -319,29 +349,40 @@ t.test('a table of PostgreSQL that is locked for longer than a refresh waits rot
 })
 
 for (const name of ['pg', 'postgres.js']) {
-  t.test(`${name}: while PostgreSQL waits for a standby that does not answer, refreshes and logouts are 503 and executed; every client goes on afterwards, and who logged out is out`, { skip: skip.postgres }, async (t) => {
+  t.test(`${name}: while PostgreSQL waits for a standby that does not answer, refreshes and logouts are 503 and executed; every client goes on afterwards, and who logged out is out, everywhere after a poll`, { skip: skip.postgres }, async (t) => {
     const { server, pool, counters } = await postgresBackend(t)
     const standBy = async (standby: string) => {
       await pool.query(`ALTER SYSTEM SET synchronous_standby_names = '${standby}'`)
       await pool.query('SELECT pg_reload_conf()')
       await until(async () => (await pool.query('SHOW synchronous_standby_names')).rows[0].synchronous_standby_names === standby)
     }
-    const app = await processWith(t, await kinds[name]!.connect(t, server.url))
+    const connect = async () => await kinds[name]!.connect(t, server.url)
+    const app = await processWith(t, await connect())
     const [clients, leaving, staying] = [await Client.severalIn(app, 5), await Client.in(app), await Client.in(app)]
+    const everywhere = await Client.in(app, 'grace', 'hopper')
+    const poll = holdTimers(t, 1000)
+    const feed = watchFeed(await connect())
+    const reader = await processWith(t, feed.store, { sessions: { store: feed.store, poll: 1 } })
     await standBy('stopped')
-    const store = await kinds[name]!.connect(t, server.url)
+    const store = await connect()
     const waiting = await processWith(t, store)
     const expire = holdTimers(t, 5000)
     for (const answer of await giveUp(expire, ...clients.map(async (client) => await client.refresh(waiting)))) expectUnavailable(t, answer)
-    t.match(await giveUp(expire, logout(waiting, leaving.token)), [{ statusCode: 503 }])
+    const leave = async () => await Promise.all([statusOf(logout(waiting, leaving.token)), statusOf(everywhere.endAll(waiting))])
+    t.same(await giveUp(expire, leave()), [[503, 503]])
     await standBy('')
     await untilReachable(store)
     t.match(await counters(), Object.fromEntries(clients.map(({ sid }) => [sid, 1])), 'what was answered with 503 was executed')
+    // As if it had waited for minutes: a poll does not look back so far.
+    await pool.query("UPDATE token_auth_sessions SET ended_at = ended_at - interval '2 minutes'")
     for (const [index, client] of clients.entries()) t.equal(await statusOf(client.refresh(index % 2 === 0 ? app : waiting)), 200)
-    t.equal(await statusOf(logout(waiting, leaving.token)), 204)
-    t.equal(await leaving.get(waiting), 401)
-    t.equal(await staying.get(waiting), 200)
+    t.same(await leave(), [204, 204])
+    t.same(await Promise.all([leaving, everywhere, staying].map((client) => client.get(waiting))), [401, 401, 200])
     const other = await processWith(t, store)
     t.same([await leaving.get(other), await statusOf(leaving.refresh(other))], [401, 401], 'in another process, too')
+    t.same(await Promise.all([leaving, everywhere, staying].map((client) => client.get(reader))), [200, 200, 200])
+    poll()
+    await until(async () => feed.reads === 2)
+    t.same(await Promise.all([leaving, everywhere, staying].map((client) => client.get(reader))), [401, 401, 200])
   })
 }
