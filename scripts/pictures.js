@@ -1,19 +1,29 @@
 /**
- * `npm run pictures`: takes the pictures of the documents, which show pages of the example in Chromium, and writes them to
- * docs/pictures, or to the folder in its first argument. Time and data are fixed, so that they change only with the pages
- * and with the fonts of the machine.
+ * `npm run pictures`: takes the pictures of the documents and of the landing page, which show pages of the example in
+ * Chromium, and writes them to docs/pictures and docs/public, or to folders with these names in its first argument. Time and
+ * data are fixed, so that they change only with the pages and with the fonts of the machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createService } from '../examples/web/server.js'
 import { executablePath, launchChromium } from './chromium.js'
 
-const [, , folder = fileURLToPath(new URL('../docs/pictures', import.meta.url))] = process.argv
+const [, , folder = fileURLToPath(new URL('../docs', import.meta.url))] = process.argv
 
-/** The page of each picture, its size, and what is done on it first. */
+/** Pictures of the landing page: two widths, of which a screen shows one, light and dark. */
+const devicesOfSite = Object.fromEntries([['wide', 620], ['narrow', 374]].flatMap(([name, width]) => ['light', 'dark'].map((colorScheme) => [`public/devices-${name}-${colorScheme}.png`, {
+  path: '/devices.html',
+  title: 'Your devices',
+  options: { colorScheme, viewport: { width, height: 800 }, deviceScaleFactor: 1.5 },
+  // Without the text above the list.
+  async prepare (page) { await page.locator('main > p').first().evaluate((paragraph) => paragraph.remove()) },
+  element: 'main'
+}])))
+
+/** The page of each picture, its size or the element that it shows, and what is done on the page first. */
 const pictures = {
-  'reports.png': {
+  'pictures/reports.png': {
     path: '/reports.html',
     title: 'Reports',
     options: { colorScheme: 'light', viewport: { width: 800, height: 710 } },
@@ -27,7 +37,8 @@ const pictures = {
       await page.mouse.click(1, 300)
     }
   },
-  'devices.png': { path: '/devices.html', title: 'Your devices', options: { colorScheme: 'dark', viewport: { width: 390, height: 780 } }, async prepare () {} }
+  'pictures/devices.png': { path: '/devices.html', title: 'Your devices', options: { colorScheme: 'dark', viewport: { width: 390, height: 780 } }, async prepare () {} },
+  ...devicesOfSite
 }
 
 /** The other devices of ada, by the time of their login. */
@@ -55,8 +66,7 @@ for (const [login, userAgent] of Object.entries(devices)) {
 }
 time = now
 
-await mkdir(folder, { recursive: true })
-for (const [name, { path, title, options, prepare }] of Object.entries(pictures)) {
+for (const [name, { path, title, options, prepare, element }] of Object.entries(pictures)) {
   const context = await browser.newContext({ baseURL, ...options })
   const page = await context.newPage()
   await page.clock.setFixedTime(now)
@@ -67,7 +77,8 @@ for (const [name, { path, title, options, prepare }] of Object.entries(pictures)
   await page.getByRole('heading', { name: title }).waitFor()
   await page.waitForLoadState('networkidle')
   await prepare(page)
-  await writeFile(join(folder, name), await page.screenshot())
+  await mkdir(dirname(join(folder, name)), { recursive: true })
+  await writeFile(join(folder, name), await (element === undefined ? page : page.locator(element)).screenshot())
   // The next picture shows one login of this browser.
   await page.getByRole('button', { name: 'Log out' }).click()
   await page.getByRole('heading', { name: 'Log in' }).waitFor()

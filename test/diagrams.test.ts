@@ -1,61 +1,70 @@
-// @slow
-/** The diagrams of the documents, drawn by Mermaid in headless Chromium as a reader's browser draws them. */
+/** The diagrams of the documents: drawn from their texts, for pages of the site in two widths, and in files of their own. */
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
-import { openBrowser, skip } from './browser.ts'
+
+interface Drawing {
+  draw: (text: string, width: number, style?: string) => string
+  widths: Record<'wide' | 'narrow', number>
+}
+
+const { draw, widths }: Drawing = await import(new URL('../docs/.vitepress/diagrams/draw.js', import.meta.url).href)
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const generated = ['.git', '.tap', 'api', 'coverage', 'dist', 'node_modules']
 
-function markdownIn (folder: string): string[] {
+function filesIn (folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name)
-    if (entry.isDirectory()) return generated.includes(entry.name) ? [] : markdownIn(path)
-    return entry.name.endsWith('.md') ? [path] : []
+    if (entry.isDirectory()) return generated.includes(entry.name) ? [] : filesIn(path)
+    return [path]
   })
 }
 
-const diagrams = markdownIn(root).flatMap((path) => {
-  const blocks = readFileSync(path, 'utf8').matchAll(/^```mermaid\n([\s\S]*?)^```/gm)
-  return Array.from(blocks, ([, text = ''], index) => ({ name: `${relative(root, path)}, diagram ${index + 1}`, text }))
+const read = (path: string) => readFileSync(path, 'utf8')
+const files = filesIn(root)
+const blocks = files.filter((path) => path.endsWith('.md')).flatMap((path) => {
+  return Array.from(read(path).matchAll(/^```mermaid\n([\s\S]*?)^```/gm), ([, text = ''], index) => ({ name: `${relative(root, path)}, diagram ${index + 1}`, text }))
 })
+const own = files.filter((path) => path.endsWith('.mmd')).map((path) => ({ name: relative(root, path), text: read(path) }))
 
-const browser = openBrowser(t)
+/** The texts that a picture shows, without the places where their lines break. */
+const shownIn = (svg: string) => Array.from(svg.matchAll(/<text [^>]*>([^<]*)<\/text>/g), ([, line = '']) => line.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code))).join('').replace(/\s/g, '')
 
-/** Draws a diagram. @returns the texts in it, and its size; rejected where Mermaid finds an error */
-async function draw (text: string): Promise<{ texts: string, width: number, height: number }> {
-  const page = await (await browser()).newPage()
-  try {
-    await page.addScriptTag({ path: join(root, 'node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js') })
-    return await page.evaluate(`mermaid.render('diagram', ${JSON.stringify(text)}).then(({ svg }) => {
-      document.body.innerHTML = svg
-      const { width, height } = document.querySelector('svg').getBoundingClientRect()
-      return { texts: document.body.textContent, width, height }
-    })`)
-  } finally {
-    await page.close()
-  }
-}
-
-t.test('every diagram of the documents renders', { skip }, async (t) => {
-  for (const { name, text } of diagrams) {
-    await t.test(name, async (t) => {
-      const { texts, width, height } = await draw(text)
-      t.ok(width > 100 && height > 100, 'it can be seen')
-      for (const [, label = ''] of text.matchAll(/(?:participant|actor) \w+ as (.+)/g)) t.match(texts, label)
-    })
+t.test('every diagram is drawn for wide and for narrow screens, within its edges, with all of its texts and a description', async (t) => {
+  for (const { name, text } of [...own, ...blocks]) {
+    for (const width of Object.values(widths)) {
+      const svg = draw(text, width)
+      const [, right, bottom] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? []
+      t.equal(Number(right), width, name)
+      t.ok(Number(bottom) > 60, name)
+      for (const [, x, y] of svg.matchAll(/<(?:text|rect) x="(-?[\d.]+)" y="(-?[\d.]+)"/g)) t.ok(Number(x) >= 0 && Number(x) <= width && Number(y) >= 0 && Number(y) <= Number(bottom), `${name}: ${x}, ${y}`)
+      t.match(svg, / role="img" aria-label="[^"]{80,}"/, `${name}: what a screen reader says`)
+      const shown = shownIn(svg)
+      for (const [, label = ''] of text.matchAll(/(?:participant|actor) \w+ as (.+)|\w+--?>>\w+: (.+)/g)) t.ok(shown.includes(label.replace(/\s/g, '')), `${name}: ${label}`)
+      t.notMatch(svg, /undefined|NaN/, name)
+    }
   }
 })
 
-t.test('a diagram that does not render would be noticed', { skip }, async (t) => {
-  await t.rejects(draw('sequenceDiagram\n  Client->>'))
+t.test('the four diagrams have a title, and their files are what their texts say, light and dark', async (t) => {
+  t.strictSame(own.map(({ name }) => name.replaceAll('\\', '/')).sort(), ['instances', 'logout', 'request', 'session'].map((name) => `docs/diagrams/${name}.mmd`))
+  await t.resolves(promisify(execFile)(process.execPath, [join(root, 'scripts/diagrams.js'), '--check']), 'if not, run "npm run diagrams"')
+  for (const { name } of own) {
+    const svg = read(join(root, name).replace('diagrams', 'pictures').replace('.mmd', '.svg'))
+    t.match(svg, /<title>\w[^<]+<\/title>/, name)
+    t.match(svg, '@media (prefers-color-scheme: dark)', name)
+    t.notMatch(svg, /https?:(?!\/\/www\.w3\.org\/2000\/svg)/, `${name}: nothing of another host`)
+  }
 })
 
-t.test('the documents draw how tokens are issued, verified and refreshed, and who does it', async (t) => {
-  const drawn = diagrams.map(({ text }) => text).join('\n')
-  for (const shown of ['Over Client, App: Issue', 'POST /auth/refresh', 'GET /auth/verify', 'authMode false', 'staffAuth']) {
-    t.match(drawn.toLowerCase(), shown.toLowerCase())
-  }
+t.test('a text that cannot be drawn is an error, which names its line or its kind', async (t) => {
+  t.throws(() => draw('sequenceDiagram\n  Client->>', widths.wide), { message: 'A sequence diagram has a line that cannot be drawn: Client->>' })
+  t.throws(() => draw('flowchart TB\n  a ==> b', widths.wide), { message: 'A flow chart has a line that cannot be drawn: a ==> b' })
+  t.throws(() => draw('flowchart TB\n  a --> b\n  b --> a', widths.wide), { message: 'A flow chart with a circle cannot be drawn.' })
+  t.throws(() => draw('stateDiagram-v2\n  Open', widths.wide), { message: 'A state diagram has a line that cannot be drawn: Open' })
+  t.throws(() => draw('pie\n', widths.wide), /^A diagram begins with "pie", which cannot be drawn\./)
 })

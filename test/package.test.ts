@@ -17,7 +17,7 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.png$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
     /^dist\/lib\/(?:index|client|testing)\.(?:js|js\.map|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/cli\.js(?:\.map)?$/, /^dist\/lib\/declarations\.d\.cts$/,
     /^dist\/lib\/shared-[\w-]+\.(?:js|js\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
