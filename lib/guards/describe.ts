@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
+import type { EnforcedGuard } from './gate.ts'
 
 /** What a guard asks of a request, as far as that is known beforehand. */
 export interface GuardDescription {
@@ -16,6 +17,8 @@ export interface GuardDescription {
   readonly isRedirecting?: boolean
   /** Whether it belongs to an endpoint that reads the token and answers by itself, so that it is no guard. */
   readonly isReader?: boolean
+  /** What a gate makes sure of, where something stands in the place of the guard; undefined for a reader. */
+  readonly enforce?: () => EnforcedGuard
 }
 
 /** Whether a guard can refuse a request: not with `doProtection: false`. */

@@ -11,7 +11,7 @@ import { describeInjected } from './describe.ts'
 import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
 import { nobodyOf } from './renew.ts'
-import { preventCaching } from './run.ts'
+import { makeHook, preventCaching } from './run.ts'
 import { isTrial } from './trial.ts'
 
 /** @throws {InvalidConfiguration} */
@@ -59,7 +59,9 @@ export function makeInjection<Route extends object> (
     if (isAnswered(request, reply)) return reply
     return await Reflect.apply(handler, this, [request, reply, user])
   }
-  describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined }))
+  // Runs before the handler, whatever stands in its place, and refuses the same requests.
+  const enforce = () => ({ hook: makeHook({ ...guard, check: undefined, isNobody }, [], true), hasPassed: () => false })
+  describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
   // The types of body, params and reply are those of the wrapped handler, to which they pass unchanged.
   return injected as InjectedRouteHandler<Route>
 }

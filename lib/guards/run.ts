@@ -8,6 +8,7 @@ import { Refusal } from '../refusal.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
+import { PassedRequests } from './gate.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
 import { noteNobody } from './renew.ts'
@@ -22,6 +23,11 @@ interface GuardHook extends PreparedGuard {
   readonly check: GuardCheck | undefined
   /** Which refused requests pass nevertheless; undefined for none. */
   readonly isNobody: ((state: RequestState, refusal: Refusal) => boolean) | undefined
+}
+
+/** A guard that runs. */
+interface RunningGuard extends GuardHook {
+  readonly passed: PassedRequests
 }
 
 /** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
@@ -81,13 +87,19 @@ function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest,
   }
 }
 
+/** Notes that a guard lets a request pass. */
+function allow ({ passed }: RunningGuard, state: RequestState, reply: FastifyReply): void {
+  preventCaching(state, reply)
+  passed.note(state.request)
+}
+
 /** Runs a guard as a hook with a callback, as Fastify calls it. */
-function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+function run (guard: RunningGuard, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
   const state = openState(guard.registration, request, guard.rules)
   let refusal: MaybePromise<Refusal | null>
   try {
     refusal = decide(guard, state, request)
-    if (refusal === null) preventCaching(state, reply)
+    if (refusal === null) allow(guard, state, reply)
   } catch (error) {
     return refuse(guard, state, request, reply, error, done)
   }
@@ -98,7 +110,7 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
     // The route's handler must not begin after the request was answered, by a timeout for example.
     if (isAnswered(request, reply)) return
     if (decided.refusal !== null) return refuse(guard, decided.state, request, reply, decided.refusal, done)
-    preventCaching(decided.state, reply)
+    allow(guard, decided.state, reply)
     done()
   }, (error: unknown) => { if (!isAnswered(request, reply)) refuse(guard, state, request, reply, error, done) })
 }
@@ -107,7 +119,7 @@ function run (guard: GuardHook, request: FastifyRequest, reply: FastifyReply, do
  * Runs a guard that is called without a callback. The promise resolves when the request may pass. It rejects after a
  * refused request was answered, so that code after `await guard(request, reply)` does not run.
  */
-async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+async function wait (guard: RunningGuard, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   let state = openState(guard.registration, request, guard.rules)
   let isAllowed = false
   let refused: unknown
@@ -120,7 +132,7 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
   // Code that waited for the guard must not begin any more. Throwing the error of the timeout again keeps its answer.
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
-  if (isAllowed) return preventCaching(state, reply)
+  if (isAllowed) return allow(guard, state, reply)
   tellRefused(guard.registration, request, refused, state)
   const error = refused instanceof Refusal ? errorOf(guard.registration, refused, state) : refused
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
@@ -133,7 +145,8 @@ async function wait (guard: GuardHook, request: FastifyRequest, reply: FastifyRe
  * @param isOptional whether a request without a token passes, for its description
  */
 export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSets'] = [], isOptional = false): Guard {
-  const guard = { ...parts, check: joinChecks(parts) }
+  const passed = new PassedRequests()
+  const guard = { ...parts, check: joinChecks(parts), passed }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -148,7 +161,7 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
     run(guard, request, reply, done)
   }
   const { registration, rules, redirect } = guard
-  describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined }))
+  describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined, enforce: () => ({ hook, hasPassed: passed.watch() }) }))
   nameGuard(hook, registration.settings.instanceName, scopeSets)
   return hook
 }

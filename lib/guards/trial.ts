@@ -21,8 +21,13 @@ export function isTrial (request: unknown, next: unknown, guard: object): boolea
   return true
 }
 
-/** Returns the guards that a function calls before it waits for anything. */
-export function guardsCalledBy (value: object, context: object): object[] {
+/** What was found behind functions, so that each is called once. */
+const tried = new WeakMap<object, readonly object[]>()
+
+/** Returns the guards that a function calls before it waits for anything. It may call them for some requests only. */
+export function guardsCalledBy (value: object, context: object): readonly object[] {
+  const known = tried.get(value)
+  if (known !== undefined) return known
   const found: object[] = []
   reached = found
   try {
@@ -34,5 +39,6 @@ export function guardsCalledBy (value: object, context: object): object[] {
   }
   // What is called later is not found.
   reached = []
+  tried.set(value, found)
   return found
 }

@@ -3,7 +3,7 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isProtecting } from '../guards/describe.ts'
 import { typeName } from '../values.ts'
 import type { RouteAccess, RouteGuard } from '../../types/routes.ts'
-import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
+import { methodsOf, opensSockets, type FoundGuard, type RouteEntry } from './entry.ts'
 
 const nameOf = ({ added }: RouteEntry) => `${methodsOf(added).join(',')} ${added.url}`
 
@@ -25,9 +25,6 @@ function accessOf (guards: readonly RouteGuard[], declaration: false | string | 
   if (guards.length > 0) return 'optional'
   return declaration === false || hasGuards ? 'public' : 'undecided'
 }
-
-/** Whether a route opens WebSockets, with a handler of their own that is called in place of the handler of the route. */
-const opensSockets = ({ added }: RouteEntry) => Reflect.get(added, 'wsHandler') !== undefined || Reflect.get(added, 'websocket') === true
 
 /** A route whose access is known. */
 export interface DecidedRoute extends Omit<RouteAccess, 'method'> {

@@ -4,7 +4,8 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { RouteReport } from '../registration.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { decide, rowsOf, type DecidedRoute } from './access.ts'
-import { guardsOf, noteRoute, type RouteEntry } from './entry.ts'
+import { noteRoute, type RouteEntry } from './entry.ts'
+import { closeGates, prepareGates } from './gates.ts'
 import { contextsIn, observeHooks, rootOf, watchRoutes, watchStart } from './hooks.ts'
 import { checkMisplacedGuards, checkUncalled, checkUncalledHook } from './misplaced-guards.ts'
 import { documentGuards } from './openapi.ts'
@@ -28,7 +29,10 @@ export class RouteBook implements RouteReport {
     observeHooks(this.#root, (name, hook) => { this.#check(() => { checkUncalledHook(name, hook) }) })
     const note = (route: RouteOptions, context: FastifyInstance) => {
       this.#check(() => { checkUncalled(route) })
-      this.#entries.push(noteRoute(route, context))
+      const entry = noteRoute(route, context)
+      this.#entries.push(entry)
+      // When all `onRoute` hooks have run. A plugin is loaded later: Fastify waits for microtasks, too.
+      queueMicrotask(() => { prepareGates(entry) })
     }
     // Contexts that exist already do not inherit the hook.
     for (const context of [fastify, ...contextsIn(fastify)]) watchRoutes(context, function (route) { note(route, this) })
@@ -61,7 +65,7 @@ export class RouteBook implements RouteReport {
 
   /** @throws {InvalidConfiguration} */
   #close (): void {
-    const found = this.#entries.map((entry) => ({ entry, guards: guardsOf(entry) }))
+    const found = this.#entries.map((entry) => ({ entry, guards: closeGates(entry) }))
     checkMisplacedGuards(found)
     const routes: DecidedRoute[] = found.map(({ entry, guards }) => {
       documentGuards(entry, guards)

@@ -2,7 +2,9 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { descriptionOf, guardIn, isGuard, isInjected, type GuardDescription } from '../guards/describe.ts'
 import { guardsCalledBy } from '../guards/trial.ts'
-import { allHooksOf, guardingHooks } from './hooks.ts'
+import { allHooksOf, givenTo, guardingHooks, listsOf } from './hooks.ts'
+
+type GuardingHooks = Pick<RouteOptions, typeof guardingHooks[number]>
 
 /** A route, until the application is ready. */
 export interface RouteEntry {
@@ -14,6 +16,8 @@ export interface RouteEntry {
    * them, and Fastify changes the URL for the second spelling of a path.
    */
   readonly added: RouteOptions
+  /** The guarding hooks among the options, without gates. */
+  hooks: GuardingHooks
 }
 
 /** A guard of a route, and where it stands. */
@@ -21,26 +25,34 @@ export interface FoundGuard {
   readonly hook: typeof guardingHooks[number] | 'handler'
   readonly guard: object
   readonly description: GuardDescription
+  /**
+   * What stands there: the guard itself, or a function that is known to call it, which may do so for some requests only.
+   * Undefined where only the context knows.
+   */
+  readonly by: object | undefined
 }
 
 export function noteRoute (route: RouteOptions, context: FastifyInstance): RouteEntry {
   const added = { ...route }
   // A plugin may also change the list itself.
   for (const name of guardingHooks) if (Array.isArray(added[name])) Object.assign(added, { [name]: [...added[name]] })
-  return { context, route, added }
+  return { context, route, added, hooks: route }
 }
 
 /** Returns the methods of a route. */
 export const methodsOf = ({ method }: RouteOptions): string[] => [method].flat()
 
+/** Whether a route opens WebSockets, with a handler of their own that is called in place of the handler of the route. */
+export const opensSockets = ({ added }: RouteEntry): boolean => Reflect.get(added, 'wsHandler') !== undefined || Reflect.get(added, 'websocket') === true
+
 const functionsOf = (value: unknown) => [value].flat().filter((item) => typeof item === 'function')
 
 /** Returns the functions of a route that run before its handler. */
-const guardingFunctions = (route: RouteOptions) => guardingHooks.flatMap((name) => functionsOf(route[name]))
+const guardingFunctions = (hooks: GuardingHooks) => guardingHooks.flatMap((name) => functionsOf(hooks[name]))
 
 /** Whether an `onRoute` hook has removed or replaced a guard that a route was given, in whatever option. */
-function hasLostGuard ({ route, added }: RouteEntry): boolean {
-  const standing = new Set(guardingFunctions(route).map(guardIn))
+function hasLostGuard ({ hooks, added }: RouteEntry): boolean {
+  const standing = new Set(guardingFunctions(hooks).map(guardIn))
   return Reflect.ownKeys(added).filter((name) => name !== 'handler').flatMap((name) => [Reflect.get(added, name)].flat(Infinity))
     .some((value) => isGuard(value) && !standing.has(guardIn(value)))
 }
@@ -52,32 +64,42 @@ function hasLostGuard ({ route, added }: RouteEntry): boolean {
 function replacementsOf (entry: RouteEntry): Set<object> {
   const { route, added } = entry
   const own = new Set(guardingFunctions(added))
-  const hooks = hasLostGuard(entry) ? guardingFunctions(route).filter((hook) => !own.has(hook)) : []
+  const replaced = hasLostGuard(entry) ? guardingFunctions(entry.hooks).filter((hook) => !own.has(hook)) : []
   const isHandlerReplaced = isGuard(added.handler) && route.handler !== added.handler
-  return new Set([...hooks, ...isHandlerReplaced ? [route.handler] : []].filter((value) => !isGuard(value)))
+  return new Set([...replaced, ...isHandlerReplaced ? [route.handler] : []].filter((value) => !isGuard(value)))
 }
 
 /** Returns the guards of a route when the application is ready: until then, a context may add hooks to routes that it has already. */
 export function guardsOf (entry: RouteEntry): FoundGuard[] {
-  const { context, route } = entry
-  const ofContext = allHooksOf(context)
+  const { context, route, hooks } = entry
+  const [lists, given] = [listsOf(context), givenTo(context)]
   const replacements = replacementsOf(entry)
   const guardsIn = (value: object) => replacements.has(value) ? guardsCalledBy(value, context) : [guardIn(value) ?? []].flat()
-  const describe = (hook: FoundGuard['hook'], functions: readonly object[]) => [...new Set(functions.flatMap(guardsIn))].flatMap((guard) => {
-    const description = descriptionOf(guard, context)
-    // What stands elsewhere does not guard, even if a function that replaced something calls it.
-    const isHandler = isInjected(guard) || description?.isReader === true
-    return description === undefined || isHandler !== (hook === 'handler') ? [] : [{ hook, guard, description }]
-  })
-  const guards = guardingHooks.flatMap((name) => describe(name, [...functionsOf([...ofContext.get(name) ?? []]), ...functionsOf(route[name])]))
+  const describe = (hook: FoundGuard['hook'], ofContext: unknown, ofRoute: unknown): FoundGuard[] => {
+    const found = new Map<object, object | undefined>()
+    const note = (guard: object, by?: object) => {
+      // Where a guard stands itself, nothing else has to lead to it.
+      if (!found.has(guard) || guard === by) found.set(guard, by)
+    }
+    for (const by of functionsOf(ofContext)) for (const guard of guardsIn(by)) note(guard, by)
+    for (const [name, value] of given) if (name === hook) note(guardIn(value)!)
+    for (const by of functionsOf(ofRoute)) for (const guard of guardsIn(by)) note(guard, by)
+    return [...found].flatMap(([guard, by]) => {
+      const description = descriptionOf(guard, context)
+      // What stands elsewhere does not guard, even if a function that replaced something calls it.
+      const isHandler = isInjected(guard) || description?.isReader === true
+      return description === undefined || isHandler !== (hook === 'handler') ? [] : [{ hook, guard, description, by }]
+    })
+  }
+  const guards = guardingHooks.flatMap((name) => describe(name, lists[name], hooks[name]))
   // A handler that reads the token of an instance adds nothing to a guard of that instance, which runs before it.
-  const handler = describe('handler', [route.handler])
+  const handler = describe('handler', undefined, route.handler)
     .filter(({ description: { registration } }) => !guards.some(({ description }) => description.registration === registration))
   return [...guards, ...handler]
 }
 
 /** Whether a function that nothing is known of runs before the handler of a route: a tool may have wrapped a guard in it. */
-export function hasUnknownHook ({ context, route }: RouteEntry): boolean {
+export function hasUnknownHook ({ context, hooks }: RouteEntry): boolean {
   const ofContext = allHooksOf(context)
-  return [...guardingHooks.flatMap((name) => [...ofContext.get(name) ?? []]), ...guardingFunctions(route)].some((hook) => !isGuard(hook))
+  return [...guardingHooks.flatMap((name) => [...ofContext.get(name) ?? []]), ...guardingFunctions(hooks)].some((hook) => !isGuard(hook))
 }

@@ -53,8 +53,8 @@ export function rootOf (context: FastifyInstance): FastifyInstance {
   return isContext(outer) ? rootOf(outer) : context
 }
 
-/** Returns the guards that a context was given, and inherits. */
-function givenTo (context: FastifyInstance): ReadonlyArray<readonly [name: string, guard: unknown]> {
+/** Returns the guards that a context was given, and inherits, each with the name of its hook. */
+export function givenTo (context: FastifyInstance): ReadonlyArray<readonly [name: string, guard: unknown]> {
   const outer = outerOf(context)
   return [...isContext(outer) ? givenTo(outer) : [], ...given.get(context) ?? []]
 }

@@ -1,0 +1,66 @@
+/**
+ * Gates in the options of routes. Where a function stands in the place of a guard, which may call it for some requests only,
+ * the route gets a hook behind it that makes sure of the guard. Whether it needs one is known when all plugins are loaded:
+ * then Fastify reads the options, before any hook of the application could change them.
+ */
+import { isProtecting } from '../guards/describe.ts'
+import { makeGate } from '../guards/gate.ts'
+import { guardsOf, opensSockets, type FoundGuard, type RouteEntry } from './entry.ts'
+import { guardingHooks } from './hooks.ts'
+
+type HookName = typeof guardingHooks[number]
+
+/** Whether a gate has to make sure of a guard. A handler that reads the token is not called for a WebSocket. */
+function needsGate (entry: RouteEntry, { hook, guard, by, description }: FoundGuard): boolean {
+  return by !== guard && isProtecting(description) && !(hook === 'handler' && opensSockets(entry))
+}
+
+/** Returns a hook of a route with its gates, each behind the function that stands in the place of guards. */
+function withGates (entry: RouteEntry, name: HookName): unknown {
+  const own = entry.hooks[name]
+  const found = guardsOf(entry).filter((guard) => needsGate(entry, guard))
+  const gateOf = (guards: readonly FoundGuard[]) => {
+    const enforced = guards.map(({ description }) => description.enforce!())
+    return enforced.length === 0 ? [] : [makeGate(enforced)]
+  }
+  const here = found.filter(({ hook }) => hook === name)
+  const functions: unknown[] = own === undefined ? [] : [own].flat()
+  const gated = [
+    // Hooks of the context run first.
+    ...gateOf(here.filter(({ by }) => !functions.includes(by))),
+    ...functions.flatMap((item) => [item, ...gateOf(here.filter(({ by }) => by === item))]),
+    ...name === 'preHandler' ? gateOf(found.filter(({ hook }) => hook === 'handler')) : []
+  ]
+  return gated.length === functions.length ? own : gated
+}
+
+/** What Fastify reads in place of the hooks of a route. */
+const getters = new WeakMap<RouteEntry, ReadonlyMap<HookName, () => unknown>>()
+
+/** Prepares a route for gates, once all `onRoute` hooks have run: what they read and replace has none. */
+export function prepareGates (entry: RouteEntry): void {
+  const { route } = entry
+  const { onRequest, preValidation, preHandler } = route
+  const hooks: Record<HookName, unknown> = { onRequest, preValidation, preHandler }
+  const ofRoute = new Map(guardingHooks.map((name) => [name, () => withGates(entry, name)]))
+  entry.hooks = hooks as RouteEntry['hooks']
+  getters.set(entry, ofRoute)
+  // Not for options that the application has frozen.
+  for (const [name, get] of ofRoute) Reflect.defineProperty(route, name, { configurable: true, enumerable: true, get, set (value) { hooks[name] = value } })
+}
+
+/**
+ * Returns the guards of a route that count, when Fastify has read its hooks: not those that need a gate where the options give
+ * none, because something has replaced them. Leaves the options without gates.
+ */
+export function closeGates (entry: RouteEntry): FoundGuard[] {
+  const { route, hooks } = entry
+  const found = guardsOf(entry)
+  let isGated = true
+  for (const name of guardingHooks) {
+    const get = getters.get(entry)?.get(name)
+    if (get === undefined || Object.getOwnPropertyDescriptor(route, name)?.get !== get) isGated = false
+    else Reflect.defineProperty(route, name, { value: hooks[name], writable: true })
+  }
+  return found.filter((guard) => isGated || !needsGate(entry, guard))
+}
