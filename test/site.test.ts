@@ -1,6 +1,6 @@
 // @slow
 /** The site of the documents: its menu, and in a browser what `npm run docs:site` has built. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import fastifyStatic from '@fastify/static'
 import Fastify from 'fastify'
@@ -16,13 +16,15 @@ const namesIn = (folder: URL, end: string) => readdirSync(folder, { recursive: t
   .filter((path) => path.endsWith(end))
   .map((path) => path.replaceAll('\\', '/').slice(0, -end.length))
 
-t.test('the menu of the site has every page of the documents once', async (t) => {
-  const menu: Record<string, Record<string, string>> = JSON.parse(readFileSync(new URL('.vitepress/menu.json', docs), 'utf8'))
+t.test('the menu of the site has every page of the documents once, and a text for each', async (t) => {
+  const { menu }: { menu: () => { items: { text: string, link: string }[] }[] } = await import(new URL('.vitepress/menu.js', docs).href)
+  const items = menu().flatMap((group) => group.items)
   const pages = namesIn(docs, '.md')
     .filter((name) => !/^(?:node_modules|public)\//.test(name))
     .map((name) => name.replace(/^site\//, ''))
     .filter((name) => name !== 'index')
-  t.strictSame(Object.values(menu).flatMap(Object.values).sort(), pages.sort())
+  t.strictSame(items.map(({ link }) => link).sort(), pages.map((name) => `/${name}`).sort())
+  t.equal(new Set(items.map(({ text }) => text)).size, items.length)
 })
 
 if (!existsSync(built) && process.env.CI === 'true') throw new Error('The site is missing: build it with "npm run docs:site".')

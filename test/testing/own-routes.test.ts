@@ -13,7 +13,7 @@ const parties = { claimIss: 'https://issuer.example', claimAud: 'https://api.exa
 const isOfPair = (algorithm: Algorithm): algorithm is Exclude<Algorithm, `HS${string}`> => !algorithm.startsWith('HS')
 const isRsa = (algorithm: Algorithm) => /^[RP]S/.test(algorithm)
 /** One of each family. The first test has every algorithm. */
-const families = ['HS256', 'RS256', 'ES256', 'EdDSA'] as const
+const families: readonly Algorithm[] = ['HS256', 'RS256', 'ES256', 'EdDSA']
 /** One algorithm of each kind of pair, for rings: two keys with the same numbers would have the same id. */
 const companions = (algorithm: Algorithm): readonly Algorithm[] => {
   const pairs: readonly Algorithm[] = ['ES256', 'RS256', 'EdDSA']
