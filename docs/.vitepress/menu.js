@@ -6,9 +6,18 @@ const read = (path) => readFileSync(new URL(path, docs), 'utf8')
 
 /** Pages that show files outside docs/, whose titles are longer than a menu has room for, or which have none. */
 const titles = {
-  changelog: 'Changelog', migration: 'From @fastify/jwt', recipes: 'All recipes', reporting: 'Report a vulnerability', 'sessions-reference': 'Sessions in detail',
-  'evidence/overview': 'Overview', 'evidence/keys': 'Promises of keys', 'evidence/security': 'Attacks', 'evidence/sessions': 'Failures of sessions',
-  'evidence/specification': 'The specification, row by row', 'evidence/stores': 'Failures of stores', 'evidence/tests': 'Tests'
+  changelog: 'Changelog',
+  migration: 'From @fastify/jwt',
+  recipes: 'All recipes',
+  reporting: 'Report a vulnerability',
+  'sessions-reference': 'Sessions in detail',
+  'evidence/overview': 'Overview',
+  'evidence/keys': 'Promises of keys',
+  'evidence/security': 'Attacks',
+  'evidence/sessions': 'Failures of sessions',
+  'evidence/specification': 'The specification, row by row',
+  'evidence/stores': 'Failures of stores',
+  'evidence/tests': 'Tests'
 }
 
 const titleOf = (page) => titles[page] ?? /^# ([^:\n]+)/m.exec(read(`${page}.md`))[1].replaceAll('`', '')
