@@ -8,7 +8,6 @@ const document = read('docs/security.md')
 const sessions = read('docs/sessions.md')
 const keys = read('docs/keys.md')
 const stores = read('docs/stores.md')
-const troubleshooting = read('docs/troubleshooting.md')
 
 /** The titles of the tests of a file: what stands first in a call of `t.test`, and the names of methods that are texts, as tables of tests have them. */
 function titlesOf (file: string): Set<string> {
@@ -116,8 +115,8 @@ t.test('every hostile test is named by the document', async (t) => {
   }
 })
 
-t.test('the findings of docs/troubleshooting.md are those of the code, each with a test', async (t) => {
-  const findings = rowsOf('Findings', troubleshooting).map((row) => /`TOKEN_AUTH_([EW]\d\d)`/.exec(row)?.[1])
+t.test('the findings of docs/findings.md are those of the code, each with a test', async (t) => {
+  const findings = [...read('docs/findings.md').matchAll(/^### TOKEN_AUTH_([EW]\d\d)$/gm)].map(([, code]) => code)
   const inCode = new Set<string>()
   for (const name of readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' })) {
     if (!name.endsWith('.ts')) continue
