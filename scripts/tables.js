@@ -1,9 +1,11 @@
 /**
- * Generates tables and lists of the documents: settings from the schema and its comments, options of other objects from their members
- * and the comments of their types, errors from their classes, speed from the
- * last run of the benchmarks. With `--check`, it writes nothing and fails if the tables are out of date. Requires a build.
+ * Generates tables and lists of the documents: settings from the schema and its comments, options of other objects from their
+ * members and the comments of their types, errors from their classes, speed from the last run of the benchmarks; and the
+ * tutorial in JavaScript from that in TypeScript. With `--check`, it writes nothing and fails if they are out of date. Requires a build.
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { TokenAuthError, tokenAuth } from '../dist/lib/index.js'
 import { allowedValues } from '../build/lib/settings/check.js'
@@ -16,6 +18,7 @@ import { sessionsShape } from '../build/lib/sessions/settings.js'
 import { attackShape } from '../build/lib/testing/attack/attack.js'
 import { endpointTable } from '../build/lib/endpoints/table.js'
 import { routeSettings, settingNames, settingsSchema } from '../build/lib/settings/schema.js'
+import { inJavaScript } from './tutorial.js'
 
 const root = new URL('../', import.meta.url)
 
@@ -89,6 +92,13 @@ function speedTable () {
   }))
 }
 
+/** What the first row of that table says of this package and of @fastify/jwt. */
+function speedSentence () {
+  const [{ rows }] = JSON.parse(readFileSync(new URL('benchmarks/results.json', root), 'utf8')).run.comparisons
+  const [own, other, cached] = servers.map((server) => `${Math.round(rows.find(({ name }) => name === server).ratio.median * 100)} %`)
+  return `If its token was verified before, a route with a guard has ${own} of the speed of a route without one. With @fastify/jwt, it has ${other}, and with the cache of @fastify/jwt ${cached}.`
+}
+
 /** Returns the comments of the members of an interface, and of those that it extends in the same file. */
 function memberComments (path, wanted) {
   const source = ts.createSourceFile(path, readFileSync(new URL(path, root), 'utf8'), ts.ScriptTarget.Latest, true)
@@ -137,6 +147,21 @@ const optionsList = (...options) => optionsOf(...options).map(({ name, preset, m
 /** The members that a table has more than another one. */
 const without = (base, members) => Object.fromEntries(Object.entries(members).filter(([name]) => !Object.hasOwn(base, name)))
 
+/** Generates one table of the options of all guards: the guards that have them, their defaults and meanings. */
+function guardOptionsTable () {
+  const { protect, scoped, injectUser } = optionsOfGuards
+  const rowsOf = (members, declaration, guards) => optionsTable('Option', members, 'types/instance.ts', declaration).split('\n').slice(2).map((line) => {
+    const cells = line.slice(2, -2).split(' | ')
+    return [cells[0], guards, ...cells.slice(-2)]
+  })
+  return table(['Option', 'Of', 'Default', 'Meaning'], [
+    ...rowsOf(injectUser, 'GuardOptions', 'all'),
+    ...rowsOf(without(injectUser, protect), 'ProtectOptions', '`protect`'),
+    ...rowsOf(without(injectUser, scoped), 'ScopedOptions', '`scoped`'),
+    ...rowsOf(choiceMembers, 'InstanceChoice', '[free](#free-standing-guards)')
+  ])
+}
+
 const sessionSettingsList = () => optionsList(sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
 
 /** The comments of the rows of endpoints: the text, and that of the tag `@sessions`. */
@@ -181,16 +206,15 @@ function evidenceIndex () {
 
 const documents = {
   'docs/evidence/tests.md': { evidence: evidenceIndex },
-  'docs/comparison.md': { speed: speedTable },
+  'docs/comparison.md': { speed: speedSentence },
+  'docs/evidence/speed.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsList },
   'docs/settings.md': { settings: settingsList },
   'docs/sessions-reference.md': { 'session settings': sessionSettingsList, 'session endpoints': sessionEndpointsTable },
   'docs/keys.md': { 'members of keys': () => optionsList(signingKey.members, 'types/keys.ts', 'SigningKey') },
   'docs/issuers.md': { 'members of issuers': () => optionsList(trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
   'docs/guards.md': {
-    'options of protect': () => optionsTable('Option', optionsOfGuards.protect, 'types/instance.ts', 'ProtectOptions'),
-    'options of scoped': () => optionsTable('Option', without(optionsOfGuards.injectUser, optionsOfGuards.scoped), 'types/instance.ts', 'ScopedOptions'),
-    'options of free guards': () => optionsTable('Option', choiceMembers, 'types/instance.ts', 'InstanceChoice')
+    'options of guards': guardOptionsTable
   },
   'docs/testing.md': {
     'options of attack': () => optionsList(attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
@@ -201,10 +225,20 @@ const documents = {
   }
 }
 
+/** Writes a document, or with `--check` fails if it is out of date. */
+function update (file, after) {
+  const before = existsSync(file) ? readFileSync(file, 'utf8') : ''
+  if (!process.argv.includes('--check')) {
+    writeFileSync(file, after)
+  } else if (before !== after) {
+    console.error(`${relative(fileURLToPath(root), fileURLToPath(file))} is out of date. Run "npm run tables".`)
+    process.exitCode = 1
+  }
+}
+
 for (const [path, tables] of Object.entries(documents)) {
   const file = new URL(path, root)
-  const before = readFileSync(file, 'utf8')
-  let after = before
+  let after = readFileSync(file, 'utf8')
   for (const [name, write] of Object.entries(tables)) {
     const [start, end] = [`<!-- ${name}: generated by scripts/tables.js -->`, `<!-- /${name} -->`]
     const from = after.indexOf(start)
@@ -212,10 +246,6 @@ for (const [path, tables] of Object.entries(documents)) {
     if (from === -1 || to === -1) throw new Error(`${path} does not contain the markers of the table "${name}".`)
     after = `${after.slice(0, from + start.length)}\n\n${write()}\n\n${after.slice(to)}`
   }
-  if (!process.argv.includes('--check')) {
-    writeFileSync(file, after)
-  } else if (before !== after) {
-    console.error(`The tables of ${path} are out of date. Run "npm run tables".`)
-    process.exitCode = 1
-  }
+  update(file, after)
 }
+update(new URL('docs/site/tutorial-javascript.md', root), inJavaScript(readFileSync(new URL('docs/tutorial.md', root), 'utf8')))

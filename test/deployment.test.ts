@@ -15,7 +15,7 @@ import { authenticate, bearer, claims, environment, forge, host, login, otherSec
 import { examplesOf, run } from './programs.ts'
 import { refresh, started, withSessions } from './sessions/helper.ts'
 
-const page = examplesOf('deployment.md')
+const page = examplesOf('deployment.md', ['js', 'ts'])
 const retrieveUser = (_request: unknown, payload: { user_id: unknown }) => users.find((user) => user.user_id === payload.user_id)
 
 /** Runs the first example as a process of its own would. */
@@ -106,7 +106,7 @@ t.test('production refuses what the page lists, and development does not', async
 
 t.test('the first example does not start without its secrets and the address of its store; without the check, sessions would have a derived secret', async (t) => {
   for (const name of ['SERVICE_JWT_SECRET', 'SESSION_SECRET', 'REDIS_URL']) {
-    await t.rejects(deploy(t, { [name]: '' }), { message: `Set the environment variable ${name}.` })
+    await t.rejects(deploy(t, { [name]: '' }), { message: 'Set SERVICE_JWT_SECRET, SESSION_SECRET and REDIS_URL.' })
   }
   environment(t, 'production')
   t.equal(await refusal(t, { sessions: { secret: undefined, store: memorySessionsOfADatabase() } }), undefined)

@@ -3,8 +3,12 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
-/** All JavaScript examples of a document, including those in lists. */
-export const programsIn = (document: string): string[] => Array.from(document.matchAll(/^( *)```js\n([\s\S]*?)^\1```/gm), ([, , program = '']) => program)
+/**
+ * All examples of a document, including those in lists.
+ * @param languages what follows the backticks. TypeScript runs if it is JavaScript, too
+ */
+export const programsIn = (document: string, languages: readonly string[] = ['js']): string[] =>
+  Array.from(document.matchAll(/^( *)```(\w+)\n([\s\S]*?)^\1```/gm)).flatMap(([, , language = '', program = '']) => languages.includes(language) ? [program] : [])
 
 /** Returns the only example that contains a text. */
 export function programWith (programs: readonly string[], text: string): string {
@@ -31,16 +35,17 @@ export function errorsIn (program: string): string[] {
   const { getSourceFile, fileExists } = compilerHost
   compilerHost.getSourceFile = (file, ...rest) => file === name ? ts.createSourceFile(file, program, ts.ScriptTarget.Latest) : getSourceFile(file, ...rest)
   compilerHost.fileExists = (file) => file === name || fileExists(file)
-  const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([name], { ...options, noUnusedLocals: false }, compilerHost))
+  const diagnostics = ts.getPreEmitDiagnostics(ts.createProgram([name], { ...options, noUnusedLocals: false, noUnusedParameters: false }, compilerHost))
   return diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, ' '))
 }
 
 /**
- * The JavaScript examples of a page of docs/, to be run one by one.
+ * The examples of a page of docs/, to be run one by one.
+ * @param languages as for {@link programsIn}
  * @returns `run` runs the only example that contains a text, and `take` returns it; `left` has those that were not asked for yet
  */
-export function examplesOf (page: string) {
-  const programs = programsIn(readFileSync(new URL(`../docs/${page}`, import.meta.url), 'utf8'))
+export function examplesOf (page: string, languages?: readonly string[]) {
+  const programs = programsIn(readFileSync(new URL(`../docs/${page}`, import.meta.url), 'utf8'), languages)
   const left = new Set(programs)
   const take = (text: string): string => {
     const program = programWith(programs, text)

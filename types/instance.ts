@@ -21,40 +21,32 @@ export interface Guard {
 /** The options of a guard: overrides of settings, the age of the login, and redirects. */
 export interface GuardOptions extends SettingOverrides {
   /**
-   * How many seconds ago the user may have logged in, without `leeway` (RFC 9470). The time of the login is the claim
-   * `auth_time` of the token; a token without it is refused. Requires the setting `claimAuthTime` if the instance issues
-   * tokens. Default: any time.
+   * How many seconds ago the user may have logged in, without `leeway` (RFC 9470). Requires the setting `claimAuthTime` if
+   * the instance issues tokens. Default: any time.
    */
   maxAge?: number | undefined
-  /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Missing scopes remain a 403. Default: false. */
+  /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Default: false. */
   redirectOnFail?: boolean | undefined
-  /**
-   * The target of the redirect: a path that starts with one "/", or an absolute http(s) URL. `{next}` is replaced by the path
-   * that was asked for, percent-encoded, `{reason}` by `absent`, `expired` or `ended`. Default: the setting `loginRedirectUrl`.
-   */
+  /** The target of the redirect, a path or an http(s) URL: see `loginRedirectUrl`. Default: the setting `loginRedirectUrl`. */
   redirectUrl?: string | undefined
   /**
-   * Whether a request whose access token is missing or has expired is given new tokens, if it has the cookie of a refresh
-   * token: the guard exchanges it, and the route answers the same request, with the new cookies. For pages and forms; scripts
-   * renew by themselves. Requires `sessions` and `cookieSet`. Default: true with `redirectOnFail`, if the instance can renew.
+   * Whether a missing or expired access token is renewed. Requires `sessions` and `cookieSet`. Default: true with
+   * `redirectOnFail`, if the instance can renew.
    */
   renew?: boolean | undefined
 }
 
 /** The options of `protect`. */
 export interface ProtectOptions extends GuardOptions {
-  /**
-   * Whether a request without a token passes, too: `request.tokenAuth.payload` is then null. A token that is not valid is
-   * refused. Default: false.
-   */
+  /** Whether a request without a token passes, too. Default: false. */
   optional?: boolean | undefined
 }
 
 /** The options of `scoped`. */
 export interface ScopedOptions extends GuardOptions {
-  /** Whether all required scopes must be satisfied. If false, one is sufficient. Default: true. */
+  /** Whether all required scopes must be satisfied, or only one. Default: true. */
   requireAll?: boolean | undefined
-  /** Whether all actions of a required scope must be granted. If false, one is sufficient. Default: true. */
+  /** Whether all actions of a required scope must be granted, or only one. Default: true. */
   requireAllActions?: boolean | undefined
 }
 
@@ -64,7 +56,7 @@ export type RequiredScopes<Route extends RouteGenericInterface = RouteGenericInt
 
 /** The instance that a free-standing guard belongs to. */
 export interface InstanceChoice<Name extends string = string> {
-  /** The context that the instance is registered on, or one inside it. Default: the context of the route. */
+  /** The context of the instance, or one inside it. Default: the context of the route. */
   on?: object | undefined
   /** The name of the instance. Default: `tokenAuth`. */
   instanceName?: Name | undefined

@@ -7,7 +7,7 @@ import { draw, widths } from './diagrams/draw.js'
 export const slugify = (heading) => heading.trim().toLowerCase().replace(/[^\p{L}\p{N}\p{M}\s_-]/gu, '').replace(/\s/g, '-')
 
 /** The pages that show files outside docs/, whose links start from there. */
-const sources = { 'changelog.md': 'CHANGELOG.md', 'index.md': 'README.md', 'reporting.md': 'SECURITY.md' }
+const sources = { 'changelog.md': 'CHANGELOG.md', 'index.md': 'README.md', 'reporting.md': 'SECURITY.md', 'tutorial-javascript.md': 'docs/site/tutorial-javascript.md' }
 
 /** Returns the link between two pages of the site for a link between two files of the repository. */
 function linkOnSite (link, page) {

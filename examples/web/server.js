@@ -61,6 +61,8 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     secret,
     cookieSet: true,
     cookieSecure,
+    // 30 days, the longest time of a session. Without it, the cookies end when the browser is closed.
+    cookieMaxAge: 30 * 86_400,
     ...cookieNames(cookieSecure),
     // The guards of pages replace what is in braces. The login page must not trust these parameters: see login.js.
     loginRedirectUrl: '/login.html?next={next}&reason={reason}',
