@@ -31,8 +31,11 @@ t.teardown(() => { Object.assign(console, said) })
 
 const folder = new URL('../docs/recipes/', import.meta.url)
 const names = readdirSync(folder)
-// Pages of Chromium run that of user interfaces, in test/user-interfaces.test.ts.
-const recipes = new Map(names.filter((name) => name !== 'user-interfaces.md').map((name) => [name, examplesOf(`recipes/${name}`)]))
+/** Recipes whose examples run in test/user-interfaces.test.ts, in pages of Chromium, or in test/recipes, with the libraries that they import. */
+const elsewhere = new Set([
+  'autoload', 'express-jwt', 'graphql', 'impersonation', 'mobile-app', 'passwords', 'second-factor', 'server-rendering', 'serverless', 'sign-up', 'trpc', 'user-interfaces', 'websockets', 'zod'
+].map((name) => `${name}.md`))
+const recipes = new Map(names.filter((name) => !elsewhere.has(name)).map((name) => [name, examplesOf(`recipes/${name}`)]))
 
 /** The users of a service, who can change passwords and roles. */
 function people () {
