@@ -1,5 +1,5 @@
 // @slow
-/** docs/client.md and the recipe of a single-page app: their blocks run as they stand, in a service and in pages of Chromium; only the addresses are those of the test. */
+/** docs/client.md, the page of docs/cookies.md and the recipe of a single-page app: their blocks run as they stand, in a service and in pages of Chromium; only the addresses are those of the test. */
 import cors from '@fastify/cors'
 import fastifyStatic from '@fastify/static'
 import { readFileSync } from 'node:fs'
@@ -13,15 +13,17 @@ import { openBrowser, skip } from './browser.ts'
 import { authenticate, host, listen, now, secret, setClock, together, users, warnings } from './helper.ts'
 import { programsIn, programWith, run } from './programs.ts'
 
-const page = readFileSync(new URL('../docs/client.md', import.meta.url), 'utf8')
+const read = (path: string) => readFileSync(new URL(`../docs/${path}`, import.meta.url), 'utf8')
+const page = read('client.md')
 const programs = programsIn(page)
+const ofOtherOrigins = programsIn(read('cookies.md'))
 const [, tags = ''] = /```html\n([\s\S]*?)```/.exec(page) ?? []
 const script = ts.transpileModule(readFileSync(new URL('../lib/client.ts', import.meta.url), 'utf8'), {
   compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
 }).outputText
 const serving = programWith(programs, 'sendFile')
 const browser = openBrowser(t)
-const recipe = programsIn(readFileSync(new URL('../docs/recipes/single-page-app.md', import.meta.url), 'utf8'))
+const recipe = programsIn(read('recipes/single-page-app.md'))
 
 /** The examples call the field `name`, as the README does. */
 const authenticateByName = (request: FastifyRequest) => {
@@ -54,8 +56,8 @@ async function visit (t: Test, address: string): Promise<{ page: Page, written: 
 }
 
 t.test('every block of the page is run here', (t) => {
-  t.equal(programs.length, 6)
-  t.equal([...page.matchAll(/^```\w/gm)].length, 7)
+  t.equal(programs.length, 4)
+  t.equal([...page.matchAll(/^```\w/gm)].length, 5)
   t.end()
 })
 
@@ -81,10 +83,10 @@ t.test('the page of another origin: login, a request that changes something, ren
   let address = ''
   for (const app of [pages, others]) {
     app.addHook('onSend', async ({ url }, _reply, body) => url === '/page.js' ? String(body).replace('https://api.example.org', address) : body)
-    await serve(t, app, programWith(programs, "baseUrl: 'https://api"))
+    await serve(t, app, programWith(ofOtherOrigins, "baseUrl: 'https://api"))
   }
   const origin = `http://app.shop.localhost:${await listen(pages)}`
-  await run(programWith(programs, 'exposedHeaders').replaceAll('https://app.example.org', origin), given(api))
+  await run(programWith(ofOtherOrigins, 'exposedHeaders').replaceAll('https://app.example.org', origin), given(api))
   address = `http://api.shop.localhost:${await listen(api)}`
   const { page, written } = await visit(t, origin)
   t.equal(written, 'true {text: First note}')

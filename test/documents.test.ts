@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import cookie from '@fastify/cookie'
+import cors from '@fastify/cors'
 import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
@@ -68,12 +69,13 @@ function given (app: FastifyInstance) {
   }
   const keys = { secret, customerSecret: secret, staffSecret: `${secret} of the staff`, publicKey: edPair().publicKey }
   const own = { tokenAuth, AuthenticationFailed, Configuration, TokenAuthError, View, protect, requestSerializer, scoped, attack, createTestToken }
-  return { app, assert, randomUUID, Fastify, swagger, ...own, ...site, ...handlers, ...keys }
+  return { app, assert, randomUUID, Fastify, cors, swagger, ...own, ...site, ...handlers, ...keys }
 }
 
 for (const [path, text] of Object.entries({ ...documents, 'CHANGELOG.md': read('CHANGELOG.md') })) {
   // The first example of the README has a test in test/readme.test.ts.
-  const programs = programsIn(text).filter((program) => path !== 'README.md' || !program.includes('process.env'))
+  // Those of pages run in test/client-page.test.ts, in a browser.
+  const programs = programsIn(text).filter((program) => (path !== 'README.md' || !program.includes('process.env')) && !program.includes("from 'fastify-token-auth/client'"))
   const elsewhere = path.startsWith('docs/recipes/') ? 'test/recipes.test.ts' : testedElsewhere[path]
   if (elsewhere !== undefined) {
     t.test(`the examples of ${path} have a test of their own`, async (t) => { t.match(read(elsewhere), /docs\/\w+/.exec(path)?.[0] ?? path) })

@@ -23,7 +23,8 @@ const skip = isMissing && 'The commands of the tutorial require bash and curl.'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const { name, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 
-const runsTypeScript = process.features.typescript !== undefined && process.features.typescript !== false
+// Node.js 20 has no such feature, and its types have none.
+const runsTypeScript = Boolean(Reflect.get(process.features, 'typescript'))
 
 /** A module that removes types where Node.js cannot. */
 const typeRemover = `

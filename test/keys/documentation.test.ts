@@ -10,7 +10,7 @@ import { authenticate, bearer, edPair, headerOf, host, secret, setClock, warning
 import { programsIn, programWith, run } from '../programs.ts'
 
 const [keys, issuers] = ['keys', 'issuers'].map((name) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')) as [string, string]
-const programs = [keys, issuers].flatMap(programsIn)
+const programs = [keys, issuers].flatMap((text) => programsIn(text))
 /** In 2029, before the dates of the examples. */
 const early = Date.UTC(2029, 11, 31) / 1000
 
