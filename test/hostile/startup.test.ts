@@ -161,6 +161,9 @@ function secretsOf (options: Partial<TokenAuthOptions>): string[] {
   return given.map((key) => base64(key).slice(0, 40)).filter((key) => key.length > 8)
 }
 
+/** The entry of a finding in the documents, to which its message leads. */
+const entryOf = (finding: string) => ` See node_modules/fastify-token-auth/docs/findings.md#token_auth_${finding.toLowerCase()}`
+
 t.test('what has no safe meaning is an error at registration, numbered, which says what to do and shows no key', async (t) => {
   for (const [finding, what, options] of errors) {
     const error = await failureOf(t, options)
@@ -170,6 +173,7 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
     }
     t.equal(error.finding, `TOKEN_AUTH_${finding}`, what)
     t.match(error.message, instruction, `${what}: what to do`)
+    t.ok(error.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
     for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
   }
 })
@@ -251,6 +255,7 @@ t.test('what is allowed and dangerous is one warning of the process, numbered, w
     await build(t, options)
     await settled()
     t.match(given, [{ code: `TOKEN_AUTH_${finding}`, message: instruction }], what)
+    t.ok(given[0]?.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
     t.equal(given.splice(0).length, 1, `${what}: one`)
   }
 })

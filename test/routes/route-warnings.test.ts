@@ -9,11 +9,12 @@ import { authenticate, build, host, mistyped, otherSecret, rsaPair, secret, warn
 
 const handler = async () => 'reached'
 
-/** The texts of the warnings of a code, as they come. */
+/** The texts of the warnings of a code, as they come, without the page that each of them names. */
 function textsOf (t: Test, code: string): () => Promise<string[]> {
   warnings(t, code)
   const texts: string[] = []
-  const listener = (warning: Error & { code?: string }) => { if (warning.code === `TOKEN_AUTH_${code}`) texts.push(warning.message) }
+  const page = ` See node_modules/fastify-token-auth/docs/findings.md#token_auth_${code.toLowerCase()}`
+  const listener = ({ code: given, message }: Error & { code?: string }) => { if (given === `TOKEN_AUTH_${code}`) texts.push(message.replace(page, '')) }
   process.on('warning', listener)
   t.teardown(() => process.off('warning', listener))
   return async () => {

@@ -37,7 +37,7 @@ t.test('members are read in the order of their table, with defaults, into a froz
 t.test('undefined is as if a member were not there, and a required member must be there', async (t) => {
   t.strictSame({ ...read({ name: 'Ada', age: undefined, tags: undefined }) }, { name: 'Ada', age: 30, tags: undefined })
   for (const value of [{}, { name: undefined }]) {
-    t.throws(() => read(value), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E12', message: /^"people\[0\]\.name" must be a non-empty string; given: undefined\. Give a name\. See \S+keys\.md$/ })
+    t.throws(() => read(value), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E12', message: /^"people\[0\]\.name" must be a non-empty string; given: undefined\. Give a name\. See \S+findings\.md#token_auth_e12$/ })
   }
 })
 
