@@ -5,20 +5,18 @@
 import type { FastifyReply } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { InitializationFailure, TokenAuthError } from '../errors.ts'
-import { callWithin } from '../host/call.ts'
+import { TokenAuthError } from '../errors.ts'
 import type { GetterResults } from '../host/getters.ts'
-import { accessTokenCookies } from '../http/cookies.ts'
-import { beforeHeaders, withLateCookies } from '../http/late-headers.ts'
+import { accessTokenValues } from '../http/cookies.ts'
+import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
+import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies, type TokenCarrier } from '../request/extract.ts'
 import { mayGetCookies } from '../request/origin.ts'
 import type { AccessRules } from '../request/rules.ts'
 import { openRenewed, withoutToken } from '../request/slot.ts'
 import type { NotRenewed } from '../request/signed-out.ts'
 import type { RequestState } from '../request/state.ts'
-import type { Renewal } from '../request/verify.ts'
 import { exchangeRefreshToken, withoutForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
@@ -59,11 +57,10 @@ function findToken ({ request, settings, carrier }: RequestState, { answer: { st
   return mayGetCookies(request, settings) ? found : stands('a page of another origin may have sent the request')
 }
 
-// Own properties only: that of a polluted prototype would be a renewal.
-const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.hasOwn(outcome, 'accessToken')
+const isCarrier = (outcome: TokenCarrier | NotRenewed): outcome is TokenCarrier => Object.hasOwn(outcome, 'headers')
 
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
-async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<Renewal | NotRenewed> {
+async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<TokenCarrier | NotRenewed> {
   const { raw } = reply
   const own = withoutToken(state)
   const token = sessions.read(purportedToken)
@@ -71,7 +68,7 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
   let exchanged
   try {
-    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken, token }, async () => {})
+    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken }, async () => {})
   } catch (thrown) {
     const error = withoutForeign401(thrown)
     if (error instanceof TokenAuthError && error.statusCode === 401) return over()
@@ -79,11 +76,11 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   }
   if (exchanged instanceof Refusal) return over()
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
-  const { cookies, accessToken, signedBy } = exchanged
+  const { cookies, accessToken } = exchanged
   reply.header('cache-control', 'no-store')
   // Those of a session that has ended meanwhile would replace the cookies of a login.
-  beforeHeaders(raw, (headers) => withLateCookies(headers, hasEnded() ? [] : cookies))
-  return { carrier: withCookies(state.carrier, accessTokenCookies(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
+  beforeHeaders(raw, () => addLateCookies(raw, hasEnded() ? [] : cookies))
+  return withCookies(state.carrier, accessTokenValues(accessToken, own.settings))
 }
 
 /** What a guard that has let nobody pass decides about whoever a later guard finds by a renewal. */
@@ -97,13 +94,7 @@ export function noteNobody ({ results, rules }: RequestState, judge: Judge): voi
 }
 
 /** What became of requests, by what the guards of a registration share: each is renewed at most once. */
-const attempts = new WeakMap<GetterResults, Promise<Renewal | NotRenewed>>()
-
-/** In milliseconds: how long a guard waits for the renewal that another guard of the request has begun. */
-const patience = 30_000
-
-/** Otherwise, a guard and the handler that awaits it would wait for each other forever. */
-const waitedTooLong = () => new InitializationFailure(`A guard has waited ${patience / 1000} seconds for the renewal of its own request. A handler that is called during a renewal, such as "retrieveUser", must not await a guard of the request: use its parameters.`)
+const attempts = new WeakMap<GetterResults, Promise<TokenCarrier | NotRenewed>>()
 
 /**
  * Prepares the option `renew` of a guard.
@@ -123,15 +114,14 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
     const found = findToken(state, refusal)
     let outcome
     if (typeof found === 'string') {
-      const begun = attempts.get(state.results)
-      // Noted before the handlers of the application are called, which may call a guard.
-      const attempt = begun ?? Promise.resolve().then(() => exchange(registration, sessions, state, found, reply))
+      const attempt = attempts.get(state.results) ?? exchange(registration, sessions, state, found, reply)
       attempts.set(state.results, attempt)
-      outcome = await (begun === undefined ? attempt : callWithin(patience, () => begun, waitedTooLong))
+      outcome = await attempt
     } else {
       outcome = found
     }
-    if (!isRenewal(outcome)) {
+    // Own properties only: that of a polluted prototype would be a renewal.
+    if (!isCarrier(outcome)) {
       state.notRenewed = outcome
       return undefined
     }

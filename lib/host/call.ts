@@ -58,30 +58,23 @@ export function isAnswered (request: FastifyRequest, reply: FastifyReply): boole
   return reply.sent || timeoutOf(request) !== undefined
 }
 
-/**
- * Waits for the result of a call. If it settles later, its result and errors are ignored.
- * @param limit in milliseconds
- * @param late creates the error for a call that takes longer
- * @param isPatient whether the process must not end meanwhile
- * @throws what the call throws, or that error
- */
-export async function callWithin<T> (limit: number, call: () => T, late: () => Error, isPatient = false): Promise<Awaited<T>> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(late()), limit)
-    if (!isPatient) timer.unref()
-  })
-  try {
-    return await Promise.race([call(), timeout])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
 /** In milliseconds: how long a function that returns keys may take. */
 const patience = 5000
 
-/** Calls a function of the application that returns keys. Parameters and errors are those of {@link callWithin}. */
+/**
+ * Calls a function of the application that returns keys, and waits 5 seconds at most.
+ * @param isPatient whether the process must not end meanwhile
+ * @throws what the function throws, or an error that says that it took too long
+ */
 export async function callPatiently (load: () => unknown, isPatient: boolean): Promise<unknown> {
-  return await callWithin(patience, load, () => new Error(`The function took more than ${patience / 1000} seconds.`), isPatient)
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`The function took more than ${patience / 1000} seconds.`)), patience)
+    if (!isPatient) timer.unref()
+  })
+  try {
+    return await Promise.race([load(), timeout])
+  } finally {
+    clearTimeout(timer)
+  }
 }

@@ -13,8 +13,7 @@ interface Cookie {
   httpOnly: boolean
 }
 
-/** The cookies of an access token. */
-export function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] {
+function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] {
   const { cookieAccessTokenName: name, cookieHttponly: httpOnly } = settings
   if (!settings.cookieSplit) return [{ name, value: accessToken, httpOnly }]
   const end = accessToken.lastIndexOf('.')
@@ -55,6 +54,11 @@ export function tokenCookies (tokens: { accessToken?: string | undefined, refres
     }
     return serializeCookie(cookie, settings, reply, settings.cookieMaxAge)
   })
+}
+
+/** Returns the names and values of the cookies of an access token. */
+export function accessTokenValues (accessToken: string, settings: Settings): Record<string, string> {
+  return Object.fromEntries(accessTokenCookies(accessToken, settings).map(({ name, value }) => [name, value]))
 }
 
 /** Creates the Set-Cookie headers that remove all tokens from a browser. */

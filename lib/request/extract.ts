@@ -109,21 +109,16 @@ export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Setting
   }
 }
 
-interface NamedValue {
-  readonly name: string
-  readonly value: string
-}
-
-/** Returns a carrier that has cookies with other values of some of them, of which each is there once then. */
-export function withCookies (carrier: TokenCarrier, replaced: readonly NamedValue[]): TokenCarrier {
+/**
+ * Returns a carrier that has cookies with other values of some of them, of which each is there once then.
+ * @param replaced names and values
+ */
+export function withCookies (carrier: TokenCarrier, replaced: Readonly<Record<string, string>>): TokenCarrier {
   const { url, headers, rawHeaders } = carrier
-  const pairs = replaced.map(({ name, value }) => `${name}=${value}`)
-  for (const pair of String(headers.cookie).split(';')) {
-    const named = pair.slice(0, Math.max(pair.indexOf('='), 0)).trim()
-    if (!replaced.some(({ name }) => name === named)) pairs.push(pair)
-  }
+  const others = String(headers.cookie).split(';').filter((pair) => !Object.hasOwn(replaced, pair.split('=', 1)[0]!.trim()))
+  const pairs = Object.entries(replaced).map(([name, value]) => `${name}=${value}`)
   // The list of what was sent stays: the header Authorization alone is looked up there.
-  return { url, headers: { ...headers, cookie: pairs.join(';') }, rawHeaders }
+  return { url, headers: { ...headers, cookie: [...others, ...pairs].join(';') }, rawHeaders }
 }
 
 /** Reads the URL itself: a route's schema may remove or rewrite what is in the parsed query before a guard runs. */

@@ -109,12 +109,8 @@ function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[
 /** The value of a header that was sent once; undefined where it was not sent, null where it was sent more than once. */
 function readOnce ({ headers, rawHeaders }: OriginCarrier['raw'], name: string): Sent {
   if (rawHeaders === undefined) return Object.hasOwn(headers, name) && typeof headers[name] === 'string' ? headers[name] : undefined
-  let value: Sent
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const sent = rawHeaders[index]!
-    if (sent.length === name.length && sent.toLowerCase() === name) value = value === undefined ? rawHeaders[index + 1] : null
-  }
-  return value
+  const values = rawHeaders.filter((_value, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === name)
+  return values.length > 1 ? null : values[0]
 }
 
 /**

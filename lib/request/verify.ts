@@ -4,26 +4,16 @@ import type { Purpose, VerifiedToken } from '../authorities/authority.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../host/getters.ts'
 import { copyPayload } from '../token/claims.ts'
-import type { SignedToken } from '../token/codec.ts'
 import type { TokenVerifier } from '../token/verifier.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { runChecks, type Checks } from './checks.ts'
-import type { TokenCarrier } from './extract.ts'
-
-/** What a renewal has given a request. */
-export interface Renewal {
-  /** What the request would be if it had been sent with the new tokens. */
-  readonly carrier: TokenCarrier
-  /** The new access token, which nobody has received yet. */
-  readonly accessToken: SignedToken
-}
 
 /** The record of one verification. */
 export interface Verification extends RequestSettings {
   /** Undefined for a token that did not come with a request. */
   readonly request: FastifyRequest | undefined
-  /** Undefined for a request that no guard has renewed. */
-  readonly renewal: Renewal | undefined
+  /** Whether the token was issued for this request, so that nobody has received it yet. */
+  readonly isRenewed?: boolean
   /** Whether the keys of the authority of the token are waited for, and nothing of the application. */
   waitsForKeys?: boolean
 }
@@ -38,10 +28,10 @@ export interface ValidToken {
   readonly payload: Payload | undefined
 }
 
-function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose, isReceived: boolean): MaybePromise<Verdict<ValidToken>> {
+function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   if (verified instanceof Refusal) return verified
   const { authority } = verified
-  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, isReceived) : undefined)
+  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, verification.isRenewed !== true) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
   if (asked.length === 0) return { verified, payload: undefined }
@@ -57,16 +47,12 @@ function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verifi
  * @returns the valid token, or the refusal; a promise only where a key or a check has to be waited for
  */
 export function verifyToken (token: string, verifier: TokenVerifier, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
-  const { renewal } = verification
-  // A guard that reads the header finds a token that was sent, for example.
-  const own = renewal?.accessToken.token === token ? renewal.accessToken : undefined
-  const isReceived = own === undefined
-  const verified = verifier(token, purpose, own?.signedBy)
-  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose, isReceived)
+  const verified = verifier(token, purpose)
+  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose)
   verification.waitsForKeys = true
   return verified.then((settled) => {
     verification.waitsForKeys = false
-    return checkVerified(settled, checks, verification, purpose, isReceived)
+    return checkVerified(settled, checks, verification, purpose)
   })
 }
 

@@ -1,6 +1,6 @@
 /** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
-import { callWithin, wrongResult } from '../host/call.ts'
+import { wrongResult } from '../host/call.ts'
 import { isText, isWhole, typeName } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
@@ -52,6 +52,21 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
   }
 }
 
+/** Waits for a call, for at most five seconds. If it settles later, its result and errors are ignored. */
+async function waitFor (name: string, call: () => unknown): Promise<unknown> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise((_resolve, reject) => {
+    timer = setTimeout(() => reject(new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`)), storeTimeoutMs)
+    // The timer alone must not keep the process alive.
+    timer.unref()
+  })
+  try {
+    return await Promise.race([call(), timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /**
  * An error that says something: client libraries also reject with nothing, or with errors without a message, such as the
  * AggregateError of a host with several addresses.
@@ -83,7 +98,7 @@ export async function callStore<Method extends keyof SessionStore> (method: Meth
   const name = `sessions.store.${method}`
   let result: unknown
   try {
-    result = await callWithin(storeTimeoutMs, call, () => new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`))
+    result = await waitFor(name, call)
   } catch (error) {
     throw new SessionStoreUnavailable(undefined, { cause: withMessage(name, error) })
   }

@@ -15,15 +15,8 @@ import { withoutStackTraces, type Dots } from './form.ts'
 /** Verifies the signature of a token whose form is right with one key. Returns the payload, or the refusal. Never throws. */
 export type Decoder = (token: string, dots: Dots) => Verdict<Payload>
 
-/** A token that this process has signed. */
-export interface SignedToken {
-  readonly token: string
-  /** The fingerprint of the key that signed it. */
-  readonly signedBy: string
-}
-
 /** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
-export type Signer = (payload: Record<string, unknown>) => MaybePromise<SignedToken>
+export type Signer = (payload: Record<string, unknown>) => MaybePromise<string>
 
 const badSignature = invalidToken('the signature, algorithm or form is wrong')
 const badPayload = invalidToken('the payload is not UTF-8')
@@ -83,17 +76,15 @@ let lastTurn: Promise<void> = Promise.resolve()
  * Signs in its own turn of the event loop, so that several slow signatures in a row do not hold up other requests. The
  * thread pool of Node.js was slower in measurements: with few cores its threads compete with the event loop.
  */
-async function inTurn (sign: () => SignedToken): Promise<SignedToken> {
+async function inTurn (sign: () => string): Promise<string> {
   lastTurn = lastTurn.then(() => nextTurn())
   await lastTurn
   return sign()
 }
 
 function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: string): Signer {
-  const write = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt, ...(kid !== undefined && { kid }) })
-  const { fingerprint: signedBy } = key
-  const sign: (payload: Record<string, unknown>) => SignedToken = (payload) => ({ token: write(payload), signedBy })
-  return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : sign
+  const sign = createSigner({ algorithm, key: key.material, noTimestamp: !issuedAt, ...(kid !== undefined && { kid }) })
+  return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : (payload) => sign(payload)
 }
 
 /**
