@@ -3,6 +3,7 @@ import { Type, type TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestAsyncHookHandler } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
+import type { CallbackHook } from '../guards/gate.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { errorSchema } from '../http/error-schema.ts'
@@ -38,7 +39,7 @@ export interface Implementation {
   /** Describes what is wrong with the query of a request; undefined for nothing. Default: any query is accepted. */
   readonly faultOfQuery?: (query: unknown) => string | undefined
   /** Hooks that a request passes before its body is read. */
-  readonly guards?: ReadonlyArray<Guard | onRequestAsyncHookHandler>
+  readonly guards?: ReadonlyArray<Guard | CallbackHook | onRequestAsyncHookHandler>
   /** Begins the state of a request that is given to the handler. Default: under the rules of the registration. */
   readonly begin?: (request: FastifyRequest) => RequestState
   /** Returns what is sent; undefined where the request was answered in the meantime. What it throws is rendered like a refusal of a guard. */
@@ -110,10 +111,10 @@ export function tokenProperties (names: readonly string[], { tokensInBody }: Set
 }
 
 /**
- * Creates a hook that refuses requests before their body is read.
+ * Creates a hook that refuses requests before their body is read. It resolves to whether the request may pass.
  * @param ask returns the refusal of a request, or throws an error; anything else lets the request pass
  */
-export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): onRequestAsyncHookHandler {
+export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): (request: FastifyRequest, reply: FastifyReply) => Promise<boolean> {
   return async (request, reply) => {
     const state = openState(registration, request, registration.rules)
     const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
@@ -121,8 +122,11 @@ export function refuseEarly (registration: Registration, ask: (state: RequestSta
     try {
       verdict = await ask(state, request)
     } catch (error) {
-      return await answer(error)
+      await answer(error)
+      return false
     }
-    return verdict instanceof Refusal || isAnswered(request, reply) ? await answer(verdict) : undefined
+    if (!(verdict instanceof Refusal) && !isAnswered(request, reply)) return true
+    await answer(verdict)
+    return false
   }
 }

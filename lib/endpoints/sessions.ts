@@ -1,8 +1,10 @@
 /** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import { SessionNotFound } from '../errors.ts'
 import { describeGuard, nameGuard } from '../guards/describe.ts'
+import { PassedRequests, type CallbackHook } from '../guards/gate.ts'
+import { isTrial } from '../guards/trial.ts'
 import { clearingCookies } from '../http/cookies.ts'
 import { errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
@@ -14,10 +16,20 @@ import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, refuseEarly, type Implementation, type Result } from './endpoint.ts'
 
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
-function requireToken (registration: Registration): onRequestAsyncHookHandler {
+function requireToken (registration: Registration): CallbackHook {
   const { rules } = registration
-  const guard = refuseEarly(registration, (state) => state.verifyOwn())
-  describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [] }))
+  const passed = new PassedRequests()
+  const mayPass = refuseEarly(registration, (state) => state.verifyOwn())
+  const guard: CallbackHook = (request, reply, done) => {
+    if (isTrial(request, done, guard)) return
+    mayPass(request, reply).then((isAllowed) => {
+      if (!isAllowed) return
+      passed.note(request)
+      done()
+    }, done)
+  }
+  const enforce = () => ({ hook: guard, hasPassed: passed.watch() })
+  describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [], enforce }))
   nameGuard(guard, registration.settings.instanceName, [])
   return guard
 }

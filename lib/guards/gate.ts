@@ -3,11 +3,13 @@
  * requests. Such a function is known to call the guard when it is tried, and no trial can show that it always does.
  */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
-import type { Guard } from '../../types/instance.ts'
+
+/** A hook with a callback. */
+export type CallbackHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void
 
 /** A guard that a gate makes sure of. */
 export interface EnforcedGuard {
-  readonly hook: Guard
+  readonly hook: CallbackHook
   /** Whether the guard has let a request pass. */
   hasPassed (request: FastifyRequest): boolean
 }
@@ -28,8 +30,8 @@ export class PassedRequests {
 }
 
 /** Makes a hook that passes a request to each of the guards that have not let it pass. */
-export function makeGate (guards: readonly EnforcedGuard[]): (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void {
-  const gate = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => {
+export function makeGate (guards: readonly EnforcedGuard[]): CallbackHook {
+  const gate: CallbackHook = (request, reply, done) => {
     const ask = (index: number): void => {
       const next = guards.findIndex(({ hasPassed }, at) => at >= index && !hasPassed(request))
       if (next < 0) done()

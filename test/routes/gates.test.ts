@@ -4,7 +4,7 @@ import websocket from '@fastify/websocket'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped } from '../../lib/index.ts'
-import { bearer, build, claims, forge, host, mistyped, otherSecret, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, otherSecret, secret } from '../helper.ts'
 
 const handler = async () => 'reached'
 const good = bearer(forge(claims()))
@@ -45,7 +45,7 @@ const copied = (replace: Replace): Replace => (guard) => Object.defineProperties
 const byRoute = (app: FastifyInstance, replace: Replace) => {
   app.addHook('onRoute', (route) => {
     const { onRequest, preValidation, preHandler, handler } = route
-    if (onRequest !== undefined) Object.assign(route, { onRequest: replace(onRequest) })
+    if (onRequest !== undefined) Object.assign(route, { onRequest: Array.isArray(onRequest) ? onRequest.map(replace) : replace(onRequest) })
     if (Array.isArray(preValidation)) preValidation.push(mistyped(replace(preValidation.pop())))
     if (preHandler !== undefined) Object.assign(route, { preHandler: [preHandler].flat().map(replace) })
     if (route.url.startsWith('/injected')) Object.assign(route, { handler: replace(handler) })
@@ -120,6 +120,27 @@ for (const [what, conditionOf] of Object.entries(conditions)) {
     })
   }
 }
+
+t.test('the guards of the plugin\'s own endpoints are asked as well: no session is listed or ended without a token', async (t) => {
+  for (const wrap of [nothing, otel]) {
+    isOff = false
+    const app = host(t)
+    await wrap(app)
+    byRoute(app, leaveOut(() => isOff))
+    await app.register(tokenAuth, { secret, authenticate, sessions: {} })
+    await app.ready()
+    const endpoints = [['GET', '/auth/me'], ['GET', '/auth/sessions'], ['DELETE', '/auth/sessions/:id'], ['DELETE', '/auth/sessions']] as const
+    const { access_token: token } = (await login(app)).json()
+    for (const off of [false, true]) {
+      isOff = off
+      for (const [method, url] of endpoints) {
+        t.match(app.tokenAuth.routes().find((row) => row.method === method && row.url === url), { access: 'protected' })
+        for (const headers of [{}, bad]) t.equal((await app.inject({ method, url, headers })).statusCode, 401, `${method} ${url}`)
+      }
+      t.equal((await app.inject({ url: '/auth/sessions', headers: bearer(token) })).json().sessions.length, 1)
+    }
+  }
+})
 
 /** A function that calls its guard, as tools do. */
 const passOn: Replace = leaveOut(() => false)

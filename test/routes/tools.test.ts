@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { mistyped } from '../helper.ts'
 
-const program = fileURLToPath(new URL('../fixtures/tools/programs.js', import.meta.url))
+const fileOf = (name: string) => fileURLToPath(new URL(`../fixtures/tools/${name}`, import.meta.url))
 
 interface Result {
   /** Whether the tool puts functions of its own in the place of those of the application. */
@@ -25,13 +25,21 @@ const quiet = {
   NEW_RELIC_HOST: '127.0.0.1',
   NEW_RELIC_PORT: '1',
   NEW_RELIC_LOG_ENABLED: 'false',
+  DD_TRACE_AGENT_URL: 'http://127.0.0.1:1',
+  DD_TRACE_STARTUP_LOGS: 'false',
+  ELASTIC_APM_CENTRAL_CONFIG: 'false',
+  ELASTIC_APM_CLOUD_PROVIDER: 'none',
+  ELASTIC_APM_DISABLE_SEND: 'true',
+  ELASTIC_APM_LOG_LEVEL: 'off',
+  ELASTIC_APM_METRICS_INTERVAL: '0s',
+  ELASTIC_APM_SERVER_URL: 'http://127.0.0.1:1',
   ...Object.fromEntries(['AWS', 'AZURE', 'AZUREFUNCTION', 'GCP', 'PCF', 'DOCKER', 'KUBERNETES'].map((name) => [`NEW_RELIC_UTILIZATION_DETECT_${name}`, 'false']))
 }
 
 /** What is said under a tool, in a process of its own. */
-async function under (t: Test, tool: string, env: Record<string, string> = {}): Promise<Result> {
+async function under (t: Test, tool: string, env: Record<string, string> = {}, execArgv: readonly string[] = []): Promise<Result> {
   const { PATH, HOME } = process.env
-  const child = fork(program, { env: { PATH, HOME, ...quiet, TOOL: tool, ...env }, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [] })
+  const child = fork(fileOf('programs.js'), { env: { PATH, HOME, ...quiet, TOOL: tool, ...env }, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [...execArgv] })
   t.teardown(() => { child.kill() })
   let errors = ''
   child.stderr!.on('data', (chunk: Buffer) => { errors += String(chunk) })
@@ -48,19 +56,24 @@ t.test('without a tool, each route is what it is: this is what the tools are com
   const result = await plain
   t.same(result.wrapping, { hook: false, handler: false, context: false })
   t.equal(result.table, [
-    'POST      /auth           public',
-    'GET,HEAD  /auth/me        protected  tokenAuth in onRequest',
-    'GET,HEAD  /auth/verify    other      says whether the token is valid',
-    'GET,HEAD  /declared       other      basic auth',
-    'GET,HEAD  /forgotten      undecided',
-    'GET,HEAD  /free           protected  tokenAuth in preValidation',
-    'GET,HEAD  /free-injected  optional   tokenAuth? in handler',
-    'GET,HEAD  /in             protected  tokenAuth in preHandler',
-    'GET,HEAD  /in-later       scoped     tokenAuth in onRequest b',
-    'GET,HEAD  /injected       optional   tokenAuth? in handler',
-    'GET,HEAD  /inside         protected  tokenAuth in preHandler',
-    'GET,HEAD  /own            protected  tokenAuth in onRequest',
-    'POST      /scoped         scoped     tokenAuth in preHandler a',
+    'POST      /auth               public',
+    'POST      /auth/logout        other      requires a token of the session',
+    'GET,HEAD  /auth/me            protected  tokenAuth in onRequest',
+    'POST      /auth/refresh       other      requires a refresh token',
+    'DELETE    /auth/sessions      protected  tokenAuth in onRequest',
+    'GET,HEAD  /auth/sessions      protected  tokenAuth in onRequest',
+    'DELETE    /auth/sessions/:id  protected  tokenAuth in onRequest',
+    'GET,HEAD  /auth/verify        other      says whether the token is valid',
+    'GET,HEAD  /declared           other      basic auth',
+    'GET,HEAD  /forgotten          undecided',
+    'GET,HEAD  /free               protected  tokenAuth in preValidation',
+    'GET,HEAD  /free-injected      optional   tokenAuth? in handler',
+    'GET,HEAD  /in                 protected  tokenAuth in preHandler',
+    'GET,HEAD  /in-later           scoped     tokenAuth in onRequest b',
+    'GET,HEAD  /injected           optional   tokenAuth? in handler',
+    'GET,HEAD  /inside             protected  tokenAuth in preHandler',
+    'GET,HEAD  /own                protected  tokenAuth in onRequest',
+    'POST      /scoped             scoped     tokenAuth in preHandler a',
     ''
   ].join('\n'))
   t.same(result.guarded, 'started')
@@ -68,8 +81,8 @@ t.test('without a tool, each route is what it is: this is what the tools are com
   t.match(result.forgotten, /^TOKEN_AUTH_E20 .*\n {2}GET,HEAD \/forgotten \(fastify\)\n/)
   t.same(String(result.overwritten).match(/\S+ +undecided/g)?.length, 4)
   t.same(result.bypassed, ['reached', 'reached', 'reached', 'reached'])
-  t.equal(result.sometimes, String(result.table).replace('GET,HEAD  /forgotten      undecided\n', ''))
-  const guarded = { 'GET /own': 401, 'POST /scoped': 401, 'GET /free': 401, 'GET /in': 401, 'GET /in-later': 401, 'GET /inside': 401, 'GET /auth/me': 401, 'GET /injected': 200, 'GET /free-injected': 200 }
+  t.equal(result.sometimes, String(result.table).replace(/GET,HEAD {2}\/forgotten .*\n/, ''))
+  const guarded = { 'GET /own': 401, 'POST /scoped': 401, 'GET /free': 401, 'GET /in': 401, 'GET /in-later': 401, 'GET /inside': 401, 'GET /auth/me': 401, 'DELETE /auth/sessions': 401, 'GET /injected': 200, 'GET /free-injected': 200 }
   t.match(result.neverWithout, Object.fromEntries(Object.entries(guarded).map(([route, without]) => [route, [without, 401]])))
   for (const name of ['misplaced', 'misplacedHook', 'uncalled']) t.match(result[name], /^TOKEN_AUTH_E22 /, name)
   t.match(result.warnings, [/Routes without a decision: 1\. GET,HEAD \/forgotten \(fastify\)\.$/])
@@ -77,19 +90,37 @@ t.test('without a tool, each route is what it is: this is what the tools are com
 })
 
 const all = { hook: true, handler: true, context: true }
-const tools: ReadonlyArray<readonly [tool: string, wrapping: Result['wrapping'], env?: Record<string, string>]> = [
-  ['dd-trace', { hook: false, handler: false, context: true }],
-  ['newrelic', { hook: false, handler: true, context: true }],
-  ['@sentry/node', all],
-  ['@fastify/otel as a plugin', all],
-  ['@fastify/otel as a plugin', all, { OTEL_PLACE: 'after' }],
-  ['@fastify/otel at the initialization', all],
-  ['@opentelemetry/instrumentation-fastify', { hook: false, handler: false, context: true }],
-  ['elastic-apm-node', { hook: false, handler: false, context: false }]
-]
-for (const [tool, wrapping, env] of tools) {
-  t.test(`${tool} changes nothing of what is said of routes: routes(), OpenAPI, requireGuards, W26 and E22 ${JSON.stringify(env ?? {})}`, async (t) => {
-    const { wrapping: found, ...said } = await under(t, tool, env)
+const inContexts = { hook: false, handler: false, context: true }
+const start = ['--import', fileOf('start.js')]
+
+interface Installed {
+  /** The tool that the application starts itself; none where options of Node.js do. */
+  readonly tool: string
+  readonly wrapping: Result['wrapping']
+  readonly env?: Record<string, string>
+  readonly execArgv?: readonly string[]
+}
+
+/** Each tool as its documents say, for applications of CommonJS modules and of ES modules. */
+const installed: Readonly<Record<string, Installed>> = {
+  'dd-trace': { tool: 'dd-trace', wrapping: inContexts },
+  'dd-trace, ES modules': { tool: 'none', wrapping: inContexts, execArgv: ['--import', 'dd-trace/initialize.mjs'] },
+  'New Relic': { tool: 'newrelic', wrapping: { ...inContexts, handler: true } },
+  'New Relic, ES modules': { tool: 'none', wrapping: { ...inContexts, handler: true }, execArgv: ['--import', 'newrelic/esm-loader.mjs', '--require', 'newrelic'] },
+  Sentry: { tool: '@sentry/node', wrapping: all },
+  'Sentry, ES modules': { tool: '@sentry/node', wrapping: all, execArgv: start },
+  '@fastify/otel as a plugin': { tool: '@fastify/otel as a plugin', wrapping: all },
+  '@fastify/otel as a plugin, after this one': { tool: '@fastify/otel as a plugin', wrapping: all, env: { OTEL_PLACE: 'after' } },
+  '@fastify/otel at the initialization': { tool: '@fastify/otel at the initialization', wrapping: all },
+  '@fastify/otel at the initialization, ES modules': { tool: '@fastify/otel at the initialization', wrapping: all, execArgv: start },
+  '@opentelemetry/instrumentation-fastify': { tool: '@opentelemetry/instrumentation-fastify', wrapping: inContexts },
+  '@opentelemetry/instrumentation-fastify, ES modules': { tool: '@opentelemetry/instrumentation-fastify', wrapping: inContexts, execArgv: start },
+  "Elastic's agent": { tool: 'elastic-apm-node', wrapping: { hook: false, handler: false, context: false } },
+  "Elastic's agent, ES modules": { tool: 'none', wrapping: { hook: false, handler: false, context: false }, execArgv: ['--experimental-loader=elastic-apm-node/loader.mjs', '--require', 'elastic-apm-node/start.js'] }
+}
+for (const [name, { tool, wrapping, env, execArgv = [] }] of Object.entries(installed)) {
+  t.test(`under ${name}, what is said of routes is what is said without: routes(), OpenAPI, requireGuards, W26 and E22`, async (t) => {
+    const { wrapping: found, ...said } = await under(t, tool, { ...execArgv.length > 0 && { MODULES: 'esm' }, ...env }, execArgv)
     t.same(found, wrapping, 'what the tool wraps')
     const { wrapping: _, ...expected } = await plain
     // The tools add hooks of their own.
