@@ -23,4 +23,4 @@ ${rows.map(([number, text]) => {
   return `<div><dt>${number}</dt><dd>${short} <span class="more">${more}</span></dd></div>`
 }).join('\n')}
 </dl>
-<p class="run">Run of ${run.date}: Node.js ${run.machine.node.slice(1)}, ${run.machine.cores} cores. Repeat it: <code>npm run bench</code>, <code>npm run bench:soak</code>. <a href="./comparison.html#how-fast">How it is measured</a></p>`
+<p class="run">Run of ${run.date}: Node.js ${run.machine.node.slice(1)}, ${run.machine.cores} cores. Repeat it: <code>npm run bench</code>, <code>npm run bench:soak</code>. <a href="./evidence/speed.html">How it is measured</a></p>`
