@@ -18,7 +18,8 @@ export class InvalidConfiguration extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
     const { finding, page, cause, duringRequest } = options
     const neutral = 'The configuration is invalid.'
-    const told = finding === undefined ? withPage(message ?? neutral, page) : withFinding(message ?? neutral, finding)
+    const text = message ?? neutral
+    const told = finding === undefined ? withPage(text, page) : withFinding(text, finding)
     super({ name: 'InvalidConfiguration', statusCode: 500, message: told, cause, neutral: duringRequest === true ? neutral : undefined })
     if (finding !== undefined) this.finding = `TOKEN_AUTH_${finding}`
   }

@@ -1,7 +1,7 @@
 /**
  * `npm run test:nodes [version ...]`: runs the tests of the public API against the packed package, on the newest release of
- * each line of Node.js that the README names. npm brings the programs, into node_modules/.cache/nodes. `npm test` runs all
- * tests, against the sources, on one version. Requires a build.
+ * each line of Node.js that the README names. npm brings the programs, into node_modules/.cache/nodes. `npm test` runs the
+ * tests against the sources, on one version. Requires a build.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { installNode, testedLines } from './nodes.js'
-import { slow } from './slow-tests.js'
+import { slow } from './marked-tests.js'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(root)

@@ -1,10 +1,10 @@
 /**
 /**
- * `npm run test:quick`: the tests without coverage and without the files that take long, which begin with the line
- * `// @slow`. Further arguments go to tap.
+ * `npm run test:quick`: the tests without coverage and without the files that take long, which are marked in their first
+ * line. Further arguments go to tap.
  */
 import { spawnSync } from 'node:child_process'
-import { slow } from './slow-tests.js'
+import { slow } from './marked-tests.js'
 
 const options = ['--disable-coverage', '--allow-empty-coverage', ...slow.map((file) => `--exclude=${file}`)]
 // On Windows, tap is a script of the command line.

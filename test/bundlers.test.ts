@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { build } from 'esbuild'
 import { cpSync, existsSync } from 'node:fs'
 import { join } from 'node:path'

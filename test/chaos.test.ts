@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /**
  * The chaos program: with faults in front of real databases for some seconds, and with stores that have a fault, which it must
  * find. Unlike other tests, this one acts in real time.

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** docs/client.md, the page of docs/cookies.md and the recipe of a single-page app: their blocks run as they stand, in a service and in pages of Chromium; only the addresses are those of the test. */
 import cors from '@fastify/cors'
 import fastifyStatic from '@fastify/static'

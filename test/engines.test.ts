@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The client and renewed pages in Firefox and WebKit. */
 import t from 'tap'
 import { testEngine } from './engine-tests.ts'

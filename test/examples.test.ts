@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { randomBytes } from 'node:crypto'
 import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join, posix } from 'node:path'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The pictures of the documents: `npm run pictures` takes them. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { execFile } from 'node:child_process'
 import { accessSync, chmodSync, constants, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

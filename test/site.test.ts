@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The site of the documents: its menu, and in a browser what `npm run docs:site` has built. */
 import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The small examples: each starts when it is called, and keeps what its index says of it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

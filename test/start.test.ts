@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { cpSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import t from 'tap'

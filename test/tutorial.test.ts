@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /**
  * docs/tutorial.md and the page in JavaScript that is made of it, word for word: their commands run in empty folders, their
  * files are written there, and their pages are opened in Chromium. Only two things differ: the port, and `npm install`, which

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The example of two processes with one store of sessions, as a user starts it, with real servers and in a real browser. */
 import { fork } from 'node:child_process'
 import { randomInt } from 'node:crypto'

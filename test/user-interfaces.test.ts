@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** docs/recipes/user-interfaces.md: each example runs as it stands, with its library, in a page of Chromium and against a service. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** The example of `npm start` as a visitor sees it: in headless Chromium. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /**
  * What a request without a valid token may cost at most, in CPU time: so many times what a refused one without anything costs.
  * No signature is verified here: test/counted-work.test.ts counts those of forged tokens.

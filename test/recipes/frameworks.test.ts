@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** Recipes of other frameworks and tools beside the plugin, each with the real package. */
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'

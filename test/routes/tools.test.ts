@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** Tools that trace requests wrap hooks and handlers. What the plugin says of routes must be the same under each of them. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

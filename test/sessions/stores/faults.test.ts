@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** What becomes of sessions when a real server crashes, hangs, fails over, or is restored from a backup. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** What an operator of a real server relies on: rights, isolation, transaction pools, and the list of ended sessions. */
 import { readFileSync } from 'node:fs'
 import { Cluster, Redis } from 'ioredis'

@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /** Processes of their own, with the built package, that share the sessions in one database. */
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'

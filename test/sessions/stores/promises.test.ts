@@ -1,4 +1,4 @@
-// @slow
+// @outside
 /**
  * What is promised about lost answers, failures and stolen tokens, with four processes, twenty clients and real servers. The
  * windows last for minutes: an operator lets them end by changing when they began.
