@@ -1,7 +1,7 @@
 /**
  * The tests with a mark in their first line:
  * - `// @slow`: they take long. `npm run test:quick` and `npm run test:nodes` leave them out.
- * - `// @outside`: they take long, and what they test is around the sources: the packed package, other compilers, bundlers and
+ * - `// @outside`: they take long, and what they test is around the sources: documents, the packed package, compilers, bundlers,
  *   tools, pages in browsers, and several processes with faults. `npm run test:outside` runs them. They cover no line of
  *   `lib/` that no other test covers.
  */

@@ -1,4 +1,4 @@
-// @outside
+// @slow
 /** In cookie mode, a request that may change something must not come from another origin: guards, readers, endpoints, protocols, and what Chromium sends. */
 import cors from '@fastify/cors'
 import websocket from '@fastify/websocket'

@@ -1,3 +1,4 @@
+// @outside
 /** The documents: their examples run, and what they name exists. README.md, docs/sessions.md and others have more tests of their own. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

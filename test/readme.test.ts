@@ -1,4 +1,4 @@
-// @slow
+// @outside
 import { readFileSync } from 'node:fs'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'

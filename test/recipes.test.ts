@@ -1,3 +1,4 @@
+// @outside
 /** docs/recipes: each recipe does what it promises. */
 import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'

@@ -1,3 +1,4 @@
+// @outside
 /** Recipes of accounts: sign-up, passwords, second factors, support. Each does what it promises, with the libraries that it names. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'

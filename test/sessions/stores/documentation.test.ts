@@ -1,3 +1,4 @@
+// @outside
 /** docs/stores.md: its examples run with real servers, and its numbers are those of a measurement. */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
