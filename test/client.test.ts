@@ -9,7 +9,7 @@ import { createClient } from '../lib/client.ts'
 import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
 import { holdTimers, host, listen, mistyped, now, setClock, together, users } from './helper.ts'
-import { WatchedStore } from './sessions/helper.ts'
+import { received, WatchedStore } from './sessions/helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable,
   watchLimits, type Service
@@ -604,6 +604,42 @@ t.test('in header mode a tab that sees late what another tab stored does not ref
   })
   t.equal(await other.status(), 200)
   t.equal(served.count(refresh), 1)
+})
+
+t.test('in header mode without locks, an answer that repeats an older token and arrives last does not replace what another tab has stored', async (t) => {
+  const setTime = setClock(t, now())
+  const store = new WatchedStore()
+  const served = await service(t, { sessions: { store, poll: 60 } })
+  browse(t, served, { hasLocks: false })
+  const storage = sharedStorage()
+  const [one, other] = [openTab({ mode: 'header', storage }), openTab({ mode: 'header', storage })]
+  const stored = () => JSON.parse([...storage.values.values()][0]!).refresh
+  await one.client.login(ada!)
+  const first = stored()
+  setTime(now() + later)
+  t.equal(await one.status(), 200)
+  const second = stored()
+  setTime(now() + later)
+  // Its window is open again.
+  await received(store, first)
+  let deliver = () => {}
+  let isAnswered = () => {}
+  const answered = new Promise<void>((resolve) => { isAnswered = resolve })
+  served.gate.afterRefresh = async () => {
+    served.gate.afterRefresh = async () => {}
+    isAnswered()
+    await new Promise<void>((resolve) => { deliver = resolve })
+  }
+  const asking = one.status()
+  await answered
+  setTime(now() + 31)
+  t.equal(await other.status(), 200)
+  const third = stored()
+  t.not(third, second)
+  deliver()
+  t.equal(await asking, 200)
+  t.equal(stored(), third)
+  t.equal(served.count(refresh), 3)
 })
 
 t.test('in header mode the tabs of a login are told why it is over, and those of another login are not', async (t) => {

@@ -5,15 +5,16 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, {
-  AuthenticationFailed, injectUser, memorySessions, protect, Responses, scoped, TokenAuthError, View,
+  AuthenticationFailed, injectUser, memorySessions, protect, requestSerializer, Responses, scoped, TokenAuthError, View,
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, otherSecret, refreshStore, secret, together, users } from './helper.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, now, otherSecret, refreshStore, secret, setClock, together, users } from './helper.ts'
 import { run } from './programs.ts'
+import { generationIn, sessionEvents, WatchedStore, type Tokens } from './sessions/helper.ts'
 
 type Name = 'issued' | 'refused'
 type Event<N extends Name> = N extends 'issued' ? IssuedEvent : RefusedEvent
@@ -239,6 +240,76 @@ t.test('with sessions, their endpoints publish each refusal once', async (t) => 
       t.equal(events.length, 1, what)
       for (const event of events) checkSecrecy(t, event, [...Object.values(tokens), ...Object.values(ended)], what)
     }
+  }
+})
+
+/** What the texts of an answer are that look like tokens. */
+const tokensOf = ({ headers, body }: LightMyRequestResponse): string[] => [...new Set(JSON.stringify([headers, body]).match(/[\w.-]{40,}/g))].sort()
+
+t.test('whatever becomes of a refresh token, no event and no line of the log has a token, and an answer has those that it gives alone', async (t) => {
+  for (const options of [{}, { cookieSet: true, cookieStrict: false }, { debug: true, onRefusal: 'throw' }] as const) {
+    const start = now()
+    const setTime = setClock(t, start)
+    const store = new WatchedStore()
+    const lines: string[] = []
+    const app = await build(t, { ...options, sessions: { store, poll: 60 } }, {
+      logger: { level: 'trace', serializers: { req: requestSerializer() }, stream: { write: (line: string) => { lines.push(line) } } }
+    })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+    const changes = sessionEvents(t)
+    const events = [changes, eventsOf(t, 'issued'), eventsOf(t, 'refused')]
+    const given: string[] = []
+    /** @param n the generation of the refresh token that is answered; undefined: no token is */
+    const ask = async (what: string, request: InjectOptions, statusCode: number, n?: number): Promise<Tokens> => {
+      const answer = await app.inject(request)
+      t.equal(answer.statusCode, statusCode, what)
+      if (n === undefined) {
+        t.same(tokensOf(answer), [], `${what}: no token`)
+        return { access_token: '', refresh_token: '' }
+      }
+      const tokens: Tokens = answer.json()
+      t.equal(generationIn(tokens.refresh_token).n, n, what)
+      t.same(tokensOf(answer), Object.values(tokens).sort(), what)
+      given.push(...Object.values(tokens))
+      return tokens
+    }
+    const refreshing = ({ refresh_token: token }: Tokens, end = '') => post('/auth/refresh', { refresh_token: token + end })
+    const using = (url: string, { access_token: token }: Tokens) => ({ url, headers: options.cookieSet ? { cookie: `access_token=${token}` } : bearer(token) })
+
+    const first = await ask('a login', post('/auth', users[0]!), 200, 0)
+    const second = await ask('a rotation', refreshing(first), 200, 1)
+    await ask('a copy', refreshing(first), 200, 1)
+    await ask('the successor within the window', refreshing(second), 200, 1)
+    setTime(start + 31)
+    const third = await ask('a late exchange', refreshing(first), 200, 2)
+    for (const url of ['/', '/auth/me', '/auth/sessions']) await ask(url, using(url, third), 200)
+    setTime(start + 62)
+    const fourth = await ask('one of two', refreshing(second), 200, 3)
+    await ask('a forged token', refreshing(fourth, 'A'), 401)
+    store.fail(new Error(internal))
+    await ask('a store that fails', refreshing(fourth), 503)
+    store.fail(null)
+    await ask('a retired token', refreshing(third), 401)
+    await ask('a session that has ended', refreshing(fourth), 401)
+    await ask('its access token', using('/', fourth), 401)
+    const other = await ask('another login', post('/auth', users[1]!), 200, 0)
+    store.instead = { advance: async (_user: string, _sid: string, n: number) => ({ outcome: 'recovered', n: n + 7 }) }
+    const ahead = await ask('a store that lost writes', refreshing(other), 200, 7)
+    store.instead = {}
+    await ask('a logout', post('/auth/logout', { refresh_token: ahead.refresh_token }), 204)
+    // What was received is told as it closes.
+    store.fail(new Error('read only'), ['confirm'])
+    await app.close()
+
+    t.match(changes, [
+      { type: 'started' }, { type: 'refreshed', recovered: false, reissued: false }, { type: 'repeated', behind: 1 }, { type: 'repeated', behind: 0 },
+      { type: 'refreshed', recovered: false, reissued: true }, { type: 'refreshed', recovered: false, reissued: false }, { type: 'reused', behind: 1 },
+      { type: 'started' }, { type: 'refreshed', recovered: true, reissued: false }, { type: 'ended', reason: 'logout' }
+    ])
+    for (const event of events.flat()) checkSecrecy(t, event, given, JSON.stringify({ ...event, request: undefined }))
+    const logged = lines.join('')
+    for (const message of ['lost writes', 'retired', 'takes no confirmations']) t.match(logged, message)
+    t.same(given.flatMap((token) => token.split('.')).filter((part) => logged.includes(part)), [], 'the log')
   }
 })
 

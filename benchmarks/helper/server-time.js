@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 
 /**
  * For each kind of database: the CPU time of the server in milliseconds, undefined where the system does not tell it, and how
- * much it has written, in values of keys or in rows. PostgreSQL also tells how many updates were HOT.
+ * much it has written, in commands or in rows. PostgreSQL also tells how many updates were HOT.
  */
 export const databases = {
   redis: {
@@ -11,7 +11,11 @@ export const databases = {
       const text = await command('INFO', 'cpu')
       return ['user', 'sys'].reduce((sum, mode) => sum + 1000 * Number(new RegExp(`used_cpu_${mode}:(\\S+)`).exec(text)[1]), 0)
     },
-    written: async ({ command }) => Number(/rdb_changes_since_last_save:(\d+)/.exec(await command('INFO', 'persistence'))[1])
+    /** Removals are left out: with one of nothing, the scripts ask whether the server may write. */
+    async written ({ command }) {
+      const text = await command('INFO', 'commandstats')
+      return Array.from(text.matchAll(/cmdstat_(?:hset|zadd|pexpire|pexpireat|del):calls=(\d+)/g), ([, calls]) => Number(calls)).reduce((sum, calls) => sum + calls, 0)
+    }
   },
   postgres: {
     /** That of the only connection. */

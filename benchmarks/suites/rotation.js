@@ -150,10 +150,10 @@ export async function rotation ({ windows, ...settings }) {
       const { kind } = clients[client]
       if (urls[kind] === undefined) continue
       const { first, confirmed, again, milliseconds, hot } = await writesOf(client, urls[kind])
-      console.log(`\n${client}: a refresh changes ${first.toFixed(2)} values or rows, its confirmation ${confirmed.toFixed(2)}, the same again ${again.toFixed(2)}`)
+      console.log(`\n${client}: a refresh takes ${first.toFixed(2)} commands that write, or rows, its confirmation ${confirmed.toFixed(2)}, the same again ${again.toFixed(2)}`)
+      most(`writes of a confirmation, ${client}`, 1, confirmed)
       most(`writes of a confirmation that was told before, ${client}`, 0, again)
       most(`CPU time of the server for 1,000 confirmations, ${client}, ms`, limitsOfServers[kind], milliseconds)
-      if (kind === 'postgres') most('writes of a confirmation, pg', 1, confirmed)
       if (hot !== undefined) most('updates of PostgreSQL that are not HOT', 0.01, 1 - hot)
     }
   } finally {

@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import type { Test } from 'tap'
-import { memorySessions, type SessionEvent, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { memorySessions, type ReceivedGeneration, type SessionEvent, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
 import { build, together } from '../helper.ts'
 
 type Method = keyof SessionStore
@@ -63,11 +63,15 @@ export const refresh = async (app: FastifyInstance, refreshToken?: unknown, head
 export const logout = async (app: FastifyInstance, refreshToken?: unknown, headers: Record<string, string> = {}): Promise<LightMyRequestResponse> =>
   await app.inject({ method: 'POST', url: '/auth/logout', headers, ...(refreshToken !== undefined && { payload: { refresh_token: refreshToken } }) })
 
+/** What a refresh token says of itself. */
+export function generationIn (refreshToken: string): ReceivedGeneration {
+  const bytes = Buffer.from(refreshToken, 'base64url')
+  return { sid: bytes.toString('base64url', 1, 17), user: String(bytes.subarray(28, -16)), n: bytes.readUIntBE(17, 6) }
+}
+
 /** Tells a store that the successor of a refresh token was received, as the first use of its access token does. */
 export async function received (store: SessionStore, refreshToken: string): Promise<void> {
-  const bytes = Buffer.from(refreshToken, 'base64url')
-  const generation = { sid: bytes.toString('base64url', 1, 17), user: String(bytes.subarray(28, -16)), n: bytes.readUIntBE(17, 6) }
-  await store.confirm([generation], { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 })
+  await store.confirm([generationIn(refreshToken)], { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 })
 }
 
 /** The Set-Cookie fields of an answer, as `name=value`. */
