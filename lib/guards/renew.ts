@@ -68,7 +68,7 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
   let exchanged
   try {
-    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken }, async () => {})
+    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken, token }, async () => {})
   } catch (thrown) {
     const error = withoutForeign401(thrown)
     if (error instanceof TokenAuthError && error.statusCode === 401) return over()

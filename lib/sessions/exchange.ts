@@ -11,6 +11,7 @@ import { Refusal, type Verdict } from '../refusal.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { hasNoConnection } from './connection.ts'
+import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
 
@@ -25,6 +26,8 @@ interface Exchange {
   readonly reply: FastifyReply
   /** The refresh token that the client presents. */
   readonly purportedToken: string
+  /** What {@link SessionService.read} has found in it. */
+  readonly token: RefreshToken | undefined
 }
 
 /** What the application is shown before anything is rotated. */
@@ -58,9 +61,8 @@ export function withoutForeign401 (thrown: unknown): unknown {
  * answered in the meantime
  * @throws {SessionStoreUnavailable} {HandlerFailed} {MissingRegisteredClaim} {TokenTooLarge} {InvalidUserObject}
  */
-export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
+export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
   const { request, settings } = state
-  const token = sessions.read(purportedToken)
   if (token === undefined || sessions.hasEnded(token)) return failed
 
   const { userId, sid, authTime } = token
