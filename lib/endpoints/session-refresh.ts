@@ -24,8 +24,7 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   if (exchanged instanceof Refusal) throw exchanged
   if (exchanged === 'gone') reply.hijack()
   if (exchanged === 'gone' || exchanged === undefined) return undefined
-  const { cookies, ...tokens } = exchanged
-  return { body: { ...tokenFields(tokens, settings), ...extension }, cookies }
+  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies: exchanged.cookies }
 }
 
 export function sessionRefreshEndpoint (registration: Registration): Implementation {

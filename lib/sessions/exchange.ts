@@ -39,6 +39,8 @@ export interface Purported {
 
 /** New tokens, and the cookies that carry them. */
 export interface Exchanged extends NewTokens {
+  /** The fingerprint of the key that signed the access token. */
+  readonly signedBy: string
   /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
 }
@@ -91,9 +93,9 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
   // An access token that comes with the presented token again does not show that another one was received.
-  const sent = isUnchanged ? await issued.withoutGeneration() : accessToken
+  const sent = isUnchanged ? await issued.withoutGeneration() : issued
   if (isAnswered(request, reply)) return undefined
-  const tokens = { accessToken: sent, refreshToken }
-  if (!settings.cookieSet) return { ...tokens, cookies: [] }
-  return { ...tokens, cookies: isUnchanged ? tokenCookies({ accessToken: sent }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)] }
+  let sentCookies: readonly string[] = []
+  if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)]
+  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies }
 }
