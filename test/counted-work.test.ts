@@ -3,17 +3,27 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type * as FastJwt from 'fast-jwt'
 import { createHook } from 'node:async_hooks'
-import { createRequire } from 'node:module'
+import type * as Crypto from 'node:crypto'
+import { createRequire, syncBuiltinESMExports } from 'node:module'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
 
-const counts = { signers: 0, verifiers: 0, verified: 0, stacks: [] as string[] }
+const counts = { signers: 0, verifiers: 0, verified: 0, macs: 0, stacks: [] as string[] }
 
-/** Counts what is asked of fast-jwt. Before anything imports it: an import sees what it finds then. */
+/** Counts what is asked of fast-jwt and of node:crypto. Before anything imports them: an import sees what it finds then. */
 function countCalls (): void {
+  const crypto: typeof Crypto = createRequire(import.meta.url)('node:crypto')
+  const { createHmac } = crypto
+  Object.assign(crypto, {
+    createHmac: (...given: Parameters<typeof createHmac>) => {
+      counts.macs++
+      return createHmac(...given)
+    }
+  })
+  syncBuiltinESMExports()
   const fastJwt: typeof FastJwt = createRequire(import.meta.url)('fast-jwt')
   const { createSigner, createVerifier } = fastJwt
   Object.assign(fastJwt, {
@@ -40,7 +50,7 @@ function countCalls (): void {
 countCalls()
 const { bearer, build, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('./helper.ts')
 const { granted, jwk, trusted } = await import('./keys/issuers.ts')
-const { Responses, protect } = await import('../lib/index.ts')
+const { Responses, memorySessions, protect } = await import('../lib/index.ts')
 const { Refusal } = await import('../lib/refusal.ts')
 
 let secrets = 0
@@ -50,7 +60,7 @@ const freshSecret = () => `secret ${secrets++} of this file, of more than sixty-
 /** An application from whose registration on all is counted. */
 async function counting (t: Test, options: Partial<TokenAuthOptions>) {
   const secret = freshSecret()
-  Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, stacks: [] })
+  Object.assign(counts, { signers: 0, verifiers: 0, verified: 0, macs: 0, stacks: [] })
   const app = await build(t, together({ secret }, options))
   return { app, secret }
 }
@@ -192,6 +202,17 @@ t.test('a signature is computed once for a token that is remembered, and at most
     const headers = bearer(forge(claims({ scopes: 'a' }), { key: secret }))
     for (let round = 0; round < 5; round++) t.equal((await app.inject({ url: '/', headers })).statusCode, 200)
     t.equal(counts.verified, verified)
+  }
+})
+
+t.test('a refresh and a renewal in place compute three MACs: of the refresh token that came, the new access token, and the next refresh token', async (t) => {
+  const { app } = await counting(t, { cookieSet: true, tokenCacheSize: 0, retrieveUser: async () => ({ user_id: 1 }), sessions: { store: memorySessions() } })
+  app.get('/page', { onRequest: app.tokenAuth.protect({ renew: true }) }, async (request) => request.tokenAuth.userId)
+  for (const [method, url] of [['POST', '/auth/refresh'], ['GET', '/page']] as const) {
+    const { cookies } = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
+    counts.macs = 0
+    const answer = await app.inject({ method, url, cookies: Object.fromEntries(cookies.filter(({ name }) => name === 'refresh_token').map(({ name, value }) => [name, value])) })
+    t.match([answer.statusCode, counts.macs, counts.verified, answer.cookies.length], [200, 3, 0, 2], url)
   }
 })
 

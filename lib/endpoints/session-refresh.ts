@@ -16,7 +16,7 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   const { request, settings } = state
   const purportedToken = requireRefreshToken(state)
   let extension: Record<string, unknown> = {}
-  const exchanged = await exchangeRefreshToken({ sessions, issuing, host, state, reply, purportedToken }, async ({ user, accessToken, payload }) => {
+  const exchanged = await exchangeRefreshToken({ sessions, issuing, host, state, reply, purportedToken, token: sessions.read(purportedToken) }, async ({ user, accessToken, payload }) => {
     extension = await extendBody(responses, {}, 'extendRefresh', () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
     // Settings are computed at their first use, which can fail.
     tokenFields({ accessToken, refreshToken: purportedToken }, settings)
@@ -24,8 +24,7 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   if (exchanged instanceof Refusal) throw exchanged
   if (exchanged === 'gone') reply.hijack()
   if (exchanged === 'gone' || exchanged === undefined) return undefined
-  const { cookies, ...tokens } = exchanged
-  return { body: { ...tokenFields(tokens, settings), ...extension }, cookies }
+  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies: exchanged.cookies }
 }
 
 export function sessionRefreshEndpoint (registration: Registration): Implementation {

@@ -11,12 +11,13 @@ import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies, type TokenCarrier } from '../request/extract.ts'
+import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
 import { mayGetCookies } from '../request/origin.ts'
 import type { AccessRules } from '../request/rules.ts'
 import { openRenewed, withoutToken } from '../request/slot.ts'
 import type { NotRenewed } from '../request/signed-out.ts'
 import type { RequestState } from '../request/state.ts'
+import type { Renewal } from '../request/verify.ts'
 import { exchangeRefreshToken, withoutForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
@@ -57,10 +58,11 @@ function findToken ({ request, settings, carrier }: RequestState, { answer: { st
   return mayGetCookies(request, settings) ? found : stands('a page of another origin may have sent the request')
 }
 
-const isCarrier = (outcome: TokenCarrier | NotRenewed): outcome is TokenCarrier => Object.hasOwn(outcome, 'headers')
+// Own properties only: that of a polluted prototype would be a renewal.
+const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.hasOwn(outcome, 'accessToken')
 
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
-async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<TokenCarrier | NotRenewed> {
+async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<Renewal | NotRenewed> {
   const { raw } = reply
   const own = withoutToken(state)
   const token = sessions.read(purportedToken)
@@ -68,7 +70,7 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
   let exchanged
   try {
-    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken }, async () => {})
+    exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken, token }, async () => {})
   } catch (thrown) {
     const error = withoutForeign401(thrown)
     if (error instanceof TokenAuthError && error.statusCode === 401) return over()
@@ -76,11 +78,11 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   }
   if (exchanged instanceof Refusal) return over()
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
-  const { cookies, accessToken } = exchanged
+  const { cookies, accessToken, signedBy } = exchanged
   reply.header('cache-control', 'no-store')
   // Those of a session that has ended meanwhile would replace the cookies of a login.
   beforeHeaders(raw, () => addLateCookies(raw, hasEnded() ? [] : cookies))
-  return withCookies(state.carrier, accessTokenValues(accessToken, own.settings))
+  return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
 }
 
 /** What a guard that has let nobody pass decides about whoever a later guard finds by a renewal. */
@@ -94,7 +96,7 @@ export function noteNobody ({ results, rules }: RequestState, judge: Judge): voi
 }
 
 /** What became of requests, by what the guards of a registration share: each is renewed at most once. */
-const attempts = new WeakMap<GetterResults, Promise<TokenCarrier | NotRenewed>>()
+const attempts = new WeakMap<GetterResults, Promise<Renewal | NotRenewed>>()
 
 /**
  * Prepares the option `renew` of a guard.
@@ -120,8 +122,7 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
     } else {
       outcome = found
     }
-    // Own properties only: that of a polluted prototype would be a renewal.
-    if (!isCarrier(outcome)) {
+    if (!isRenewal(outcome)) {
       state.notRenewed = outcome
       return undefined
     }

@@ -5,7 +5,7 @@ import type { HostHandlers } from '../host/handlers.ts'
 import { userIdOf } from '../host/users.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkFinished, checkSessionClaims, registeredClaims, secondsNow, type SessionClaims } from '../token/claims.ts'
-import type { Signer } from '../token/codec.ts'
+import type { SignedToken, Signer } from '../token/codec.ts'
 import { maximumTokenLength } from '../token/form.ts'
 import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
@@ -40,10 +40,9 @@ async function scopesOf (user: object, addScopesToPayload: HostHandlers['addScop
 }
 
 /** An access token that was issued. */
-export interface IssuedToken {
-  readonly token: string
+export interface IssuedToken extends SignedToken {
   /** Signs the same payload without `sgen`: for a token that does not prove that a refresh token was received. No handler is called. */
-  withoutGeneration (): Promise<string>
+  withoutGeneration (): Promise<SignedToken>
 }
 
 /**
@@ -71,12 +70,13 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
   checkFinished(payload, userId, settings, required)
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
-  const token = await recipe.signer(payload)
+  const { token, signedBy } = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
   }
   return {
     token,
+    signedBy,
     async withoutGeneration () {
       const { sgen, ...others } = payload
       return await recipe.signer(others)

@@ -23,7 +23,7 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
   return (token) => {
     if (typeof token !== 'string') throw new InvalidToken()
     if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { page: 'reference.md#handlers', duringRequest: true })
-    const verification: Verification = { results, settings, request: undefined }
+    const verification: Verification = { results, settings, request: undefined, renewal: undefined }
     const verdict = rules.verify(token, verification, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
     if (!(verdict instanceof Promise)) return ownPayload(verdict)
@@ -37,7 +37,7 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
 export async function verifyGivenToken (owner: Owner, token: string, request: FastifyRequest): Promise<Payload> {
   if (typeof token !== 'string') throw new InvalidToken()
   const { settings, results } = registeredStateOf(owner, request)
-  const verdict = await owner.rules.verify(token, { settings, results, request }, 'access')
+  const verdict = await owner.rules.verify(token, { settings, results, request, renewal: undefined }, 'access')
   if (verdict instanceof Refusal) throw verdict.toError()
   return ownPayload(verdict)
 }

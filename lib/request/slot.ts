@@ -2,9 +2,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { GetterResults } from '../host/getters.ts'
 import { invalidToken } from '../refusal.ts'
-import type { TokenCarrier } from './extract.ts'
 import { RequestState, type Owner } from './state.ts'
 import type { AccessRules } from './rules.ts'
+import type { Renewal } from './verify.ts'
 
 const slot = Symbol('token-auth')
 
@@ -32,17 +32,17 @@ export function openState (owner: Owner, request: FastifyRequest, rules: AccessR
   if (known !== null && known.rules === rules) return known
   const slotted: SlottedRequest = request
   // A newer state hides an older one of the same registration.
-  const state = new RequestState(owner, request, rules, known?.results, slotted[slot] ?? null, known?.carrier)
+  const state = new RequestState(owner, request, rules, known?.results, slotted[slot] ?? null, known?.renewal)
   slotted[slot] = state
   return state
 }
 
-/** As {@link openState}, for a request that a renewal has given new tokens, which `carrier` has. */
-export function openRenewed (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults, carrier: TokenCarrier): RequestState {
+/** As {@link openState}, for a request that a renewal has given new tokens. */
+export function openRenewed (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults, renewal: Renewal): RequestState {
   const known = find(owner, request)
-  if (known?.rules === rules && known.carrier === carrier) return known
+  if (known?.rules === rules && known.renewal === renewal) return known
   const slotted: SlottedRequest = request
-  const state = new RequestState(owner, request, rules, results, slotted[slot]!, carrier)
+  const state = new RequestState(owner, request, rules, results, slotted[slot]!, renewal)
   slotted[slot] = state
   return state
 }
@@ -74,5 +74,5 @@ export function stateOf (owner: Owner, request: FastifyRequest): RequestState {
 /** Returns the state of a request under the rules of the registration, without a change to what its guard left. */
 export function registeredStateOf (owner: Owner, request: FastifyRequest): RequestState {
   const known = stateOf(owner, request)
-  return known.rules === owner.rules ? known : new RequestState(owner, request, owner.rules, known.results, null, known.carrier)
+  return known.rules === owner.rules ? known : new RequestState(owner, request, owner.rules, known.results, null, known.renewal)
 }

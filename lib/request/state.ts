@@ -14,7 +14,7 @@ import { checkOrigin, describeOrigin } from './origin.ts'
 import type { AccessRules } from './rules.ts'
 import type { WatchSession } from './checks.ts'
 import { signedOutBy, type NotRenewed, type SignedOut } from './signed-out.ts'
-import { keyNotKnown, ownPayload, type ValidToken, type Verification } from './verify.ts'
+import { keyNotKnown, ownPayload, type Renewal, type ValidToken, type Verification } from './verify.ts'
 
 /** The registration that a state belongs to. */
 export interface Owner {
@@ -41,8 +41,7 @@ export class RequestState implements Verification {
   readonly settings: Readonly<Settings>
   /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
   readonly next: RequestState | null
-  /** Where tokens are read: the request, or what it would be with the tokens that it was given by a renewal. */
-  readonly carrier: TokenCarrier
+  readonly renewal: Renewal | undefined
   /** Set where a guard has tried to renew, without success. */
   notRenewed: NotRenewed | undefined = undefined
   waitsForKeys = false
@@ -57,18 +56,18 @@ export class RequestState implements Verification {
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
 
-  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null, carrier: TokenCarrier = request.raw) {
+  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null, renewal?: Renewal) {
     this.owner = owner
     this.request = request
     this.rules = rules
     this.results = results ?? new RequestResults(request)
     this.settings = rules.settingsOf(this.results)
     this.next = next
-    this.carrier = carrier
+    this.renewal = renewal
   }
 
-  /** Whether the tokens are those of a renewal, which nobody has received yet. */
-  get isRenewed (): boolean { return this.carrier !== this.request.raw }
+  /** Where tokens are read. */
+  get carrier (): TokenCarrier { return this.renewal === undefined ? this.request.raw : this.renewal.carrier }
 
   /**
    * Verifies the access token of the request, once.

@@ -4,16 +4,26 @@ import type { Purpose, VerifiedToken } from '../authorities/authority.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { RequestSettings } from '../host/getters.ts'
 import { copyPayload } from '../token/claims.ts'
+import type { SignedToken } from '../token/codec.ts'
 import type { TokenVerifier } from '../token/verifier.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { runChecks, type Checks } from './checks.ts'
+import type { TokenCarrier } from './extract.ts'
+
+/** What a renewal has given a request. */
+export interface Renewal {
+  /** What the request would be if it had been sent with the new tokens. */
+  readonly carrier: TokenCarrier
+  /** The new access token, which nobody has received yet. */
+  readonly accessToken: SignedToken
+}
 
 /** The record of one verification. */
 export interface Verification extends RequestSettings {
   /** Undefined for a token that did not come with a request. */
   readonly request: FastifyRequest | undefined
-  /** Whether the token was issued for this request, so that nobody has received it yet. */
-  readonly isRenewed?: boolean
+  /** Undefined for a request that no guard has renewed. */
+  readonly renewal: Renewal | undefined
   /** Whether the keys of the authority of the token are waited for, and nothing of the application. */
   waitsForKeys?: boolean
 }
@@ -28,10 +38,10 @@ export interface ValidToken {
   readonly payload: Payload | undefined
 }
 
-function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
+function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose, isReceived: boolean): MaybePromise<Verdict<ValidToken>> {
   if (verified instanceof Refusal) return verified
   const { authority } = verified
-  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, verification.isRenewed !== true) : undefined)
+  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, isReceived) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
   if (asked.length === 0) return { verified, payload: undefined }
@@ -47,12 +57,16 @@ function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verifi
  * @returns the valid token, or the refusal; a promise only where a key or a check has to be waited for
  */
 export function verifyToken (token: string, verifier: TokenVerifier, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
-  const verified = verifier(token, purpose)
-  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose)
+  const { renewal } = verification
+  // A guard that reads the header, for example, finds another token, which was sent.
+  const signedBy = renewal?.accessToken.token === token ? renewal.accessToken.signedBy : undefined
+  const isReceived = signedBy === undefined
+  const verified = verifier(token, purpose, signedBy)
+  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose, isReceived)
   verification.waitsForKeys = true
   return verified.then((settled) => {
     verification.waitsForKeys = false
-    return checkVerified(settled, checks, verification, purpose)
+    return checkVerified(settled, checks, verification, purpose, isReceived)
   })
 }
 

@@ -11,6 +11,7 @@ import { Refusal, type Verdict } from '../refusal.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { hasNoConnection } from './connection.ts'
+import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
 
@@ -25,6 +26,8 @@ interface Exchange {
   readonly reply: FastifyReply
   /** The refresh token that the client presents. */
   readonly purportedToken: string
+  /** What {@link SessionService.read} has found in it. */
+  readonly token: RefreshToken | undefined
 }
 
 /** What the application is shown before anything is rotated. */
@@ -36,6 +39,8 @@ export interface Purported {
 
 /** New tokens, and the cookies that carry them. */
 export interface Exchanged extends NewTokens {
+  /** The fingerprint of the key that signed the access token. */
+  readonly signedBy: string
   /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
 }
@@ -58,9 +63,8 @@ export function withoutForeign401 (thrown: unknown): unknown {
  * answered in the meantime
  * @throws {SessionStoreUnavailable} {HandlerFailed} {MissingRegisteredClaim} {TokenTooLarge} {InvalidUserObject}
  */
-export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
+export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
   const { request, settings } = state
-  const token = sessions.read(purportedToken)
   if (token === undefined || sessions.hasEnded(token)) return failed
 
   const { userId, sid, authTime } = token
@@ -89,9 +93,9 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
   // An access token that comes with the presented token again does not show that another one was received.
-  const sent = isUnchanged ? await issued.withoutGeneration() : accessToken
+  const sent = isUnchanged ? await issued.withoutGeneration() : issued
   if (isAnswered(request, reply)) return undefined
-  const tokens = { accessToken: sent, refreshToken }
-  if (!settings.cookieSet) return { ...tokens, cookies: [] }
-  return { ...tokens, cookies: isUnchanged ? tokenCookies({ accessToken: sent }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)] }
+  let sentCookies: readonly string[] = []
+  if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)]
+  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies }
 }

@@ -10,16 +10,18 @@ import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { readRegistered } from './claims.ts'
-import { decoderOf, shared } from './codec.ts'
+import { decoderOf, readSigned, shared } from './codec.ts'
 import { detached, findDots, type Dots, type Header } from './form.ts'
 import { KeptHeaders } from './headers.ts'
 import { TokenMemory } from './memory.ts'
 
 /**
  * Verifies the form and signature of a token, and what never changes for it. Never throws or rejects.
+ * @param signedBy the fingerprint of the key with which this process has just signed this very token, whose signature is not
+ * verified again where that key counts; undefined for any other token
  * @returns what it holds, or the refusal; a promise only where the keys of its authority have to be read first
  */
-export type TokenVerifier = (token: string, purpose?: Purpose) => MaybePromise<Verdict<VerifiedToken>>
+export type TokenVerifier = (token: string, purpose?: Purpose, signedBy?: string) => MaybePromise<Verdict<VerifiedToken>>
 
 /** Gives the verifier for the settings of a request; a promise only where its key is asynchronous. */
 export type VerifierSource = (context: RequestSettings) => MaybePromise<TokenVerifier>
@@ -36,11 +38,12 @@ function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
   return payload
 }
 
-/** Verifies a token with the keys that it may be signed with, and with no others. */
-function decode (token: string, dots: Dots, header: Header, authority: Authority, keys: readonly UsableKey[]): Verdict<VerifiedToken> {
+/** Verifies a token with the keys that it may be signed with, and with no others. @param signedBy as in {@link TokenVerifier} */
+function decode (token: string, dots: Dots, header: Header, authority: Authority, keys: readonly UsableKey[], signedBy: string | undefined): Verdict<VerifiedToken> {
   let refusal = badHeader
   for (const { algorithm, verifying, life } of keys) {
-    const payload = decoderOf(algorithm, verifying)(token, dots)
+    const decoder = verifying.fingerprint === signedBy ? readSigned : decoderOf(algorithm, verifying)
+    const payload = decoder(token, dots)
     if (payload instanceof Refusal) {
       refusal = payload
       continue
@@ -72,7 +75,7 @@ export function createVerifier (findAuthority: FindAuthority, cacheSize: number,
     return entry
   }
 
-  return function verify (token, purpose = 'access') {
+  return function verify (token, purpose = 'access', signedBy = undefined) {
     // Before anything is read: to find a remembered token costs a fraction of that. Whether its key is still valid is asked each time.
     const known = memory?.get(token)
     if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {
@@ -87,7 +90,12 @@ export function createVerifier (findAuthority: FindAuthority, cacheSize: number,
     if (authority instanceof Refusal) return authority
     // The access token of an issuer is no proof that a refresh token of this instance belongs to its user.
     if (purpose === 'refresh' && !authority.hasSessions) return notOwn
-    const conclude = (keys: Verdict<readonly UsableKey[]>) => keys instanceof Refusal ? keys : remember(decode(token, dots, header, authority, keys), headerText, header)
+    const conclude = (keys: Verdict<readonly UsableKey[]>) => {
+      if (keys instanceof Refusal) return keys
+      const verified = decode(token, dots, header, authority, keys, signedBy)
+      // For other requests, tokens are remembered whose signature was verified.
+      return signedBy === undefined ? remember(verified, headerText, header) : verified
+    }
     const keys = authority.find(header, purpose)
     return keys instanceof Promise ? keys.then(conclude) : conclude(keys)
   }

@@ -4,10 +4,11 @@ import { request as send, type IncomingHttpHeaders, type OutgoingHttpHeader, typ
 import { connect as connectHttp2 } from 'node:http2'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
+import fc from 'fast-check'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, InvalidToken, protect, scoped, injectUser, type ProtectOptions, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, claims, exchange, forge, holdTimers, host, listen, login, mistyped, now, otherSecret, payloadOf, refusal, secret, together, users, warnings } from '../helper.ts'
+import { bearer, claims, exchange, forge, holdTimers, host, keysFor, listen, login, mistyped, now, otherSecret, payloadOf, refusal, secret, setClock, together, users, warnings } from '../helper.ts'
 import { cookiesOf, jar, sessionEvents, withSessions, type WatchedStore } from '../sessions/helper.ts'
 
 /** What browsers say of a request that opens a page, and of one that a script of the own page makes. */
@@ -426,6 +427,81 @@ t.test('a new token is judged by the guard: refused by "trusted" or its scopes, 
   t.match([distrusted.statusCode, distrusted.json().exception, cookiesOf(distrusted).length], [401, 'InvalidToken', 2])
 })
 
+/** What decides about a token, at the registration and in a guard. */
+const rulesOfTokens = fc.record({
+  claims: fc.dictionary(fc.string({ unit: 'binary' }).filter((name) => name !== '__proto__' && !['exp', 'nbf', 'iat', 'iss', 'aud', 'jti', 'sub', 'sid', 'sgen', 'auth_time', 'user_id', 'scopes', 'tenant'].includes(name)), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 }),
+  scopes: fc.subarray(['read', 'write', 'admin']),
+  tenant: fc.option(fc.constantFrom('a', 'b')),
+  trusted: fc.option(fc.constantFrom(true, false, 'later', 'never', 'throws')),
+  isVerified: fc.boolean(),
+  settings: fc.record({ claimIat: fc.boolean(), claimNbf: fc.boolean(), claimAuthTime: fc.constant<boolean>(true), cookieSplit: fc.boolean(), tokenCacheSize: fc.constantFrom<number>(0, 100), claimIss: fc.constantFrom<string | null>(null, 'https://a.example'), claimAud: fc.constantFrom<string | null>(null, 'a') }),
+  keys: fc.constantFrom<Partial<TokenAuthOptions>>({}, { algorithm: 'HS512' }, { secret: undefined, keys: [{ key: secret, kid: 'k' }], sessions: { secret } }, { secret: undefined, keys: async () => [{ key: secret, kid: 'k' }], sessions: { secret } }, together({ secret: undefined, sessions: { secret } }, keysFor('ES256'))),
+  guard: fc.constantFrom<ProtectOptions>({}, { leeway: 7 }, { claimIss: 'https://b.example' }, { claimAud: 'b' }, { claimNbf: true }, { claimIat: true }, { maxAge: 10 }, { maxAge: 1000 }, { userId: 'sub' }, { cookieSet: false }, { cookieAccessTokenName: 'other' }, { doProtection: false }, { optional: true }, { tokenCacheSize: 0 }),
+  required: fc.option(fc.constantFrom('read', 'admin'))
+})
+
+t.test('a request that was renewed is judged and read as the next one with its cookies, whose token is verified from its text, whatever the rules are', async (t) => {
+  warnings(t, 'W03')
+  const start = now()
+  const setTime = setClock(t, start)
+  const settings = { claimIat: true, claimNbf: true, claimAuthTime: true, cookieSplit: false, tokenCacheSize: 100, claimIss: 'https://a.example', claimAud: 'a' }
+  const plain = { claims: { list: [{ a: null }] }, scopes: ['read'], tenant: 'a' as const, trusted: 'later' as const, isVerified: true, settings, keys: {}, guard: { leeway: 7 }, required: 'read' as const }
+  const outcomes = new Set<number>()
+  await fc.assert(fc.asyncProperty(rulesOfTokens, async ({ claims: extra, scopes, tenant, trusted, isVerified, settings, keys, guard, required }) => {
+    setTime(start)
+    const { app } = await withPages(t, together({ debug: true, scopesEnabled: true, addScopesToPayload: () => scopes, extendPayload: (payload) => ({ ...payload, ...extra }), extraVerifications: [() => isVerified] }, settings, keys,
+      tenant === null ? {} : { customClaims: [{ key: 'tenant', setup: () => tenant, verify: (value: unknown) => value === 'a' }] },
+      trusted === null ? {} : { trusted: () => { if (trusted === 'throws') throw new InvalidToken(); return typeof trusted === 'boolean' ? trusted : Promise.resolve(trusted === 'later') } }))
+    const { tokenAuth } = app
+    const second = required === null || guard.optional === true ? tokenAuth.protect(guard) : tokenAuth.scoped(required, guard)
+    const read = async (request: FastifyRequest) => {
+      // A guard that protects nothing verifies nothing.
+      await request.tokenAuth.ready()
+      const { userId, scopes, payload, sessionId, source, token, signedOut } = request.tokenAuth
+      return JSON.stringify({ userId, scopes, payload, sessionId, source, token, signedOut })
+    }
+    app.get('/renewed', { onRequest: [tokenAuth.protect({ renew: true }), second] }, read)
+    app.get('/text', { onRequest: [tokenAuth.protect(), second] }, read)
+    const refresh = cookiesOf(await login(app)).at(-1)!
+    setTime(start + 60)
+    const renewed = await app.inject({ url: '/renewed', headers: { ...navigation, cookie: refresh } })
+    const text = await app.inject({ url: '/text', headers: { ...navigation, ...jar(renewed) } })
+    await app.close()
+    outcomes.add(text.statusCode)
+    t.ok(renewed.headers['set-cookie'])
+    t.strictSame([renewed.statusCode, renewed.headers['www-authenticate'], renewed.body], [text.statusCode, text.headers['www-authenticate'], text.body])
+    return true
+  }), { numRuns: 80, examples: [[plain], [{ ...plain, required: 'admin' }], [{ ...plain, trusted: 'never' }], [{ ...plain, tenant: 'b' }]] })
+  t.same([...outcomes].sort(), [200, 401, 403])
+})
+
+t.test('who has signed the new token opens nothing: guards with other keys, an instance whose key was removed meanwhile, and guards after the end of the session refuse it', async (t) => {
+  const { app } = await withPages(t)
+  const others: [options: ProtectOptions, exception: string][] = [[{ secret: otherSecret }, 'InvalidToken'], [{ algorithm: 'HS384' }, 'InvalidToken']]
+  for (const [index, [options]] of others.entries()) app.get(`/${index}`, { onRequest: [app.tokenAuth.protect({ renew: true }), app.tokenAuth.protect(options)] }, async () => 'ok')
+  const end = async (request: FastifyRequest) => { await app.tokenAuth.sessions.end(request.tokenAuth.userId!, request.tokenAuth.sessionId!) }
+  app.get('/ended', { onRequest: [app.tokenAuth.protect({ renew: true }), end, app.tokenAuth.protect({ leeway: 1 })] }, async () => 'ok')
+  for (const [index, [options, exception]] of others.entries()) {
+    const answer = await app.inject({ url: `/${index}`, headers: { ...navigation, ...await expiredCookies(app) } })
+    t.match([answer.statusCode, answer.json().exception, cookiesOf(answer).length], [401, exception, 2], JSON.stringify(options))
+  }
+  const ended = await app.inject({ url: '/ended', headers: { ...navigation, ...await expiredCookies(app) } })
+  t.match([ended.statusCode, ended.json().exception, ended.headers['set-cookie']], [401, 'SessionEnded', undefined])
+
+  let keys = [{ key: secret, kid: 'a' }]
+  const changing = await withPages(t, { secret: undefined, keys: () => keys, sessions: { secret } })
+  const { refresh } = await cookiesOfLogin(changing.app)
+  const ask = async () => await changing.app.inject({ url: '/form', headers: { ...navigation, ...cookie({ refresh }) } })
+  t.equal((await ask()).statusCode, 200)
+  // After the new token is signed.
+  changing.store.before = async (method) => {
+    if (method !== 'advance') return
+    keys = [{ key: otherSecret, kid: 'a' }]
+    await changing.app.tokenAuth.reloadKeys()
+  }
+  t.match(await ask(), { statusCode: 401, headers: { 'set-cookie': [/^access_token=/] } })
+})
+
 t.test('whom a guard finds by a renewal is also judged by the guards that have let nobody pass before', async (t) => {
   const { app } = await withPages(t, { claimAuthTime: true, scopesEnabled: true, addScopesToPayload: () => ['read'] })
   const { protect, injectUser } = app.tokenAuth
@@ -648,6 +724,21 @@ t.test('the new access token confirms nothing in the request that made it, and d
   const renewed = await other.app.inject({ url: '/page', headers: { ...navigation, ...await expiredCookies(other.app) } })
   t.equal((await other.app.inject({ url: '/page', headers: { ...navigation, ...jar(renewed) } })).statusCode, 200)
   await other.app.close()
+  t.match(confirmed, [[{ n: 0 }]])
+
+  // A token that was sent has been received, whatever the request was given.
+  confirmed.splice(0)
+  const setTime = setClock(t, now())
+  const both = await withPages(t)
+  both.app.get('/both', { onRequest: [both.app.tokenAuth.protect({ renew: true }), both.app.tokenAuth.protect({ cookieSet: false })] }, async () => 'ok')
+  const { refresh } = await cookiesOfLogin(both.app)
+  const refreshed = cookiesOf(await both.app.inject({ method: 'POST', url: '/auth/refresh', headers: cookie({ refresh }) }))
+  both.store.instead = { confirm: async (received: unknown) => { confirmed.push(received) } }
+  const received = refreshed[0]!.slice('access_token='.length)
+  // Otherwise the new token is the same text.
+  setTime(now() + 1)
+  t.equal((await both.app.inject({ url: '/both', headers: { ...navigation, ...bearer(received), ...cookie({ refresh }) } })).statusCode, 200)
+  await both.app.close()
   t.match(confirmed, [[{ n: 0 }]])
 })
 

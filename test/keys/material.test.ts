@@ -68,7 +68,7 @@ for (const algorithm of algorithms) {
     t.equal(new Set(verifiers.map(({ fingerprint }) => fingerprint)).size, 1)
     for (const [form, value] of Object.entries(signing)) {
       const key = signingKey(algorithm, { [signingName]: value })
-      const issued = await signerOf(algorithm, key, false)({ user_id: 1 })
+      const { token: issued } = await signerOf(algorithm, key, false)({ user_id: 1 })
       t.ok(verifiers.every((verifying) => accepts(verifierOf(algorithm, verifying, 0), issued)), form)
       t.equal(key.keyObject.type, 'secret' in keys ? 'secret' : 'private', form)
       t.doesNotThrow(() => verifiers.forEach((verifying) => checkPair(key, verifying)))

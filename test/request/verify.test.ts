@@ -11,7 +11,7 @@ import { build, claims } from '../helper.ts'
 
 t.test('a check that has to be waited for decides about the token, and gets a payload of its own', async (t) => {
   const { tokenAuth: { settings } } = await build(t)
-  const context = { settings, results: withoutRequest(''), request: undefined }
+  const context = { settings, results: withoutRequest(''), request: undefined, renewal: undefined }
   const payload: Record<string, unknown> = claims({ tenant: 'a' })
   const verified = { token: 'x.y.z', payload, isRemembered: true, registered: readRegistered(payload), authority: ownAuthority(() => []), life: endless }
   const refusal = new Refusal(() => new InvalidClaim())

@@ -1,13 +1,17 @@
 /** What a verifier of several keys remembers: tokens, and what their headers say of the key. */
+import { isDeepStrictEqual } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import fc from 'fast-check'
 import t from 'tap'
 import { ownAuthority } from '../../lib/authorities/own.ts'
 import { createRing } from '../../lib/keys/key-ring.ts'
+import { signingKey, verifyingKey } from '../../lib/keys/material.ts'
 import { readEntries } from '../../lib/keys/ring-entries.ts'
 import { Refusal } from '../../lib/refusal.ts'
-import { createVerifier, type TokenVerifier } from '../../lib/token/verifier.ts'
-import { build, claims, forge, otherSecret, secret, signature } from '../helper.ts'
+import { signerOf } from '../../lib/token/codec.ts'
+import { createVerifier, verifierOf as verifierOfKey, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { algorithms, build, claims, forge, keysFor, otherSecret, secret, signature } from '../helper.ts'
 
 const { tokenAuth: { settings } } = await build(t)
 const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
@@ -52,6 +56,47 @@ t.test('a remembered token is the same object each time, and nothing of it can b
   t.equal(verified(verify, token), first)
   t.throws(() => Object.assign(first.payload, { user_id: 2 }), TypeError)
   t.ok(Object.isFrozen(first.payload.list))
+})
+
+const anyPayload = fc.dictionary(fc.oneof(fc.constantFrom('exp', 'nbf', 'iat', 'iss', 'aud', 'sid', 'user_id', 'scopes', '__proto__', 'toJSON', 'constructor'), fc.string({ unit: 'binary' })), fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.nat(), fc.string({ unit: 'binary' })), { maxKeys: 6 })
+
+for (const algorithm of algorithms) {
+  t.test(`whatever an ${algorithm} token holds that this process has just signed, it is what the verification of its text finds`, async () => {
+    const key = verifyingKey(algorithm, keysFor(algorithm))
+    const signing = signingKey(algorithm, keysFor(algorithm))
+    // Without the memory, so that each call reads the text.
+    const verify = verifierOfKey(algorithm, key, 0)
+    await fc.assert(fc.asyncProperty(anyPayload, fc.boolean(), async (given, issuedAt) => {
+      const content: Record<string, unknown> = JSON.parse(JSON.stringify(given))
+      // The issuer checks these before it signs.
+      for (const name of ['exp', 'nbf', 'iat']) if (!(Number.isSafeInteger(content[name]) && Number(content[name]) > 0)) Reflect.deleteProperty(content, name)
+      const { token, signedBy } = await signerOf(algorithm, signing, issuedAt)(content)
+      const [own, other] = [verify(token, 'access', signedBy), verify(token)]
+      if (own instanceof Promise || other instanceof Promise) throw new Error('Own keys are not waited for.')
+      if (own instanceof Refusal || other instanceof Refusal) return own === other
+      // As JSON too: what is equal by its values may differ in the order of its members.
+      return isDeepStrictEqual(own, other) && JSON.stringify(own) === JSON.stringify(other)
+    }), { numRuns: algorithm.startsWith('RS') || algorithm.startsWith('PS') ? 20 : 200 })
+  })
+}
+
+t.test('of a token that this process has just signed, the signature alone is not verified: its key must be the one that signed it, and count; no other request finds it remembered', (t) => {
+  const [first, second] = ring.keys.map(({ verifying }) => verifying.fingerprint)
+  const verify = verifierOf(10)
+  const withoutSignature = (header: object, payload: object = { user_id: 1 }) => `${issue(payload, header).split('.', 2).join('.')}.${'A'.repeat(43)}`
+  const own = withoutSignature({})
+  t.match(verify(own, 'access', first), { payload: { user_id: 1 }, isRemembered: false, authority })
+  t.ok(verify(own) instanceof Refusal, 'another request with it')
+  t.ok(verify(own, 'access', second) instanceof Refusal, 'another key')
+  t.ok(verify(withoutSignature({ kid: 'b' }), 'access', first) instanceof Refusal, 'a header that names another key')
+  for (const header of [{ kid: 'c' }, { alg: 'HS384' }, { typ: 'at+jwt' }, { crit: ['x'] }]) t.ok(verify(withoutSignature(header), 'access', first) instanceof Refusal, JSON.stringify(header))
+  t.match(verify(withoutSignature({}, { user_id: 1, exp: 'x' }), 'access', first), { registered: { fault: Refusal } })
+  const mortal = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
+  const retired = createVerifier(() => ownAuthority(({ alg, kid }) => mortal.find(alg, kid ?? undefined)), 0)
+  t.notOk(retired(own, 'access', first) instanceof Refusal)
+  mortal.keys[0]!.life.until = 0
+  t.ok(retired(own, 'access', first) instanceof Refusal, 'a key that is retired')
+  t.end()
 })
 
 t.test('a token of more than 2,048 characters is verified each time', async (t) => {
