@@ -77,12 +77,21 @@ class Disturbances {
     return Math.max(0, ...this.#faults.filter((fault) => fault.delay !== undefined && isOf(fault, process) && overlaps(fault, time)).map(({ delay }) => delay))
   }
 
-  /** @returns intervals, the first one first */
+  /** @returns intervals in which something may not have been written or read, the first one first */
   of (process, user) {
-    const key = JSON.stringify([process, user])
+    return this.#intervals(process, user, true)
+  }
+
+  /** As {@link of}, without those in which what had ended could be read. */
+  ofReads (process, user) {
+    return this.#intervals(process, user, false)
+  }
+
+  #intervals (process, user, withReads) {
+    const key = JSON.stringify([process, user, withReads])
     let intervals = this.#known.get(key)
     if (intervals === undefined) {
-      const faults = this.#faults.filter((fault) => isOf(fault, process) && (fault.users === undefined || fault.users.includes(user)))
+      const faults = this.#faults.filter((fault) => isOf(fault, process) && (fault.users === undefined || fault.users.includes(user)) && (withReads || fault.reads !== true))
       intervals = [...faults.map(({ from, to }) => ({ from, to: to + this.#settings.recovery })), ...this.#probes.get(process) ?? []].sort((one, other) => one.from - other.from)
       this.#known.set(key, intervals)
     }
@@ -208,7 +217,7 @@ function * endings (session, { disturbances }) {
         yield { rule: 'ended', message: `A refresh token was accepted by ${incarnation} after the end of its session had been confirmed by ${ending.incarnation}.`, operations: [...all, operation] }
       } else if (name === 'access' && isSame) {
         yield { rule: 'ended', message: `${incarnation} confirmed the end of a session, and accepted its access token afterwards.`, operations: [...all, operation] }
-      } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.of(process, user), ending.to, from) > poll + 1000 + slack + disturbances.delay(process, { from: ending.to, to: from })) {
+      } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.ofReads(process, user), ending.to, from) > poll + 1000 + slack + disturbances.delay(process, { from: ending.to, to: from })) {
         yield { rule: 'ended', message: `${incarnation} accepted an access token ${Math.round(from - ending.to)} ms after the end of its session had been confirmed by ${ending.incarnation}, and could have read of it.`, operations: [...all, operation] }
       } else continue
       break

@@ -75,7 +75,7 @@ async function readonly (world, random, record) {
   const [{ urls }] = world.database.servers
   const clients = urls.map((url) => world.redisOf(url))
   const set = async (count) => { for (const client of clients) await client.config('SET', 'min-replicas-to-write', count) }
-  await record({ processes: '*', store: true }, async () => {
+  await record({ processes: '*', store: true, reads: true }, async () => {
     await set(1)
     await world.pause(random.between(300, 6000))
     await set(0)
@@ -89,7 +89,7 @@ async function readonlyTransactions (world, random, record) {
     await world.operator.query(`ALTER SYSTEM SET default_transaction_read_only = ${value}`)
     await world.operator.query('SELECT pg_reload_conf()')
   }
-  await record({ processes: '*', store: true }, async () => {
+  await record({ processes: '*', store: true, reads: true }, async () => {
     await set('on')
     await world.pause(random.between(300, 6000))
     await set('off')
@@ -155,7 +155,7 @@ async function node (world, random, record) {
 /** Rows are locked by a transaction that is rolled back. */
 async function lock (world, random, record) {
   const client = await world.operator.connect()
-  await record({ processes: '*', store: true }, async () => {
+  await record({ processes: '*', store: true, reads: true }, async () => {
     try {
       await client.query('BEGIN')
       await client.query('UPDATE token_auth_sessions SET data = data')
@@ -176,7 +176,7 @@ async function standby (world, random, record) {
     await world.operator.query(`ALTER SYSTEM SET synchronous_standby_names = '${value}'`)
     await world.operator.query('SELECT pg_reload_conf()')
   }
-  await record({ processes: '*', store: true }, async () => {
+  await record({ processes: '*', store: true, reads: true }, async () => {
     await set('stopped')
     // Also for longer than a poll looks back. What waits then is executed already, and is seen late.
     await world.pause(random.is(0.4) ? random.between(11_000, 15_000) : delayOf(random, world.settings))

@@ -11,9 +11,10 @@
  *   `to`; `reason` is the name of the error; `presented` is the token that was sent, `refresh` and `access` are those that
  *   were answered. The name is `login`, `refresh`, `access` (of a guarded route), `logout`, `end` (of sessions of the user,
  *   with `scope`: `one`, whose id is `target`, `others` or `all`) or `probe` (asks a process for something in the store).
- * - `{ type: 'fault', name, from, to, processes, users, store, delay }`: what was broken, for these processes (names, or `*`).
- *   `store` says whether they may not have reached the store, for all users or only for these `users`. With a `delay`, they
- *   may have learned so much later what ended for the others.
+ * - `{ type: 'fault', name, from, to, processes, users, store, reads, delay }`: what was broken, for these processes (names, or
+ *   `*`). `store` says whether they may not have reached the store, for all users or only for these `users`; with `reads`, they
+ *   could read from it, unless probes say otherwise. With a `delay`, they may have learned so much later what ended for the
+ *   others.
  * - `{ type: 'lost-writes', from, to }`: what the store wrote in this time was lost at its end.
  * - `{ type: 'crash', process, from, output }`: a process ended by itself.
  * - `{ type: 'recovery', process, from, to, isGood }`: whether a process worked again after everything was healed.

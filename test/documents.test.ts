@@ -322,6 +322,21 @@ t.test('every script that the documents name exists', async (t) => {
   }
 })
 
+t.test('a page that names the specification says which one it is, by a link', async (t) => {
+  const others = ['docs/specification.md', 'docs/evidence/tests.md'] // itself, and titles of tests
+  const naming = [...Object.keys(documents), ...evidence].filter((path) => !others.includes(path) && /the \[?specification/i.test(read(path)))
+  t.ok(naming.includes('docs/errors.md') && naming.includes('docs/evidence/security.md'))
+  for (const path of naming) t.match(read(path), /\]\((?:\.\.\/|docs\/)?specification\.md/, path)
+})
+
+t.test('the examples of deployments and single-page apps keep cookies for as long as sessions', async (t) => {
+  for (const path of ['docs/deployment.md', 'docs/recipes/single-page-app.md']) {
+    const programs = programsIn(read(path), ['js', 'ts']).filter((program) => program.includes('cookieSet: true'))
+    t.ok(programs.length > 0, path)
+    for (const program of programs) t.match(program, /cookieMaxAge: 2_592_000/, path)
+  }
+})
+
 t.test('no command of the documents overwrites a file of variables', async (t) => {
   const commands = Object.values(documents).flatMap((text) => [...text.matchAll(/^.* >+ ?\.env.*$/gm)].map(([line]) => line))
   t.ok(commands.length >= 3)

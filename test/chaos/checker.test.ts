@@ -96,6 +96,7 @@ t.test('the time of a poll begins anew where the store did not answer', async (t
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['grace'], delay: 4000 }, access(7200, 'a0', other)), [], 'but it may delay what processes learn of others')
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, users: ['grace'], delay: 4000 }, access(7400, 'a0', other)), ['ended'])
   t.same(rulesOf(...probes(30_000), ...ended, { ...fault, store: false }, access(9500, 'a0', other)), ['ended'], 'not of the network of clients')
+  t.same(rulesOf(...probes(30_000), ...ended, { ...fault, reads: true }, access(9500, 'a0', other)), ['ended'], 'nor where it could be read')
   const every2Seconds = (at: number, process: string): Entry => process === 'p1' && at % 2000 === 0 ? { status: 503 } : {}
   t.same(rulesOf(...probes(30_000, every2Seconds), ...ended, access(12_500, 'a0', other)), [], 'probes that failed')
   t.same(rulesOf(...probes(30_000, (at) => at % 2000 === 0 ? { to: at + 600 } : {}), ...ended, access(12_500, 'a0', other)), [], 'or were slow')
@@ -138,6 +139,7 @@ t.test('a replaced token whose successor was used is found after a poll and the 
   t.same(rulesOf(...probes(20_000), login(0), refresh(4000, 'r0', 'r1', thief), access(4100, 'a1', thief), refresh(9800, 'r0', 'r2')), ['thief'], 'whoever of the two it is')
   t.same(rulesOf(...probes(20_000), login(0), refresh(4000, 'r0', 'r1'), access(4100, 'a1', { status: null }), refresh(9800, 'r0', 'r2', thief)), [], 'a use without answer shows nothing')
   t.same(rulesOf(...used, { type: 'fault', name: 'kill', from: 4500, to: 5000, processes: ['p0'], store: true }, refresh(9800, 'r0', 'r2', thief)), [], 'a process may lose what it knows')
+  t.same(rulesOf(...used, { type: 'fault', name: 'standby', from: 4500, to: 5000, processes: ['p0'], store: true, reads: true }, refresh(9800, 'r0', 'r2', thief)), [], 'or cannot write it')
   t.same(rulesOf(...used, lost(4200, 'r0'), refresh(9800, 'r0', 'r2', thief)), [], 'or another refresh is under way meanwhile')
   t.same(rulesOf(...used, lostWrites(4050, 5000), refresh(9800, 'r0', 'r2', thief)), [], 'or the store loses it')
 })

@@ -3,7 +3,7 @@ import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { runInNewContext } from 'node:vm'
-import tokenAuth, { View, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { Responses, View, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, claims, host, keysFor, mistyped, refreshStore, together, valid } from '../helper.ts'
 
 /** What the README of @fastify/rate-limit gives as `errorResponseBuilder`. */
@@ -15,6 +15,8 @@ const objects: Readonly<Record<string, () => unknown>> = {
   'a status': () => ({ statusCode: 401 }),
   'a status under its other name': () => ({ status: 403, message: 'no' }),
   'what a rate limit builds': builder,
+  'a status of a success': () => ({ statusCode: 200, message: 'fine' }),
+  'a status of a failure': () => ({ statusCode: 503, message: 'internal' }),
   'an object without a status': () => ({ message: 'no status' }),
   'an error of another realm': () => foreign('{}'),
   'an error of another realm with a status': () => foreign("{ statusCode: 409, code: 'CONFLICT' }"),
@@ -144,20 +146,56 @@ for (const [kind, [before, after]] of Object.entries(kinds)) {
   })
 }
 
-t.test('what a handler throws with a status of 4xx is answered as by a route of the host, all else is HandlerFailed', async (t) => {
-  const throwing = new Throwing()
-  let value: () => unknown = nothing
-  const fail = async () => { throw value() }
-  const app = await service(t, throwing, { sessions: {}, authenticate: fail, retrieveUser: fail }, none, none)
-  for (const [what, made] of Object.entries({ ...objects, ...falsy })) {
-    value = made
-    for (const name of ['login', 'me']) {
-      const request = requests[name]!
-      const answer = shown(await app.inject(request))
-      Object.assign(throwing, { where: 'handler', what: made })
-      const own = shown(await app.inject({ ...request, url: '/own' }))
-      if (Object(made()).statusCode >= 400) t.strictSame(answer, own, `${name}: ${what}`)
-      else t.match(answer, { statusCode: 500, body: /"code":"TOKEN_AUTH_HANDLER_FAILED"/ }, `${name}: ${what}`)
+type Fail = () => never
+type Made = (fail: Fail) => Partial<TokenAuthOptions>
+
+/** Every function of the host that an endpoint, a class view or a guard calls, and requests for which it is called. */
+const functions: Readonly<Record<string, readonly [kind: 'sessions' | 'stored', made: Made, names: readonly string[]]>> = {
+  authenticate: ['sessions', (fail) => ({ authenticate: async () => fail() }), ['login']],
+  retrieveUser: ['stored', (fail) => ({ retrieveUser: async () => fail() }), ['me', 'refresh', 'injected']],
+  extendPayload: ['stored', (extendPayload) => ({ extendPayload }), ['login', 'refresh']],
+  addScopesToPayload: ['sessions', (addScopesToPayload) => ({ scopesEnabled: true, addScopesToPayload }), ['login']],
+  storeRefreshToken: ['stored', (storeRefreshToken) => ({ storeRefreshToken }), ['login']],
+  retrieveRefreshToken: ['stored', (retrieveRefreshToken) => ({ retrieveRefreshToken }), ['refresh']],
+  trusted: ['sessions', (trusted) => ({ trusted }), ['guarded', 'me', 'list of sessions', 'injected']],
+  overrideScopeValidator: ['sessions', (overrideScopeValidator) => ({ overrideScopeValidator }), ['scoped']],
+  destructureScopes: ['sessions', (destructureScopes) => ({ destructureScopes }), ['scoped']],
+  'a setup of a custom claim': ['sessions', (setup) => ({ customClaims: [{ key: 'tenant', setup, verify: () => true }] }), ['login']],
+  'a lifetime of sessions': ['sessions', (lifetime) => ({ sessions: { lifetime } }), ['login']],
+  'data of sessions': ['sessions', (data) => ({ sessions: { data } }), ['login']],
+  generateRefreshToken: ['stored', (generateRefreshToken) => ({ generateRefreshToken }), ['login']],
+  'a getter': ['stored', (getLeeway) => ({ getLeeway }), ['guarded', 'me']],
+  extendAuthenticate: ['sessions', (fail) => ({ responsesClass: class extends Responses { override extendAuthenticate () { return fail() } } }), ['login']],
+  extendVerify: ['sessions', (fail) => ({ responsesClass: class extends Responses { override extendVerify () { return fail() } } }), ['verify']],
+  extendRetrieveUser: ['sessions', (fail) => ({ responsesClass: class extends Responses { override extendRetrieveUser () { return fail() } } }), ['me']],
+  extendRefresh: ['stored', (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return fail() } } }), ['refresh']]
+}
+
+t.test('what any function of the host throws is never a success: with a status of 4xx it is answered as by a route of the host, all else is HandlerFailed', async (t) => {
+  const { stored, ...handlers } = refreshStore()
+  const guarded: Readonly<Record<string, InjectOptions>> = { ...requests, guarded: { url: '/guarded', headers }, scoped: { url: '/scoped', headers }, injected: { url: '/injected', headers } }
+  for (const [name, [kind, made, names]] of Object.entries(functions)) {
+    const throwing = new Throwing()
+    let value: () => unknown = nothing
+    stored.set(1, 'stored')
+    const app = await service(t, throwing, together(kind === 'sessions' ? { sessions: {} } : handlers, made(() => { throw value() })), none, (app) => {
+      const reached = async () => ({ reached: true })
+      app.get('/guarded', { onRequest: app.tokenAuth.protect() }, reached)
+      app.get('/scoped', { onRequest: app.tokenAuth.scoped('a') }, reached)
+      app.get('/injected', app.tokenAuth.injectUser(reached))
+    })
+    for (const [what, one] of Object.entries({ ...objects, ...falsy })) {
+      value = one
+      for (const request of names) {
+        const sent = guarded[request]!
+        const answer = shown(await app.inject(sent))
+        Object.assign(throwing, { where: 'handler', what: one })
+        const own = shown(await app.inject({ ...sent, url: '/own' }))
+        const label = `${name} of ${request} throws ${what}`
+        const { statusCode }: { statusCode?: number } = Object(one())
+        if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) t.strictSame(answer, own, label)
+        else t.match(answer, { statusCode: 500, body: /"code":"TOKEN_AUTH_HANDLER_FAILED"/ }, label)
+      }
     }
   }
 })

@@ -217,7 +217,9 @@ for (const [name, kind] of Object.entries(kinds)) {
   t.test(`${name}: after a restored backup, clients go on; what came since is unknown; a stolen token is as good as one that was stolen just now`, { skip: kind.skip }, async (t) => {
     const { server, counters, endWindows, backUp } = await kind.start(t, ...kind.durable)
     const store = await kind.connect(t, server.url)
-    const app = await processWith(t, store)
+    const feed = watchFeed(store)
+    const poll = holdTimers(t, 60_000)
+    const app = await processWith(t, feed.store)
     const [honest, robbed, leaving] = [await Client.in(app), await Client.in(app), await Client.in(app)]
     const rotateAll = async () => {
       await endWindows()
@@ -232,6 +234,11 @@ for (const [name, kind] of Object.entries(kinds)) {
     t.equal(await statusOf(logout(app, leaving.token)), 204)
     await restore()
     t.same(await counters(), { [honest.sid]: 1, [robbed.sid]: 1, [leaving.sid]: 1 })
+    await until(async () => {
+      poll()
+      return feed.completeReads === 2
+    })
+    t.equal(await leaving.get(app), 401, 'a process forgets no logout, although it reads everything again')
 
     const events = sessionEvents(t)
     t.equal(await statusOf(honest.refresh(app)), 200)
@@ -302,7 +309,7 @@ for (const name of ['ioredis', 'node-redis']) {
       t.equal(await client.get(app), 401)
       t.equal(await client.get(reader), 401)
       t.equal(await client.get(late), 200, 'a process that starts afterwards knows nothing of them')
-      t.equal(await statusOf(client.refresh(app)), 401)
+      for (const process of [app, reader]) t.equal(await statusOf(client.refresh(process)), 401)
       t.equal(await statusOf(client.refresh(late)), 200)
     }
   })
