@@ -137,29 +137,26 @@ function optionsOf (members, path, declaration) {
   })
 }
 
-const optionsTable = (head, ...options) => table([head, 'Default', 'Meaning'], optionsOf(...options).map(({ name, preset, meaning }) => [`\`${name}\``, preset, meaning]))
-
-const optionsList = (...options) => optionsOf(...options).map(({ name, preset, meaning }) => {
+/** @param of what has these options, if not everything on the page does */
+const optionsList = (members, path, declaration, of) => optionsOf(members, path, declaration).map(({ name, preset, meaning }) => {
+  const notes = [of, preset === 'required' ? preset : undefined].filter((note) => note !== undefined)
   const isNamed = preset === 'required' || preset === 'none'
-  return `- **\`${name}\`**${preset === 'required' ? ' (required)' : ''}: ${cell(meaning)}${isNamed ? '' : ` Default: ${cell(preset)}.`}`
+  return `- **\`${name}\`**${notes.length === 0 ? '' : ` (${notes.join(', ')})`}: ${cell(meaning)}${isNamed ? '' : ` Default: ${cell(preset)}.`}`
 }).join('\n')
 
-/** The members that a table has more than another one. */
+/** The members that a list has more than another one. */
 const without = (base, members) => Object.fromEntries(Object.entries(members).filter(([name]) => !Object.hasOwn(base, name)))
 
-/** Generates one table of the options of all guards: the guards that have them, their defaults and meanings. */
-function guardOptionsTable () {
+/** The options of all guards, then those that only some of them have. */
+function guardOptionsList () {
   const { protect, scoped, injectUser } = optionsOfGuards
-  const rowsOf = (members, declaration, guards) => optionsTable('Option', members, 'types/instance.ts', declaration).split('\n').slice(2).map((line) => {
-    const cells = line.slice(2, -2).split(' | ')
-    return [cells[0], guards, ...cells.slice(-2)]
-  })
-  return table(['Option', 'Of', 'Default', 'Meaning'], [
-    ...rowsOf(injectUser, 'GuardOptions', 'all'),
-    ...rowsOf(without(injectUser, protect), 'ProtectOptions', '`protect`'),
-    ...rowsOf(without(injectUser, scoped), 'ScopedOptions', '`scoped`'),
-    ...rowsOf(choiceMembers, 'InstanceChoice', '[free](#free-standing-guards)')
-  ])
+  const listOf = (members, declaration, of) => optionsList(members, 'types/instance.ts', declaration, of)
+  return [
+    listOf(injectUser, 'GuardOptions'),
+    listOf(without(injectUser, protect), 'ProtectOptions', '`protect`'),
+    listOf(without(injectUser, scoped), 'ScopedOptions', '`scoped`'),
+    listOf(choiceMembers, 'InstanceChoice', '[free-standing](#free-standing-guards)')
+  ].join('\n')
 }
 
 const sessionSettingsList = () => optionsList(sessionsShape.members, 'types/sessions.ts', 'SessionsOptions')
@@ -206,16 +203,14 @@ function evidenceIndex () {
 
 const documents = {
   'docs/evidence/tests.md': { evidence: evidenceIndex },
-  'docs/comparison.md': { speed: speedSentence },
+  'docs/evidence/comparison.md': { speed: speedSentence },
   'docs/evidence/speed.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsList },
   'docs/settings.md': { settings: settingsList },
   'docs/sessions-reference.md': { 'session settings': sessionSettingsList, 'session endpoints': sessionEndpointsTable },
   'docs/keys.md': { 'members of keys': () => optionsList(signingKey.members, 'types/keys.ts', 'SigningKey') },
   'docs/issuers.md': { 'members of issuers': () => optionsList(trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
-  'docs/guards.md': {
-    'options of guards': guardOptionsTable
-  },
+  'docs/guards.md': { 'options of guards': guardOptionsList },
   'docs/testing.md': {
     'options of attack': () => optionsList(attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
   },

@@ -95,7 +95,7 @@ for (const [path, text] of Object.entries({ ...documents, 'CHANGELOG.md': read('
 }
 
 /** Pages that begin with what they list. */
-const lists = ['docs/comparison.md', 'docs/findings.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
+const lists = ['docs/findings.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
 
 t.test('every page begins with an example', async (t) => {
   for (const [path, text] of Object.entries(documents)) {
@@ -233,7 +233,7 @@ t.test('the errors in docs/troubleshooting.md exist, and with `debug` a refusal 
 })
 
 t.test('the lines of the migration from @fastify/jwt do the same before and after, and take the tokens of each other', async (t) => {
-  const [, diff = ''] = /```diff\n([\s\S]*?)```/.exec(documents['docs/migration.md'] ?? '') ?? []
+  const [, diff = ''] = /```diff\n([\s\S]*?)```/.exec(documents['docs/recipes/fastify-jwt.md'] ?? '') ?? []
   const lines = diff.trimEnd().split('\n')
   t.ok(lines.length <= 10, 'it has ten lines')
   const start = 1_800_000_000
@@ -261,7 +261,7 @@ t.test('the lines of the migration from @fastify/jwt do the same before and afte
 
 t.test('the login endpoint of the migration keeps path and response of the login, app.authenticate and request.user', async (t) => {
   const app = host(t)
-  await run(programWith(programsIn(documents['docs/migration.md'] ?? ''), "pathToAuthenticate: '/login'"), given(app))
+  await run(programWith(programsIn(documents['docs/recipes/fastify-jwt.md'] ?? ''), "pathToAuthenticate: '/login'"), given(app))
   const { token, ...others } = (await login(app, { url: '/login' })).json()
   t.same(others, {})
   t.match((await app.inject({ url: '/private', headers: bearer(token) })).json(), { user_id: 1, username: 'ada' })
@@ -300,13 +300,25 @@ t.test('every link of the documents leads to a file or a heading that exists', a
   t.same(brokenLinks(fileURLToPath(root), [...Object.keys(documents), ...evidence, ...others]), [])
 })
 
-t.test('guides have at most 1,500 words; everything else is in the reference, or in the part Evidence, which is not packed', async (t) => {
-  const guides = ['cookies', 'deployment', 'events', 'guards', 'issuers', 'keys', 'security', 'sessions', 'specification', 'stores', 'testing', 'troubleshooting', 'tutorial'].map((name) => `docs/${name}.md`)
-  for (const path of guides) {
-    const words = documents[path]?.split(/\s+/).length ?? Infinity
-    t.ok(words <= 1500, `${path}: ${words}`)
+t.test('a page of the package has at most 1,500 words, and all of them 25,000; recipes and the part Evidence are not packed', async (t) => {
+  const packed = Object.entries(documents).filter(([path]) => /^docs\/[\w-]+\.md$/.test(path))
+  const counts = packed.map(([path, text]) => ({ path, words: text.split(/\s+/).length }))
+  t.same(counts.filter(({ words }) => words > 1500), [])
+  const all = counts.reduce((sum, { words }) => sum + words, 0)
+  t.ok(all <= 25_000, `${all} words`)
+  const files: string[] = JSON.parse(read('package.json')).files
+  t.same(files.filter((pattern) => pattern.startsWith('docs')), ['docs/*.md', 'docs/pictures'])
+})
+
+t.test('pages that the package does not have are named as text by those that it has, and exist in the repository', async (t) => {
+  const named = new Set<string>()
+  for (const [path, text] of Object.entries({ ...documents, 'SECURITY.md': read('SECURITY.md'), 'CHANGELOG.md': read('CHANGELOG.md') })) {
+    if (path.startsWith('docs/recipes/')) continue
+    t.notMatch(text, /\]\((?:docs\/)?(?:recipes|evidence|site)\//, path)
+    for (const [, page = ''] of text.matchAll(/`(docs\/[\w-]+\/[\w-]+\.md)`/g)) named.add(page)
   }
-  t.ok(evidence.length >= 7)
+  t.ok(named.size >= 30)
+  t.same([...named].filter((page) => !pages.includes(page)), [])
 })
 
 t.test('cause and remedy of each finding have at most 80 words', async (t) => {

@@ -17,12 +17,12 @@ cpSync(join(root, 'test/fixtures/consumer'), project, { recursive: true })
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
     /^dist\/lib\/(?:index|client|testing)\.(?:js|js\.map|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/cli\.js(?:\.map)?$/, /^dist\/lib\/declarations\.d\.cts$/,
     /^dist\/lib\/shared-[\w-]+\.(?:js|js\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  const pages = ['docs', 'docs/recipes'].flatMap((folder) => readdirSync(join(root, folder)).filter((file) => file.endsWith('.md')).map((file) => `${folder}/${file}`))
+  const pages = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)
   t.ok(pages.length >= 7)
   const filesOf = (entry: unknown): string[] => typeof entry === 'string' ? [entry] : Object.values(Object(entry)).flatMap(filesOf)
   const entries = filesOf([manifest.main, manifest.types, manifest.exports, manifest.typesVersions])

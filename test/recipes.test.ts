@@ -32,9 +32,9 @@ t.teardown(() => { Object.assign(console, said) })
 
 const folder = new URL('../docs/recipes/', import.meta.url)
 const names = readdirSync(folder)
-/** Recipes whose examples run in test/user-interfaces.test.ts, in pages of Chromium, or in test/recipes, with the libraries that they import. */
+/** Recipes whose examples run in test/documents.test.ts, in test/user-interfaces.test.ts, in pages of Chromium, or in test/recipes, with the libraries that they import. */
 const elsewhere = new Set([
-  'autoload', 'express-jwt', 'graphql', 'impersonation', 'mobile-app', 'passwords', 'second-factor', 'server-rendering', 'serverless', 'sign-up', 'trpc', 'user-interfaces', 'websockets', 'zod'
+  'autoload', 'express-jwt', 'fastify-jwt', 'graphql', 'impersonation', 'mobile-app', 'passkeys', 'passwords', 'second-factor', 'server-rendering', 'serverless', 'sign-up', 'trpc', 'user-interfaces', 'websockets', 'zod'
 ].map((name) => `${name}.md`))
 const recipes = new Map(names.filter((name) => !elsewhere.has(name)).map((name) => [name, examplesOf(`recipes/${name}`)]))
 
@@ -121,8 +121,8 @@ const cookiesOf = (response: LightMyRequestResponse) => Object.fromEntries(respo
 
 t.test('the page lists every recipe, and each recipe begins with code', async (t) => {
   const index = readFileSync(new URL('../recipes.md', folder), 'utf8')
-  t.same([...index.matchAll(/\]\(recipes\/([^)]+)\)/g)].map(([, name]) => name).sort(), [...names].sort())
-  for (const name of names) t.match(readFileSync(new URL(name, folder), 'utf8'), /^# .+\n\n[^\n#|-].*\n\n```js\n/, name)
+  t.same([...index.matchAll(/^### .+\n\n`docs\/recipes\/([^`]+)` [a-z].+\.$/gm)].map(([, name]) => name).sort(), [...names].sort())
+  for (const name of names) t.match(readFileSync(new URL(name, folder), 'utf8'), /^# .+\n\n[^\n#|-].*\n\n```(?:js|diff)\n/, name)
 })
 
 /** Adds the login route that reads the user again. */

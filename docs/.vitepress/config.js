@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { defineConfig } from 'vitepress'
 import { describePage, headOf, sitemap } from './head.js'
 import { figures } from './figures.js'
-import { likeGitHub, slugify, withDiagrams, withTables } from './markdown.js'
+import { likeGitHub, slugify, withDiagrams, withNamedPages, withTables } from './markdown.js'
 import { menu } from './menu.js'
 import { renderForSearch } from './search.js'
 
@@ -32,6 +32,8 @@ export default defineConfig({
     ['meta', { name: 'theme-color', content: '#fbfaf6', media: '(prefers-color-scheme: light)' }],
     ['meta', { name: 'theme-color', content: '#111715', media: '(prefers-color-scheme: dark)' }]
   ],
+  // Otherwise, each page computes all of its styles twice when it is loaded.
+  appearance: { disableTransition: false },
   transformPageData: describePage,
   transformHead: headOf,
   sitemap,
@@ -41,6 +43,7 @@ export default defineConfig({
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
     config (md) {
       likeGitHub(md)
+      withNamedPages(md)
       withDiagrams(md)
       withTables(md)
     }

@@ -76,7 +76,8 @@ t.test('the second example: who wants to be remembered has a longer session, and
   for (const remember of [true, false]) {
     const payload = { username: 'ada', password: 'lovelace', remember }
     const login = await app.inject({ method: 'POST', url: '/auth', headers: { 'user-agent': 'Firefox'.repeat(100) }, payload })
-    const { sessions } = (await app.inject({ url: '/auth/sessions', headers: bearer(login.json().access_token) })).json()
+    const cookies = Object.fromEntries(login.cookies.map(({ name, value }) => [name, value]))
+    const { sessions } = (await app.inject({ url: '/auth/sessions', cookies })).json()
     const own = sessions.find((session: { current: boolean }) => session.current)
     days.push((Date.parse(own.expires_at) - Date.parse(own.created_at)) / 86_400_000)
     t.same(own.data, { device: 'Firefox'.repeat(100).slice(0, 300) })
@@ -84,10 +85,10 @@ t.test('the second example: who wants to be remembered has a longer session, and
   t.same(days, [90, 1])
 })
 
-t.test('in cookie mode browsers keep the cookies over a refresh, and the service ends the session of those who are not remembered', async (t) => {
+t.test('browsers keep its cookies over a refresh, and the service ends the session of those who are not remembered', async (t) => {
   const setTime = setClock(t, noon)
   const app = host(t)
-  await run(programWith(programs, 'cookieMaxAge'), given(t, app))
+  await run(programWith(programs, '"remember me"'), given(t, app))
   const agesOf = ({ cookies }: { cookies: Array<{ name: string, maxAge?: number }> }) => cookies.map(({ name, maxAge }) => [name, maxAge])
   const kept = [['access_token', 90 * 86_400], ['refresh_token', 90 * 86_400]]
   for (const [remember, status] of [[true, 200], [false, 401]] as const) {
