@@ -1,4 +1,4 @@
-// @outside
+// @slow
 /** The command line: each command as a process, and in this process, where it is measured. */
 import { execFile } from 'node:child_process'
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
