@@ -2,5 +2,5 @@
 import { spawnSync } from 'node:child_process'
 import { outside } from './marked-tests.js'
 
-const { status } = spawnSync('tap', ['--disable-coverage', '--allow-empty-coverage', ...outside], { stdio: 'inherit', shell: process.platform === 'win32' })
+const { status } = spawnSync('npx', ['tap', '--disable-coverage', '--allow-empty-coverage', ...outside], { stdio: 'inherit', shell: process.platform === 'win32' })
 process.exitCode = status ?? 1
