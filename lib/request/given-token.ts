@@ -36,8 +36,8 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
 /** Verifies a token with the getters and the handler `trusted`, which get a request whose own token is not looked at. */
 export async function verifyGivenToken (owner: Owner, token: string, request: FastifyRequest): Promise<Payload> {
   if (typeof token !== 'string') throw new InvalidToken()
-  const { settings, results } = registeredStateOf(owner, request)
-  const verdict = await owner.rules.verify(token, { settings, results, request, renewal: undefined }, 'access')
+  const { settings, results, renewal } = registeredStateOf(owner, request)
+  const verdict = await owner.rules.verify(token, { settings, results, request, renewal }, 'access')
   if (verdict instanceof Refusal) throw verdict.toError()
   return ownPayload(verdict)
 }

@@ -712,7 +712,10 @@ t.test('a renewal is a refresh in the events, and no refusal', async (t) => {
 
 t.test('the new access token confirms nothing in the request that made it, and does in the next one', async (t) => {
   const { app, store } = await withPages(t)
-  app.get('/all', { onRequest: [app.tokenAuth.protect({ renew: true }), app.tokenAuth.protect({ leeway: 1 })] }, async (request) => request.tokenAuth.userId)
+  app.get('/all', { onRequest: [app.tokenAuth.protect({ renew: true }), app.tokenAuth.protect({ leeway: 1 })] }, async (request) => {
+    const { token } = request.tokenAuth
+    return (await app.tokenAuth.verifyToken(token ?? '', request)).user_id
+  })
   const confirmed: unknown[] = []
   store.instead = { confirm: async (received: unknown) => { confirmed.push(received) } }
   const answer = await app.inject({ url: '/all', headers: { ...navigation, ...await expiredCookies(app) } })
