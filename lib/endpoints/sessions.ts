@@ -3,8 +3,9 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { SessionNotFound } from '../errors.ts'
 import { describeGuard, nameGuard } from '../guards/describe.ts'
-import { PassedRequests, type CallbackHook } from '../guards/gate.ts'
+import type { CallbackHook } from '../guards/gate.ts'
 import { isTrial } from '../guards/trial.ts'
+import { failHook } from '../host/call.ts'
 import { clearingCookies } from '../http/cookies.ts'
 import { errorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
@@ -18,17 +19,13 @@ import { bodySchema, refuseEarly, type Implementation, type Result } from './end
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
 function requireToken (registration: Registration): CallbackHook {
   const { rules } = registration
-  const passed = new PassedRequests()
   const mayPass = refuseEarly(registration, (state) => state.verifyOwn())
   const guard: CallbackHook = (request, reply, done) => {
     if (isTrial(request, done, guard)) return
-    mayPass(request, reply).then((isAllowed) => {
-      if (!isAllowed) return
-      passed.note(request)
-      done()
-    }, done)
+    mayPass(request, reply).then((isAllowed) => { if (isAllowed) done() }, (error: unknown) => { failHook(done, error) })
   }
-  const enforce = () => ({ hook: guard, hasPassed: passed.watch() })
+  // Asked again, it remembers its answer.
+  const enforce = () => ({ hook: guard, hasPassed: () => false })
   describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [], enforce }))
   nameGuard(guard, registration.settings.instanceName, [])
   return guard

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { isAnswered, timeoutOf } from '../host/call.ts'
+import { failHook, isAnswered, timeoutOf } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
@@ -81,9 +81,9 @@ export function preventCaching (state: RequestState, reply: FastifyReply): void 
 function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
   try {
     const answer = sendRefusal(guard.registration, request, reply, refused, state, guard.redirect)
-    if (answer instanceof Promise) answer.catch(done)
+    if (answer instanceof Promise) answer.catch((error: unknown) => { failHook(done, error) })
   } catch (error) {
-    done(error as Error)
+    failHook(done, error)
   }
 }
 

@@ -1,5 +1,5 @@
 /** How functions of the application (handlers, hooks, getters) are called, and what becomes of the errors that they throw. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { typeName } from '../values.ts'
 
@@ -33,6 +33,14 @@ export function readHost<T> (name: string, read: () => T): T {
   } catch (error) {
     throw hostError(name, error)
   }
+}
+
+/**
+ * Ends a hook with what was thrown on the way to its decision, such as by the logger of the application. Fastify takes a
+ * falsy value for no error: a guard that passed it on would open its route.
+ */
+export function failHook (done: HookHandlerDoneFunction, thrown: unknown): void {
+  done((thrown || new HandlerFailed(undefined, { cause: thrown })) as Error)
 }
 
 /** Creates the error for a function of the application that returned, or threw, a value of the wrong type. */

@@ -200,6 +200,25 @@ t.test('what any function of the host throws is never a success: with a status o
   }
 })
 
+t.test('what the logger of the host throws while a request is refused, falsy values too, opens no guard', async (t) => {
+  let value: () => unknown = nothing
+  const app = host(t, { childLoggerFactory: (logger, bindings, options) => Object.assign(logger.child(bindings, options ?? {}), { isLevelEnabled: () => { throw value() } }) })
+  await app.register(tokenAuth, together({ authenticate, sessions: {} }, asymmetric))
+  const reached = async () => ({ reached: true })
+  app.get('/guarded', { onRequest: app.tokenAuth.protect() }, reached)
+  app.get('/followed', { onRequest: [app.tokenAuth.protect(), async () => {}] }, reached)
+  app.get('/injected', app.tokenAuth.injectUser(reached))
+  for (const [what, made] of Object.entries({ ...objects, ...falsy })) {
+    value = made
+    for (const url of ['/guarded', '/followed', '/injected', '/auth/me', '/auth/sessions']) {
+      const { statusCode, body } = await app.inject({ url, headers: bearer('x') })
+      t.ok(statusCode >= 400, `${url}: ${what}`)
+      t.notMatch(body, /reached|"me"|"sessions"/, `${url}: ${what}`)
+      if (what in falsy && url !== '/injected') t.match(body, '"TOKEN_AUTH_HANDLER_FAILED"', `${url}: ${what}`)
+    }
+  }
+})
+
 t.test('a rate limit with the builder of its README is 429 at every endpoint, and a limited logout ends nothing', async (t) => {
   const limit: Prepare = (app) => app.register(rateLimit, { max: 1, timeWindow: '1 minute', errorResponseBuilder: builder, keyGenerator: ({ method, url }) => `${method} ${url}` })
   const { stored, ...handlers } = refreshStore()
