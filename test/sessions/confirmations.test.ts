@@ -127,11 +127,13 @@ t.test('an instance that only verifies confirms, where its store takes confirmat
   const { access_token: token } = await refreshed(app, (await started(app)).refresh_token)
   const { access_token: other } = await refreshed(app, (await started(app)).refresh_token)
   for (const [feed, sent, expected] of [[{ endedSince: store.endedSince }, token, 0], [{ endedSince: store.endedSince, confirm: store.confirm }, other, 1]] as const) {
-    const verifier = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, sessions: { store: feed, poll } }))
+    const warnings: string[] = []
+    const verifier = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, sessions: { store: feed, poll } }), { logger: { level: 'warn', stream: { write: (line: string) => { warnings.push(line) } } } })
     verifier.get('/', { onRequest: verifier.tokenAuth.protect() }, async () => 'reached')
     for (let times = 0; times < 2; times++) t.equal((await verifier.inject({ url: '/', headers: bearer(sent) })).statusCode, 200)
     await expire()
     t.equal(told.length, expected)
+    t.same(warnings, [])
   }
   t.same(told, [[{ sid: payloadOf(other).sid, user: '1', n: 0 }]])
 })
@@ -173,6 +175,32 @@ t.test('a generation is told once, whether its token is remembered or not; the n
     t.same(told[1], [{ sid, user: '[1,"here",null]', n: 1 }])
     t.equal(told.length, 2)
   }
+})
+
+t.test('what is forgotten after 20,000 other generations is told again, but not for a remembered token; each store object is told', async (t) => {
+  const expire = polling(t)
+  const { app, store, told, get } = await watching(t)
+  const tokens = await refreshed(app, (await started(app)).refresh_token)
+  const { sid } = payloadOf(tokens.access_token)
+  // They remember the same tokens, because they have the same key.
+  const other = await watching(t)
+  for (const use of [get, other.get, get]) t.equal(await use(tokens), 200)
+  await expire()
+  t.same([told, other.told].map((calls) => calls.flat().map(({ sid, n }) => [sid, n])), [[[sid, 0]], [[sid, 0]]])
+
+  const verifier = await build(t, mistyped<Partial<TokenAuthOptions>>({ authMode: false, tokenCacheSize: 0, sessions: { store, poll } }))
+  for (let first = 0; first < 20_000; first += 5000) {
+    for (let n = first; n < first + 5000; n++) verifier.tokenAuth.verifyToken(forge(claims({ sid: sidOf(1), sgen: n })))
+    await expire()
+  }
+  const before = told.length
+  t.equal(told.flat().length, 20_001)
+  t.equal(await get(tokens), 200)
+  await expire()
+  t.equal(told.length, before)
+  verifier.tokenAuth.verifyToken(tokens.access_token)
+  await expire()
+  t.match(told.slice(before), [[{ sid, n: 0 }]])
 })
 
 t.test('an application that closes tells what waits, and waits for that for a second at most', async (t) => {
