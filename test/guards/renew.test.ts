@@ -444,7 +444,7 @@ t.test('a request that was renewed is judged and read as the next one with its c
   warnings(t, 'W03')
   const start = now()
   const setTime = setClock(t, start)
-  const settings = { claimIat: true, claimNbf: true, claimAuthTime: true, cookieSplit: false, tokenCacheSize: 100, claimIss: 'https://a.example', claimAud: 'a' }
+  const settings = { claimIat: true, claimNbf: false, claimAuthTime: true, cookieSplit: false, tokenCacheSize: 100, claimIss: 'https://a.example', claimAud: 'a' }
   const plain = { claims: { list: [{ a: null }] }, scopes: ['read'], tenant: 'a' as const, trusted: 'later' as const, isVerified: true, settings, keys: {}, guard: { leeway: 7 }, required: 'read' as const }
   const outcomes = new Set<number>()
   await fc.assert(fc.asyncProperty(rulesOfTokens, async ({ claims: extra, scopes, tenant, trusted, isVerified, settings, keys, guard, required }) => {
