@@ -17,7 +17,7 @@ interface State {
   /** Who was answered last, and how long ago that was. */
   readonly last: Who
   readonly since: number
-  /** What they may present. The thief has nothing before the theft, and nobody keeps what is older than the parent, with which they would be found. */
+  /** What they may present. The thief has nothing before the theft, and nobody keeps what was retired, with which they would be found. */
   readonly has: Readonly<Record<Who, readonly number[]>>
   readonly isStolen: boolean
   /** Whether somebody has an access token that shows that a member of the family was received. */
@@ -43,7 +43,7 @@ function * following (state: State, { isPatient }: Thief): Generator<readonly [i
       if (outcome === 'reused') continue
       const next = change?.family ?? family
       const by = next.n - family.n
-      const still = (list: readonly number[]) => list.map((generation) => generation + by).filter((generation) => generation <= next.parent)
+      const still = (list: readonly number[]) => list.map((generation) => generation + by).filter((generation) => generation <= next.siblings || generation === next.parent)
       const kept = { owner: still(has.owner), thief: still(has.thief) }
       const after: State = { ...state, family: next, window: change?.beginsWindow === true ? 0 : window, last: who, since: 0, has: kept }
       const got = next.n - n
