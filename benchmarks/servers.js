@@ -323,8 +323,10 @@ const answers = {
 if (process.send !== undefined) {
   process.once('message', async ({ server, options }) => {
     const listening = await servers[server](options)
-    // A server is idle while others are measured, for longer than the default keep-alive timeout.
+    // A server is idle while others are measured, for longer than its default timeouts. Without these lines, it sends 408 before the first request.
     listening.keepAliveTimeout = 3_600_000
+    listening.headersTimeout = 0
+    listening.requestTimeout = 0
     process.on('message', (question) => process.send(answers[question]()))
     process.on('disconnect', () => process.exit())
     process.send({ port: listening.address().port })
