@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The release lines on which scripts/test-nodes.js tests the package. `npm test` runs on any, in CI also on 20. */
+/** The release lines on which scripts/test/nodes.js tests the package. `npm test` runs on any, in CI also on 20. */
 export const testedLines = ['22', '24', '26']
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -1,4 +1,4 @@
-// @slow
+// @alone
 /** What is decided once must not be decided again for each request: counted, not timed. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type * as FastJwt from 'fast-jwt'

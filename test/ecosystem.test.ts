@@ -1,4 +1,3 @@
-// @outside
 import fastifyAuth from '@fastify/auth'
 import cors from '@fastify/cors'
 import helmet from '@fastify/helmet'

@@ -1,43 +1,41 @@
-/** The hook of typescript.cjs. What it has transpiled is kept in node_modules/.cache, under a digest of all that it depends on. */
+/**
+ * The hook of typescript.cjs: replaces types by spaces, as later versions of Node.js do, so that each line and column stays
+ * where it is. What it has read is kept in node_modules/.cache, under a digest of all that it depends on.
+ */
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-const cache = new URL('../node_modules/.cache/transpiled/', import.meta.url)
-const configuration = fileURLToPath(new URL('../tsconfig.json', import.meta.url))
-const setup = [configuration, fileURLToPath(new URL('../node_modules/typescript/package.json', import.meta.url)), fileURLToPath(import.meta.url)].map((file) => readFileSync(file))
+const cache = new URL('../node_modules/.cache/stripped/', import.meta.url)
+const setup = ['../node_modules/ts-blank-space/package.json', 'typescript-hooks.mjs'].map((file) => readFileSync(new URL(file, import.meta.url)))
 mkdirSync(cache, { recursive: true })
 
-// Loaded when something has changed.
-let compile
-function prepareCompiler () {
-  const ts = createRequire(import.meta.url)('typescript')
-  const { options } = ts.convertCompilerOptionsFromJson(ts.readConfigFile(configuration, ts.sys.readFile).config.compilerOptions, '.')
-  // The imports keep their `.ts`, because each file is loaded from where it is.
-  const compilerOptions = { ...options, module: ts.ModuleKind.ESNext, rewriteRelativeImportExtensions: false, inlineSourceMap: true, inlineSources: true }
-  return (fileName, source) => ts.transpileModule(source, { fileName, compilerOptions }).outputText
+// Loaded when something has changed, because it loads the compiler.
+let strip
+async function prepare () {
+  const { default: blankSpace } = await import('ts-blank-space')
+  return (fileName, source) => blankSpace(source, (node) => { throw new SyntaxError(`${fileName} has TypeScript that is more than types: ${node.getText()}`) })
 }
 
-function transpile (fileName) {
+async function javaScriptOf (fileName) {
   const source = readFileSync(fileName, 'utf8')
   const hash = createHash('sha256')
-  for (const part of [...setup, fileName, '\0', source]) hash.update(part)
-  const transpiled = new URL(hash.digest('base64url'), cache)
+  for (const part of [...setup, source]) hash.update(part)
+  const stripped = new URL(hash.digest('base64url'), cache)
   try {
-    return readFileSync(transpiled, 'utf8')
+    return readFileSync(stripped, 'utf8')
   } catch {
-    compile ??= prepareCompiler()
-    const output = compile(fileName, source)
-    // Renamed when it is complete, because test files run at the same time.
-    const draft = new URL(`${transpiled.href}.${process.pid}`)
+    strip ??= await prepare()
+    const output = strip(fileName, source)
+    // Renamed when it is complete, because several processes run at the same time.
+    const draft = new URL(`${stripped.href}.${process.pid}`)
     writeFileSync(draft, output)
-    renameSync(draft, transpiled)
+    renameSync(draft, stripped)
     return output
   }
 }
 
 export async function load (url, context, nextLoad) {
   if (!url.startsWith('file:') || !/\.ts(?:\?|$)/.test(url)) return nextLoad(url, context)
-  return { format: 'module', shortCircuit: true, source: transpile(fileURLToPath(url)) }
+  return { format: 'module', shortCircuit: true, source: await javaScriptOf(fileURLToPath(url)) }
 }

@@ -10,7 +10,7 @@ const pathOf = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url)
 /** Unpacks it. @returns the address of its module, and a function that removes it */
 export function unpackBefore () {
   const folder = mkdtempSync(join(tmpdir(), 'token-auth-before-'))
-  execFileSync('tar', ['-xzf', pathOf('test/fixtures/before-confirmations.tar.gz'), '-C', folder])
+  execFileSync('tar', ['-xzf', pathOf('test/outside/fixtures/before-confirmations.tar.gz'), '-C', folder])
   symlinkSync(pathOf('node_modules'), join(folder, 'node_modules'), 'junction')
   return { library: pathToFileURL(join(folder, 'package/dist/lib/index.js')).href, remove: () => rmSync(folder, { recursive: true, force: true }) }
 }

@@ -3,13 +3,10 @@ import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import fastifySwagger from '@fastify/swagger'
 import { calculateJwkThumbprint, createLocalJWKSet, createRemoteJWKSet, jwtVerify, type JSONWebKeySet } from 'jose'
-import { JwtVerifier } from 'aws-jwt-verify'
-import { SimpleJwksCache } from 'aws-jwt-verify/jwk'
-import { JwksClient } from 'jwks-rsa'
 import t from 'tap'
 import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
 import { iso, issued, noon, overlap, source, withKeys } from '../keys/ring.ts'
-import { authenticate, build, ecPair, edPair, forge, headerOf, host, keysFor, listen, mistyped, otherSecret, pairFor, payloadOf, refusal, rsaPair, secret, setClock, together, valid, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, edPair, host, keysFor, listen, mistyped, otherSecret, pairFor, refusal, rsaPair, secret, setClock, together, valid, warnings } from '../helper.ts'
 
 const published = { pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example' }
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
@@ -71,37 +68,6 @@ t.test('jose verifies tokens with what is published, over the network and over a
     await app.tokenAuth.reloadKeys()
     const keys = createRemoteJWKSet(url)
     for (const token of [before, await issued(app)]) t.equal((await jwtVerify(token, keys, requirements)).payload.user_id, 1, algorithm)
-  }
-})
-
-t.test('jwks-rsa and aws-jwt-verify read what is published, over the network and over a switch of keys', async (t) => {
-  const [issuer, audience] = ['https://auth.example', 'https://api.example']
-  // It takes https only by itself.
-  const fetcher = { fetch: async (uri: string) => await (await fetch(uri)).arrayBuffer() }
-  for (const algorithm of ['RS256', 'ES256', 'EdDSA'] as const) {
-    const { state, load } = source([{ key: pairFor(algorithm).privateKey }])
-    const app = await withKeys(t, load, { ...published, algorithm })
-    const jwksUri = `http://127.0.0.1:${await listen(app)}/auth/jwks`
-    const client = new JwksClient({ jwksUri })
-    const verifier = JwtVerifier.create({ issuer, audience, jwksUri }, { jwksCache: new SimpleJwksCache({ fetcher }) })
-    const readers: Record<string, (token: string) => Promise<unknown>> = {
-      'jwks-rsa': async (token) => {
-        const key = await client.getSigningKey(String(headerOf(token).kid))
-        t.equal(key.alg, algorithm)
-        return (await jwtVerify(token, createPublicKey(key.getPublicKey()), { issuer, audience, algorithms: [algorithm] })).payload.user_id
-      },
-      'aws-jwt-verify': async (token) => (await verifier.verify(token)).user_id
-    }
-    const before = await issued(app)
-    for (const [name, read] of Object.entries(readers)) t.equal(await read(before), 1, `${name}, ${algorithm}`)
-    state.list = [{ key: pairFor(algorithm, 1).privateKey }, ...state.list]
-    await app.tokenAuth.reloadKeys()
-    const after = await issued(app)
-    t.not(headerOf(after).kid, headerOf(before).kid)
-    for (const [name, read] of Object.entries(readers)) {
-      for (const token of [before, after]) t.equal(await read(token), 1, `${name}, ${algorithm}, after the switch`)
-      await t.rejects(read(forge(payloadOf(after), { algorithm, key: pairFor(algorithm, 2).privateKey, header: headerOf(after) })), `${name} refuses the signature of another key`)
-    }
   }
 })
 

@@ -66,6 +66,34 @@ t.test('a script is sent by its digest, and as text to a server that does not kn
   t.same(parameters, again)
 })
 
+t.test('a cluster of node-redis is not asked for a session whose server is not ready, although the cluster is open', async (t) => {
+  const slots: Array<{ master: { client?: { isReady: boolean } } }> = []
+  const sent: string[] = []
+  const store = redisSessions({
+    isOpen: true,
+    slots,
+    async evalSha (_sha, { keys: [key = ''] }) {
+      sent.push(key)
+      return ['rotated', '1']
+    },
+    eval: async () => { throw new Error('The script is known.') }
+  })
+  const advance = async () => await store.advance('1', 'a', 0, rules)
+  t.same(await advance(), { outcome: 'rotated', n: 1 }, 'a client without slots is no cluster')
+  // CRC-16 (XMODEM) of the text in the braces: the slot of a key, as Redis computes it.
+  const [, tag = ''] = /\{(.+)\}/.exec(sent[0] ?? '') ?? []
+  const slotsOfTags: Record<string, number> = { 0: 13907, 1: 9842, 2: 5649, 3: 1584, 4: 14039, 5: 9974, 6: 5781, 7: 1716, 8: 14171, 9: 10106, a: 15495, b: 3300, c: 7365, d: 11298, e: 15363, f: 3168 }
+  const slot = slotsOfTags[tag]
+  if (slot === undefined) throw new Error(`The key has no tag that is known: ${sent[0]}`)
+  slots[slot] = { master: { client: { isReady: false } } }
+  await t.rejects(advance(), { message: /^The Redis client is not connected: the server of the cluster that has the session is not ready\./ })
+  t.equal(sent.length, 1, 'nothing is sent')
+  for (const master of [{ client: { isReady: true } }, {}]) {
+    slots[slot] = { master }
+    t.same(await advance(), { outcome: 'rotated', n: 1 })
+  }
+})
+
 t.test('a client of node-redis keeps an unsent command for five seconds at most, as long as any call may take, and gives replies as this package reads them', async (t) => {
   const options: unknown[] = []
   const known: NodeRedisLike = {

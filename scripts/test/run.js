@@ -1,0 +1,159 @@
+/**
+ * Runs test files: several in one process, one after the other, and two processes at once. A process that starts costs more
+ * than most files do. See CONTRIBUTING.md for the commands.
+ */
+import { spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Parser } from 'tap-parser'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const program = fileURLToPath(new URL('process.js', import.meta.url))
+/** What the last run found, for scripts/test/repeat.js: the tests that failed, by file. */
+export const report = fileURLToPath(new URL('../../node_modules/.cache/tests.json', import.meta.url))
+
+/** How many processes run at once, and how many files one of them runs. */
+const defaults = { jobs: 2, filesInProcess: 12 }
+/** In milliseconds: a process that has printed nothing for so long hangs. */
+const longestSilence = 300_000
+
+/** The folders of tests with commands of their own. */
+const apart = ['outside', 'limits']
+const all = readdirSync(`${root}/test`, { recursive: true, encoding: 'utf8' })
+  .map((name) => `test/${name.replaceAll('\\', '/')}`)
+  .filter((file) => file.endsWith('.test.ts') && !file.includes('node_modules'))
+  .sort()
+const isMarked = (file, mark) => readFileSync(`${root}/${file}`, 'utf8').startsWith(`// @${mark}\n`)
+
+/** The test files of `npm test`, or those of a folder that has a command of its own. */
+export const testFiles = (folder) => all.filter((file) => folder === undefined ? !apart.some((name) => file.startsWith(`test/${name}/`)) : file.startsWith(`test/${folder}/`))
+/** The test files that `npm run test:quick` leaves out, because they begin with the line `// @slow`. */
+export const isSlow = (file) => isMarked(file, 'slow')
+
+/**
+ * The files for each process: first those that have one for themselves, which take longest. The others are together with
+ * those of their folder, so that who runs a folder runs what CI does.
+ */
+function processes (files, filesInProcess) {
+  const groups = []
+  for (const file of files.filter((file) => !isMarked(file, 'alone'))) {
+    const last = groups.at(-1)
+    if (last !== undefined && last.length < filesInProcess && dirname(last[0]) === dirname(file)) last.push(file)
+    else groups.push([file])
+  }
+  return [...files.filter((file) => isMarked(file, 'alone')).map((file) => [file]), ...groups]
+}
+
+/** Counts the checks of a file, and collects those that fail and the reasons of what is skipped. */
+function watch (parser, result) {
+  parser.on('child', (child) => watch(child, result))
+  parser.on('assert', ({ ok, skip, closingTestPoint, fullname, diag }) => {
+    if (skip) result.skipped.push(String(skip))
+    if (closingTestPoint) return
+    if (ok) result.passed++
+    else result.failures.push({ fullname, diag: diag ?? {} })
+  })
+}
+
+const indent = (text) => text.replace(/^/gm, '    ')
+const shown = ([name, value]) => typeof value === 'string' && value.includes('\n') ? `${name}:\n${indent(value)}` : `${name}: ${JSON.stringify(value)}`
+
+function print (result) {
+  console.log(`${result.failures.length === 0 ? 'ok  ' : 'FAIL'} ${(result.time / 1000).toFixed(1).padStart(6)} s  ${result.file}`)
+  for (const { fullname, diag } of result.failures) console.log(`  not ok: ${fullname}\n${indent(Object.entries(diag).map(shown).join('\n'))}`)
+}
+
+/** Runs files in one process. Resolves with a result for each. */
+function runProcess (files, { node = process.execPath, args = [], env = {} }) {
+  const results = new Map(files.map((file) => [file, { file, tests: [], passed: 0, failures: [], skipped: [], time: 0 }]))
+  const child = spawn(node, [...args, program, ...files], {
+    cwd: root, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TAP_TIMEOUT: '0', ...env }
+  })
+  let errors = ''
+  const kill = () => { try { process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL') } catch {} }
+  const silence = setTimeout(kill, longestSilence)
+  process.once('exit', kill)
+  child.stdout.on('data', () => silence.refresh())
+  child.stderr.setEncoding('utf8').on('data', (text) => { errors += text })
+  const parser = new Parser()
+  const open = new Set(files)
+  parser.on('child', (file) => {
+    const result = results.get(file.name)
+    if (result === undefined) return
+    file.on('assert', ({ name, ok }) => result.tests.push({ name, ok }))
+    watch(file, result)
+  })
+  parser.on('assert', ({ name, ok, time, fullname, diag }) => {
+    const result = results.get(name)
+    if (result === undefined) return
+    open.delete(name)
+    result.time = time ?? 0
+    if (!ok && result.failures.length === 0) result.failures.push({ fullname, diag: diag ?? {} })
+    if (ok && result.tests.length === 0) result.failures.push({ fullname, diag: { reason: 'The file has no tests.' } })
+    print(result)
+  })
+  child.stdout.pipe(parser)
+  return new Promise((resolve) => {
+    child.once('close', (code, signal) => {
+      clearTimeout(silence)
+      process.off('exit', kill)
+      const given = [...results.values()]
+      for (const file of open) {
+        const result = results.get(file)
+        result.failures.push({ fullname: file, diag: { reason: `The process ended before the file did: ${signal ?? code}` } })
+        print(result)
+      }
+      const isFailed = given.some(({ failures }) => failures.length > 0)
+      if (code !== 0 && !isFailed) {
+        const last = given.at(-1)
+        last.failures.push({ fullname: last.file, diag: { reason: `The process failed after its tests: ${signal ?? code}` } })
+        print(last)
+      }
+      if (isFailed || code !== 0) console.log(indent(errors))
+      resolve(given)
+    })
+  })
+}
+
+/** Runs test files. Resolves with a result for each: its checks that passed and failed, what it skipped, its time in milliseconds. */
+export async function run (files, given = {}) {
+  const options = { ...defaults, ...given }
+  const left = processes(files, options.filesInProcess)
+  const results = []
+  await Promise.all(Array.from({ length: options.jobs }, async () => {
+    for (let group = left.shift(); group !== undefined; group = left.shift()) results.push(...await runProcess(group, options))
+  }))
+  return results
+}
+
+const failed = ({ failures }) => failures.length > 0
+const failedTests = ({ tests, failures }) => {
+  const names = tests.filter(({ ok }) => !ok).map(({ name }) => name)
+  return names.length > 0 ? names : failures.map(({ fullname }) => fullname)
+}
+
+/**
+ * Runs test files, and in CI those that fail once more, alone: what passes then is unsteady. Prints what was left out, and
+ * the number of checks as .ci/run reads it. Sets the exit code.
+ */
+export async function runAll (files, options) {
+  let results = await run(files, options)
+  const unsteady = []
+  if (process.env.CI === 'true') {
+    for (const first of results.filter(failed)) {
+      console.log(`Once more, alone: ${first.file}`)
+      const [again] = await run([first.file], { ...options, jobs: 1 })
+      results = results.map((result) => result === first ? again : result)
+      if (!failed(again)) unsteady.push(...failedTests(first).map((test) => `unsteady: ${first.file}: ${test}`))
+    }
+  }
+  const sum = (count) => results.reduce((total, result) => total + count(result), 0)
+  for (const reason of new Set(results.flatMap(({ skipped }) => skipped))) console.log(`Left out: ${reason}`)
+  for (const line of unsteady) console.log(line)
+  mkdirSync(dirname(report), { recursive: true })
+  writeFileSync(report, JSON.stringify(Object.fromEntries(results.filter(failed).map((result) => [result.file, failedTests(result)]))))
+  console.log(`# { files: ${results.length}, tests: ${sum(({ tests }) => tests.length)}, pass: ${sum(({ passed }) => passed)}, fail: ${sum(({ failures }) => failures.length)} }`)
+  if (results.length === 0 || results.some(failed)) process.exitCode = 1
+  return results
+}
