@@ -4,19 +4,19 @@
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Parser } from 'tap-parser'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const program = fileURLToPath(new URL('process.js', import.meta.url))
 /** What the last run found, for scripts/test/repeat.js: the tests that failed, by file. */
 export const report = fileURLToPath(new URL('../../node_modules/.cache/tests.json', import.meta.url))
 
-/** How many processes run at once, and how many files one of them runs. */
-const defaults = { jobs: 2, filesInProcess: 12 }
-/** In milliseconds: a process that has printed nothing for so long hangs. */
-const longestSilence = 300_000
+/**
+ * How many processes run at once, how many files one of them runs, in milliseconds after what silence it hangs, in what folder
+ * it runs, and whether nothing is printed.
+ */
+const defaults = { jobs: 2, filesInProcess: 12, longestSilence: 300_000, root, isQuiet: false }
 
 /** The folders of tests with commands of their own. */
 const apart = ['outside', 'limits']
@@ -64,10 +64,14 @@ function print (result) {
   for (const { fullname, diag } of result.failures) console.log(`  not ok: ${fullname}\n${indent(Object.entries(diag).map(shown).join('\n'))}`)
 }
 
+// A process that is ended by a signal has no event 'exit', and its children would go on.
+for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) process.once(signal, () => process.exit(code))
+
 /** Runs files in one process. Resolves with a result for each. */
-function runProcess (files, { node = process.execPath, args = [], env = {} }) {
+function runProcess (files, { node = process.execPath, args = [], env = {}, root, longestSilence, isQuiet }) {
+  const show = (result) => { if (!isQuiet) print(result) }
   const results = new Map(files.map((file) => [file, { file, tests: [], passed: 0, failures: [], skipped: [], time: 0 }]))
-  const child = spawn(node, [...args, program, ...files], {
+  const child = spawn(node, [...args, join(root, 'scripts/test/process.js'), ...files], {
     cwd: root, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TAP_TIMEOUT: '0', ...env }
   })
   let errors = ''
@@ -91,7 +95,7 @@ function runProcess (files, { node = process.execPath, args = [], env = {} }) {
     result.time = time ?? 0
     if (!ok && result.failures.length === 0) result.failures.push({ fullname, diag: diag ?? {} })
     if (ok && result.tests.length === 0) result.failures.push({ fullname, diag: { reason: 'The file has no tests.' } })
-    print(result)
+    show(result)
   })
   child.stdout.pipe(parser)
   return new Promise((resolve) => {
@@ -102,15 +106,15 @@ function runProcess (files, { node = process.execPath, args = [], env = {} }) {
       for (const file of open) {
         const result = results.get(file)
         result.failures.push({ fullname: file, diag: { reason: `The process ended before the file did: ${signal ?? code}` } })
-        print(result)
+        show(result)
       }
       const isFailed = given.some(({ failures }) => failures.length > 0)
       if (code !== 0 && !isFailed) {
         const last = given.at(-1)
         last.failures.push({ fullname: last.file, diag: { reason: `The process failed after its tests: ${signal ?? code}` } })
-        print(last)
+        show(last)
       }
-      if (isFailed || code !== 0) console.log(indent(errors))
+      if ((isFailed || code !== 0) && !isQuiet && errors !== '') console.log(indent(errors))
       resolve(given)
     })
   })

@@ -1,7 +1,7 @@
 /** What the stores in databases do with their clients, which are objects of these tests here. */
 import t from 'tap'
 import { postgresSessions, postgresSessionSchema, redisSessions, type IoredisLike, type NodeRedisLike, type SessionRules } from '../../../lib/index.ts'
-import { mistyped } from '../../helper.ts'
+import { mistyped, setMonotonicClock } from '../../helper.ts'
 
 const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 60_000, maxPerUser: 100 }
 const session = { sid: 'a', user: '1', lifetimeMs: 3_600_000, data: '{}' }
@@ -137,6 +137,26 @@ t.test('a list has the texts of Redis as numbers; a poll asks each bucket for wh
   t.same(ended, times.map((time) => `first${time % 16}`))
   t.equal((await store.endedSince(cursor, rules)).ended.length, 0)
   t.same(sent.map((call) => call.at(-1)), [...times.map(() => '-inf'), ...times.map((time) => String(time - 10_000))])
+})
+
+t.test('where a part of the feed cannot be read, the rest is, and the store says since when it has not read all', async (t) => {
+  const pass = setMonotonicClock(t)
+  const time = 1_800_000_000_000
+  const down = new Error('down')
+  const answers = (first: unknown) => [first, ...Array.from({ length: 15 }, (_, index) => [time + 1000, `sid${index}`])]
+  const { client } = ioredis(...Array.from({ length: 16 }, () => [time]), ...answers(down), ...answers(down), ...answers(down), ...answers([time + 1000]), down)
+  const store = redisSessions(client)
+  const { cursor } = await store.endedSince(null, rules)
+  pass(1000)
+  const ended = Array.from({ length: 15 }, (_, index) => `sid${index}`)
+  const poll = await store.endedSince(cursor, rules)
+  t.match(poll, { ended, staleFor: 1000 })
+  t.equal(poll.cursor.split(',')[0], String(time), 'what was not read is read from there again')
+  const full = await store.endedSince(null, rules)
+  t.match(full, { ended, staleFor: Infinity }, 'nothing of that part was ever read')
+  t.match(await store.endedSince(full.cursor, rules), { staleFor: Infinity })
+  t.equal((await store.endedSince(full.cursor, rules)).staleFor, undefined)
+  await t.rejects(store.endedSince(cursor, rules), { message: 'down' })
 })
 
 t.test('a read of everything, however slow, gives rise to no warning of the process, and leaves no timer', async (t) => {

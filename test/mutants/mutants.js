@@ -1,0 +1,117 @@
+/**
+ * Mistakes that somebody could make in lib/: each a text of a file, the text in its place, and the test files that fail with
+ * it. `npm run test:mutants` runs these. `npm test` checks that each text is in its file exactly once: who moves or changes
+ * the code carries its mutants along, and a mutant whose code is gone is replaced by another one of the same room.
+ */
+export const mutants = [
+  // request
+  { file: 'lib/request/extract.ts', from: "if (typeof value !== 'string' || isRepeated) return invalidHeader", to: "if (typeof value !== 'string') return invalidHeader", tests: ['test/request/extract.test.ts'] },
+  { file: 'lib/request/extract.ts', from: 'if (settings.cookieStrict) return missingCookie', to: 'if (!settings.cookieStrict) return missingCookie', tests: ['test/request/extract.test.ts'] },
+  { file: 'lib/request/origin.ts', from: 'return !trustedOrigins.includes(origin)', to: 'return trustedOrigins.length > 0 && !trustedOrigins.includes(origin)', tests: ['test/request/origin.test.ts'] },
+  { file: 'lib/request/origin.ts', from: "if (site === 'same-origin' || site === 'none') return false", to: "if (site !== 'cross-site') return false", tests: ['test/request/origin.test.ts'] },
+  { file: 'lib/request/state.ts', from: "const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null", to: "const crossOrigin = found.source === 'query' ? checkOrigin(this.request, this.settings) : null", tests: ['test/cross-origin.test.ts'] },
+  { file: 'lib/request/checks.ts', from: 'if (answer !== true) return chosen(answer, refusal)', to: 'if (!answer) return chosen(answer, refusal)', tests: ['test/trusted.test.ts'] },
+  { file: 'lib/request/slot.ts', from: 'if (known !== null && known.rules === rules) return known', to: 'if (known !== null) return known', tests: ['test/instances.test.ts'] },
+
+  // token
+  { file: 'lib/token/claims.ts', from: 'if (checkExpiry && !(now < exp + settings.leeway)) return expired', to: 'if (checkExpiry && now > exp + settings.leeway) return expired', tests: ['test/token/claims.test.ts'] },
+  { file: 'lib/token/claims.ts', from: 'if (claimAud !== null && aud?.includes(claimAud) !== true) return wrongAudience', to: 'if (claimAud !== null && aud?.includes(claimAud) === false) return wrongAudience', tests: ['test/token/claims.test.ts'] },
+  { file: 'lib/token/scopes.ts', from: 'return requireAllActions ? required.actions.every(has) : required.actions.some(has)', to: 'return requireAllActions ? required.actions.some(has) : required.actions.every(has)', tests: ['test/token/scopes.test.ts'] },
+  { file: 'lib/token/form.ts', from: '|| !isCanonical(token, second + 1, token.length)) return undefined', to: ') return undefined', tests: ['test/token/codec.test.ts'] },
+  { file: 'lib/token/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/token/memory.test.ts'] },
+  { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/token/ring.test.ts'] },
+  { file: 'lib/token/login-age.ts', from: 'return now - authTime <= maxAge ? null : old', to: 'return now - authTime <= maxAge + leeway ? null : old', tests: ['test/token/login-age.test.ts'] },
+  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return signature.equals(expected)', tests: ['test/counted-work.test.ts'] },
+
+  // keys
+  { file: 'lib/keys/calendar.ts', from: 'if (key.canSign && key.signFrom <= at && (signing', to: 'if (key.signFrom <= at && (signing', tests: ['test/keys/calendar.test.ts'] },
+  { file: 'lib/keys/life.ts', from: 'until === Infinity || Date.now() < until', to: 'until === Infinity || Date.now() <= until', tests: ['test/keys/live-keys.test.ts'] },
+  { file: 'lib/keys/key-ring.ts', from: 'const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)', to: 'const undated = keys', tests: ['test/token/ring.test.ts'] },
+  { file: 'lib/keys/key-checks.ts', from: 'if (publicExponent < 3n) {', to: 'if (publicExponent < 1n) {', tests: ['test/keys/material.test.ts'] },
+  { file: 'lib/keys/live-keys.ts', from: 'for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)', to: '', tests: ['test/keys/live-keys.test.ts'] },
+
+  // authorities
+  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/keys/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: 'return fitting.length > 1 ? null : fitting[0]', to: 'return fitting[0]', tests: ['test/keys/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/keys/trusted-issuer.test.ts'] },
+  { file: 'lib/authorities/own.ts', from: 'return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm', to: 'return () => keys', tests: ['test/token/codec.test.ts'] },
+
+  // issuing
+  { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
+  { file: 'lib/issuing/refresh-token.ts', from: 'return timingSafeEqual(digest(stored), digest(purported))', to: 'return stored === purported', tests: ['test/hostile/timing.test.ts'] },
+  { file: 'lib/issuing/issuing.ts', from: 'addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes', to: 'addScopesToPayload: scopes === undefined || scopes === null ? addScopesToPayload : () => scopes', tests: ['test/instance-helpers.test.ts'] },
+
+  // http
+  { file: 'lib/http/cookies.ts', from: 'httpOnly: settings.cookieHttponly || settings.cookieSplit })', to: 'httpOnly: settings.cookieHttponly && !settings.cookieSplit })', tests: ['test/endpoints/cookies.test.ts'] },
+  { file: 'lib/http/late-headers.ts', from: "if (!noStore.test(cacheControl.replace(quoted, ''))) raw.setHeader('cache-control', 'no-store')", to: '', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/http/responses.ts', from: "if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')", to: '', tests: ['test/http/responses.test.ts'] },
+
+  // host
+  { file: 'lib/host/users.ts', from: 'return user === undefined || user === null ? null : checkUser(user', to: 'return user === undefined ? null : checkUser(user', tests: ['test/endpoints/me.test.ts'] },
+  { file: 'lib/host/getters.ts', from: "if ('error' in result) throw result.error", to: '', tests: ['test/host/getters.test.ts'] },
+  { file: 'lib/host/call.ts', from: 'return await call()', to: 'return call() as Awaited<T>', tests: ['test/host/handlers.test.ts'] },
+
+  // settings
+  { file: 'lib/settings/configuration.ts', from: "if (text === false || text === 'false' || text === '0' || text === 0) return false", to: "if (text === false || text === 'false' || text === 0) return false", tests: ['test/settings/sources.test.ts'] },
+  { file: 'lib/settings/records.ts', from: 'if (unknown !== undefined) refuseUnknown(unknown, place, shape)', to: '', tests: ['test/settings/records.test.ts'] },
+  { file: 'lib/settings/check.ts', from: "if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {", to: "if (settings.cookieSet && settings.cookieSamesite === 'none' && settings.cookieSecure === undefined) {", tests: ['test/hostile/startup.test.ts'] },
+
+  // sessions
+  { file: 'lib/sessions/rotation.ts', from: 'if (!isOpen) return rotate(', to: 'if (isOpen) return rotate(', tests: ['test/sessions/rotation.test.ts'] },
+  { file: 'lib/sessions/rotation.ts', from: '=> n - parent === received && !confirmed', to: '=> n - parent === received', tests: ['test/sessions/rotation.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: "if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed", to: '', tests: ['test/sessions/endpoints.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/races.test.ts'] },
+  { file: 'lib/sessions/service.ts', from: "if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }", to: '', tests: ['test/sessions/races.test.ts'] },
+  { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
+  { file: 'lib/sessions/revocation.ts', from: 'if (isReceived && verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', to: 'if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/sessions/revocation.ts', from: 'if (at >= oldest) next.add(sid, at)', to: 'if (at > oldest) next.add(sid, at)', tests: ['test/sessions/revocation.test.ts'] },
+  { file: 'lib/sessions/start.ts', from: 'await sessions.create(draft, request)', to: 'sessions.create(draft, request).catch(() => {})', tests: ['test/sessions/failures.test.ts'] },
+  { file: 'lib/sessions/confirmations.ts', from: 'if (this.#told.get(key) === true || this.#waiting.length >= maximumWaiting) return', to: 'if (this.#told.get(key) === true) return', tests: ['test/sessions/confirmations.test.ts'] },
+
+  // sessions/stores
+  { file: 'lib/sessions/stores/memory.ts', from: 'const isOpen = windowAt !== null && now - windowAt < rules.graceMs', to: 'const isOpen = windowAt !== null && now - windowAt <= rules.graceMs', tests: ['test/sessions/stores/memory.test.ts'] },
+  { file: 'lib/sessions/stores/memory.ts', from: 'return session !== undefined && session.user === user && session.expiresAt > now ? session : undefined', to: 'return session !== undefined && session.expiresAt > now ? session : undefined', tests: ['test/sessions/stores/memory.test.ts'] },
+  { file: 'lib/sessions/stores/redis.ts', from: "requireConnection(client.status === 'ready',", to: "requireConnection(client.status !== 'end',", tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/redis-scripts.ts', from: 'if behind == parent and grace > 0 and (isOpen or not isConfirmed) then', to: 'if behind == parent and (isOpen or not isConfirmed) then', tests: ['test/sessions/stores/decisions.test.ts'] },
+  { file: 'lib/sessions/stores/postgres.ts', from: 'n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false,', to: 'n = n + 1, parent = 1, siblings = 0, confirmed = false,', tests: ['test/sessions/stores/decisions.test.ts'] },
+  { file: 'lib/sessions/stores/postgres.ts', from: 'if (attempt === attempts || !repeatable.has(code)) throw error', to: 'if (!repeatable.has(code)) throw error', tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/store-call.ts', from: 'if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)', to: '', tests: ['test/sessions/store-call.test.ts'] },
+
+  // guards
+  { file: 'lib/guards/run.ts', from: 'if (guard.isNobody?.(state, refusal) !== true) return refusal', to: 'if (guard.isNobody?.(state, refusal) === false) return refusal', tests: ['test/guards/protect.test.ts'] },
+  { file: 'lib/guards/run.ts', from: 'const refusal = await decision', to: 'const refusal = decision instanceof Promise ? null : decision', tests: ['test/guards/protect.test.ts'] },
+  { file: 'lib/guards/scoped.ts', from: 'if (areEnough(state, requirements, rules)) return null', to: 'if (!areEnough(state, requirements, rules)) return null', tests: ['test/guards/scoped.test.ts'] },
+  { file: 'lib/guards/redirect.ts', from: "return origin === base && !pathname.startsWith('//') ? pathname + search : fallback", to: 'return origin === base ? pathname + search : fallback', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: "if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')", to: '', tests: ['test/guards/renew.test.ts'] },
+
+  // endpoints
+  { file: 'lib/endpoints/refresh.ts', from: 'if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', to: 'if (refreshToken !== undefined && !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', tests: ['test/endpoints/refresh.test.ts'] },
+  { file: 'lib/endpoints/endpoint.ts', from: 'if (settings.cookieSet && !settings.tokensInBody) return {}', to: 'if (!settings.tokensInBody) return {}', tests: ['test/endpoints/cookies.test.ts'] },
+  { file: 'lib/endpoints/logout.ts', from: 'if (userId === null || sessionId === null || sessionId === ended) return []', to: 'if (userId === null || sessionId === null) return []', tests: ['test/sessions/endpoints.test.ts'] },
+  { file: 'lib/endpoints/bodies.ts', from: 'if (names.has(name)) return undefined', to: '', tests: ['test/endpoints/table.test.ts'] },
+
+  // routes
+  { file: 'lib/routes/access.ts', from: 'const required = guards.filter(({ isOptional }) => !isOptional)', to: 'const required = guards', tests: ['test/routes/book.test.ts'] },
+  { file: 'lib/routes/required-guards.ts', from: 'if (undecided.length === 0) return', to: 'if (undecided.length <= 1) return', tests: ['test/routes/required-guards.test.ts'] },
+  { file: 'lib/routes/gates.ts', from: "return by !== guard && isProtecting(description) && !(hook === 'handler' && opensSockets(entry))", to: "return by !== guard && !(hook === 'handler' && opensSockets(entry))", tests: ['test/routes/gates.test.ts'] },
+
+  // testing, and testing/attack
+  { file: 'lib/testing/test-token.ts', from: "if (state === 'notYetActive') return { nbf: now + leeway + hour }", to: "if (state === 'notYetActive') return { nbf: now + hour - leeway * 60 }", tests: ['test/testing/test-token.test.ts'] },
+  { file: 'lib/testing/rules-of-families.ts', from: "for (let member = 2; member <= members; member++) await late.expect(0, 'reissued', member)", to: '', tests: ['test/testing/session-store.test.ts'] },
+  { file: 'lib/testing/attack/report.ts', from: "if (statusCode >= 200 && statusCode < 300) return 'let in'", to: "if (statusCode === 200) return 'let in'", tests: ['test/testing/attack.test.ts'] },
+  { file: 'lib/testing/attack/attack.ts', from: "await checkAccepted(app, carrier, token, 'after the attack')", to: '', tests: ['test/testing/attack.test.ts'] },
+
+  // cli
+  { file: 'lib/cli/doctor.ts', from: 'if (failedAt !== null) remarks.push(', to: 'if (failedAt === undefined) remarks.push(', tests: ['test/cli.test.ts'] },
+  { file: 'lib/cli/inspect.ts', from: "return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined", to: "return typeof value === 'object' && value !== null ? { ...value } : undefined", tests: ['test/cli.test.ts'] },
+
+  // client
+  { file: 'lib/client.ts', from: 'const isSame = () => logins === login && read().refresh === before.refresh', to: 'const isSame = () => read().refresh === before.refresh', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'if (!ok && status !== 401 && (status !== 400 || before.refresh)) return response', to: 'if (!ok && status !== 401 && status !== 400) return response', tests: ['test/client.test.ts'] },
+
+  // the top of lib/
+  { file: 'lib/events.ts', from: 'published.get(request)?.has(why) === true)) return', to: 'false)) return', tests: ['test/events.test.ts'] },
+  { file: 'lib/warnings.ts', from: 'W10: settings.cookieSet && !settings.cookieSecure,', to: 'W10: false,', tests: ['test/hostile/startup.test.ts'] },
+  { file: 'lib/plugin.ts', from: 'if (Object.hasOwn(fastify, name) && isOurs) {', to: 'if (isOurs) {', tests: ['test/instances.test.ts'] },
+  { file: 'lib/plugin.ts', from: 'if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', to: 'if (!noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', tests: ['test/sessions/settings.test.ts'] }
+]
