@@ -78,7 +78,7 @@ for (const [name, { path, title, options, prepare, element }] of Object.entries(
   await page.waitForLoadState('networkidle')
   await prepare(page)
   await mkdir(dirname(join(folder, name)), { recursive: true })
-  await writeFile(join(folder, name), await (element === undefined ? page : page.locator(element)).screenshot())
+  await writeFile(join(folder, name), await (element === undefined ? page : page.locator(element)).screenshot({ animations: 'disabled' }))
   // The next picture shows one login of this browser.
   await page.getByRole('button', { name: 'Log out' }).click()
   await page.getByRole('heading', { name: 'Log in' }).waitFor()

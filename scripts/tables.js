@@ -193,16 +193,7 @@ function endpointRows (which) {
 const endpointsTable = () => table(['Request', 'Success', 'Failure', 'Extended by'], endpointRows('main'))
 const sessionEndpointsTable = () => table(['Request', 'Response'], endpointRows('sessions'))
 
-/** Returns which tests prove what the documents promise, one list for each row of their tables. */
-function evidenceIndex () {
-  const pages = JSON.parse(readFileSync(new URL('test/evidence.json', root), 'utf8'))
-  return Object.entries(pages).flatMap(([page, chapters]) => [`## ${page}`, ...Object.entries(chapters).flatMap(([chapter, rows]) => [
-    `### ${chapter}`, ...Object.entries(rows).map(([row, tests]) => `**${row.replaceAll('**', '')}**\n\n${tests.map((test) => `- \`${test.replace(': ', '`: ')}`).join('\n')}`)
-  ])]).join('\n\n')
-}
-
 const documents = {
-  'docs/evidence/tests.md': { evidence: evidenceIndex },
   'docs/evidence/comparison.md': { speed: speedSentence },
   'docs/evidence/speed.md': { speed: speedTable },
   'docs/errors.md': { errors: errorsList },

@@ -85,6 +85,7 @@ The signature was not looked at.
   t.notMatch((await run('inspect', forge({ sub: 'x' }))).stdout, 'Times')
 })
 
+// Promise: security/tokens-secrets-shell
 t.test('inspect reads the token from the standard input of its process, and asks for it on a terminal', async (t) => {
   const token = forge({ sub: 'x' })
   t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not looked at\.\n$/, stderr: '' })
@@ -107,12 +108,14 @@ t.test('inspect answers to whatever is no token with one line, without a part of
   t.match(await processOf(['inspect', 'secret.secret.secret']), { code: 1, stdout: '', stderr: /^This is no JSON Web Token: its header [^\n]*\n$/ })
 })
 
+// Promise: security/tokens-secrets-shell
 t.test('inspect prints times that are none as such, and nothing that a terminal would obey', async (t) => {
   const { stdout } = await run('inspect', forge({ exp: '1', iat: 1e300, nbf: null, name: '\u001b[2J\u009b2J\u202etxt\u007f' }))
   t.equal(stdout.match(/no time: it must be a number/g)?.length, 3)
   t.notMatch(stdout, /(?!\n)[\p{Cc}\p{Cf}]/u)
 })
 
+// Promise: security/tokens-secrets-shell
 t.test('inspect escapes all control and format characters of Unicode, in names and values', async (t) => {
   const points = [0x07, 0x1b, 0x7f, 0x9b, 0xad, 0x61c, 0x180e, 0x200b, 0x200f, 0x2028, 0x2029, 0x202e, 0x2060, 0x2064, 0x2066, 0x206a, 0x206f, 0xfeff, 0xfff9, 0xfffb, 0xe0041]
   const { stdout } = await run('inspect', forge({ [String.fromCodePoint(...points)]: String.fromCodePoint(...points) }))
@@ -166,6 +169,7 @@ t.test('keys are accepted by the plugin for each algorithm, as text and as JWK, 
   }
 })
 
+// Promise: security/tokens-secrets-shell
 t.test('secret keys are on the standard output of the process, and nothing else is', async (t) => {
   const { code, stdout, stderr } = await processOf(['keys', 'ES256'])
   t.equal(code, 0)

@@ -55,6 +55,9 @@ async function guarded (t: Test, options: Partial<TokenAuthOptions> = {}, server
 
 const urls = ['/protect', '/late', '/scoped', '/computed', '/free', '/free-scoped', '/inject', '/free-inject', '/awaited']
 
+// Promise: security/3-5-1
+// Promise: security/cross-site-request
+// Promise: specification/crossoriginrequest-2
 t.test('a guard refuses a request of another origin that brings its token in a cookie, and no handler runs', async (t) => {
   const { app, ran } = await guarded(t)
   for (const url of urls) {
@@ -70,6 +73,7 @@ t.test('a guard refuses a request of another origin that brings its token in a c
   for (const method of ['PUT', 'PATCH', 'DELETE'] as const) t.equal((await app.inject({ method, url: '/protect', headers: { ...cookie(), ...foreign } })).statusCode, 403, method)
 })
 
+// Promise: security/3-5-3
 t.test('a token in the header or the query string is not asked where it comes from, and neither is a request that only reads', async (t) => {
   warnings(t, 'W05')
   const { app } = await guarded(t, { queryStringSet: true, queryStringStrict: false })
@@ -85,6 +89,7 @@ t.test('a token in the header or the query string is not asked where it comes fr
   t.equal((await post(header, '/', { ...cookie(), ...bearer(token()), ...foreign })).body, 'in', 'without cookie mode nothing is asked')
 })
 
+// Promise: security/cross-site-request
 t.test('to a reader without a guard, the token of a request from another origin is none', async (t) => {
   const app = await build(t, { cookieSet: true })
   app.post('/', async (request) => {
@@ -97,6 +102,7 @@ t.test('to a reader without a guard, the token of a request from another origin 
   t.same((await post(app, '/', { ...cookie(), ...own })).json(), { isAuthenticated: true, isNothing: false })
 })
 
+// Promise: specification/trustedorigins-2
 t.test('trustedOrigins lets pages of other origins use the cookies: by registration, by guard, or computed from the request', async (t) => {
   warnings(t, 'W19')
   const asks = { ...foreign, origin: spa }
@@ -135,6 +141,7 @@ t.test('trustedOrigins lets pages of other origins use the cookies: by registrat
   t.equal((await post(broken, '/auth', asks)).statusCode, 500)
 })
 
+// Promise: security/cross-site-request
 t.test('what the application does to its list of origins later changes nothing', async (t) => {
   const trustedOrigins: string[] = []
   const { app } = await guarded(t, { trustedOrigins })
@@ -203,6 +210,8 @@ class Logout extends View {
   override options () {}
 }
 
+// Promise: security/3-5-1
+// Promise: security/login-csrf-page
 t.test('login, refresh, logout and class views refuse requests of other origins in cookie mode, also without a cookie, before anything is read', async (t) => {
   let logins = 0
   const authenticate = () => { logins++; return { user_id: 1 } }
@@ -267,6 +276,7 @@ t.test('verify, me and the endpoints for sessions are asked like guarded routes:
   t.equal((await app.inject({ method: 'DELETE', url: `/auth/sessions/${id}`, headers: { ...bearer(accessToken), ...foreign } })).statusCode, 204)
 })
 
+// Promise: security/login-csrf-page
 t.test('sessions.start refuses a request of another origin in cookie mode, and stores nothing', async (t) => {
   for (const cookieSet of [true, false]) {
     const store = memorySessions()
@@ -282,6 +292,7 @@ t.test('sessions.start refuses a request of another origin in cookie mode, and s
   }
 })
 
+// Promise: security/cross-site-request
 t.test('a schema that removes the headers from a request does not open a route', async (t) => {
   const app = await build(t, { cookieSet: true })
   const schema = { headers: { type: 'object', properties: { cookie: { type: 'string' }, host: { type: 'string' } }, additionalProperties: false } }
@@ -301,6 +312,7 @@ t.test('with trustProxy the host is that of X-Forwarded-Host, without it that he
   }
 })
 
+// Promise: security/cross-site-request
 t.test('on a socket, Origin or Sec-Fetch-Site twice is refused', async (t) => {
   const { app } = await guarded(t)
   const port = await listen(app)
@@ -345,6 +357,8 @@ t.test('in HTTP/2 the host is :authority', async (t) => {
   t.equal(await status(foreign, '/auth'), 403)
 })
 
+// Promise: security/4-4-2
+// Promise: security/cross-site-websocket
 t.test('a WebSocket of another origin does not open with a cookie (cross-site WebSocket hijacking), and one of the own origin does', async (t) => {
   const app = host(t)
   await app.register(websocket)

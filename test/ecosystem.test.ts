@@ -96,6 +96,7 @@ t.test('@fastify/helmet keeps its headers on answers and refusals, and the plugi
   t.equal((await login(app)).headers['cache-control'], 'no-store')
 })
 
+// Promise: specification/events-webhooks-revocation
 t.test('@fastify/rate-limit limits the endpoint that issues tokens', async (t) => {
   const limited = async (t: Test, limit: (app: ReturnType<typeof host>) => Promise<void>) => {
     const app = host(t)

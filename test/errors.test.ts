@@ -54,6 +54,7 @@ function classOf (name: string): ErrorClass {
   return found
 }
 
+// Promise: specification/tokenautherror-2
 t.test('every error that the contract names is exported, and no other', (t) => {
   t.same([...exported.keys()].sort(), errors.map(([name]) => name).sort())
   for (const [name, errorClass] of exported) t.equal(Reflect.get(tokenAuth, name), errorClass, `${name} is also a property of the plugin`)
@@ -137,6 +138,7 @@ t.test('a configuration error may bear the number of a finding', (t) => {
   t.end()
 })
 
+// Promise: security/error-about-application
 t.test('in production, what an error says of the application is its cause, and its message is neutral', (t) => {
   environment(t, 'production')
   const hostErrors = {
@@ -164,6 +166,7 @@ t.test('in production, what an error says of the application is its cause, and i
   t.end()
 })
 
+// Promise: security/error-about-application
 t.test('in production, mistakes of the host reach exceptionResponse and the log, and clients only by name', async (t) => {
   environment(t, 'production')
   const mistakes: [name: string, options: Partial<TokenAuthOptions>, text: RegExp][] = [
@@ -191,6 +194,7 @@ t.test('in production, mistakes of the host reach exceptionResponse and the log,
   }
 })
 
+// Promise: security/error-logger-error
 t.test('whoever sees the error of a refusal may change it: none is shared with another request', async (t) => {
   const seen: Error[] = []
   class Changing extends library.Responses {

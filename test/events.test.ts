@@ -137,6 +137,7 @@ class Rendering extends Responses {
 for (const [way, options] of Object.entries<Partial<TokenAuthOptions>>({
   'by default': {}, 'rendered by the application': { responsesClass: Rendering }, thrown: { onRefusal: 'throw' }, explained: { debug: true }
 })) {
+  // Promise: security/tokens-secrets-passwords
   t.test(`every refusal of a guard, injectUser or an endpoint is published once, ${way}`, async (t) => {
     const app = await refusing(t, options)
     const thrown: unknown[] = []
@@ -246,6 +247,7 @@ t.test('with sessions, their endpoints publish each refusal once', async (t) => 
 /** The parts of a text that are as long as tokens, of any generation, and look like them. */
 const tokensOf = (text: string): string[] => [...new Set(text.match(/[\w.-]{40,}/g))].sort()
 
+// Promise: security/tokens-secrets-passwords
 t.test('whatever becomes of a refresh token, no event and no line of the log has a token, and an answer has those that it gives alone', async (t) => {
   for (const options of [{}, { cookieSet: true, cookieStrict: false }, { debug: true, onRefusal: 'throw' }] as const) {
     const start = now()
@@ -338,6 +340,7 @@ t.test('what passes is not published, nor what the verify endpoint says, nor wha
   t.same(events, [])
 })
 
+// Promise: security/tokens-secrets-passwords
 t.test('of an error that is thrown, an event has what a client may read, and nothing that the application added to it', async (t) => {
   environment(t, 'production')
   class Denied extends AuthenticationFailed {
@@ -360,6 +363,7 @@ t.test('of an error that is thrown, an event has what a client may read, and not
   t.same([shared.message, shared.headers], ['Denied.', { 'www-authenticate': 'Bearer realm="token-auth"' }])
 })
 
+// Promise: security/tokens-secrets-passwords
 t.test('every access token that is issued is published once, with the user and how it came about', async (t) => {
   const { stored, ...store } = refreshStore()
   const app = await build(t, store)
@@ -472,6 +476,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
   for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n- \`${type}\`: `)
 })
 
+// Promise: security/tokens-secrets-passwords
 t.test('a listener that throws changes no answer, and ends in uncaughtException', async (t) => {
   const program = `
     import { subscribe } from 'node:diagnostics_channel'

@@ -32,6 +32,8 @@ async function during<T> (app: FastifyInstance, request: { headers?: Record<stri
   return outcome()
 }
 
+// Promise: specification/algorithm-2
+// Promise: specification/twelve-algorithms
 t.test('generateAccessToken makes a token that its instance accepts, with every algorithm', async (t) => {
   for (const algorithm of algorithms) {
     const app = await build(t, keysFor(algorithm))
@@ -41,6 +43,9 @@ t.test('generateAccessToken makes a token that its instance accepts, with every 
   }
 })
 
+// Promise: specification/generateaccesstoken-2
+// Promise: specification/iss-aud
+// Promise: specification/nbf-2
 t.test('a generated token says what the settings of the registration say', async (t) => {
   const at = 1_700_000_000
   setClock(t, at + 0.9)
@@ -151,6 +156,7 @@ function reachable (start: readonly unknown[], isForeign: (value: object) => boo
   return [...seen]
 }
 
+// Promise: security/key-material-read
 t.test('no property, symbol or method of an instance, nor what a request keeps, leads to key material', async (t) => {
   const canary = 'a secret that nobody may find: 0123456789 0123456789'
   const isSecret = (value: unknown) => (typeof value === 'string' && value.includes(canary)) || (Buffer.isBuffer(value) && value.includes(canary)) ||
@@ -172,6 +178,7 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
   }
 })
 
+// Promise: security/key-material-read
 t.test('the results of getters cannot be read, or set in advance, by code that has not the getters themselves', async (t) => {
   const app = await build(t, { secret: undefined, getSecret: () => secret, getDoProtection: () => true, getLeeway: () => 1 })
   const found: unknown[] = []
@@ -189,6 +196,7 @@ t.test('the results of getters cannot be read, or set in advance, by code that h
   t.ok(found.every((value) => value === 'not the secret'))
 })
 
+// Promise: security/setting-getter-computes
 t.test('verifyToken accepts nothing under a setting that only a request can compute', async (t) => {
   const soon = now() - 60
   const stricter: [computed: Partial<TokenAuthOptions>, otherwise: Partial<TokenAuthOptions>, token: string][] = [
@@ -253,6 +261,8 @@ t.test('to make a token for a request does not change whom the request is taken 
   t.equal(asked, 1, 'a getter runs once for a request')
 })
 
+// Promise: specification/generaterefreshtoken-2
+// Promise: specification/refresh-token
 t.test('generateRefreshToken makes a token, stores it for the user, and gives it', async (t) => {
   const { stored, ...store } = refreshStore()
   const app = await build(t, store)
@@ -277,6 +287,7 @@ t.test('generateRefreshToken stores for the user whom a refresh will look for, w
   t.equal(payloadOf(token).user_id, 7)
 })
 
+// Promise: specification/generate-refresh-token
 t.test('generateRefreshToken uses the generator of the registration, or the one computed for the request', async (t) => {
   const { stored, ...store } = refreshStore()
   const generators: Partial<TokenAuthOptions>[] = [
@@ -312,6 +323,10 @@ t.test('no refresh token is stored where the generator, the user or the store is
   await t.rejects(during(without, {}, (request) => without.tokenAuth.generateRefreshToken(request, user)), RefreshTokenNotImplemented)
 })
 
+// Promise: specification/extra-verifications
+// Promise: specification/tokenexpired-2
+// Promise: specification/tokennotactive-2
+// Promise: specification/verifytoken-2
 t.test('verifyToken gives a payload of its own, or throws what is wrong', async (t) => {
   const app = await build(t, { customClaims: [claim('kind', 'x')], extraVerifications: [(payload) => payload.blocked !== true] })
   const good = forge(claims({ kind: 'x', list: [1] }))
@@ -346,6 +361,7 @@ async function read (t: Test, options: Partial<TokenAuthOptions>, request: { hea
   })
 }
 
+// Promise: specification/isauthenticated-extractpayload-extractuserid
 t.test('without any guard, instance and request say what the token of the request says', async (t) => {
   const exp = now() + 600
   const payload = { user_id: 'u', exp, scopes: ['a', 5, 'b'] }
@@ -360,6 +376,7 @@ t.test('without any guard, instance and request say what the token of the reques
   t.same(await read(t, { userId: 'sub' }, { headers: bearer(otherId) }), { authenticated: true, payload: { sub: 0, exp }, userId: 0, scopes: null, token: otherId, source: 'header', user: { sub: 0 } })
 })
 
+// Promise: specification/isauthenticated-extractpayload-extractuserid
 t.test('where there is no valid token, all of it is null', async (t) => {
   const nothing = { authenticated: false, payload: null, userId: null, scopes: null, token: null, source: null, user: null }
   const headers = [{}, bearer('bad'), bearer(forge(claims(), { key: otherSecret })), bearer(forge(claims({ exp: 1 }))), { authorization: 'Basic YTpi' }]
@@ -401,6 +418,7 @@ t.test('a key that is computed asynchronously must be waited for, by a guard or 
   }
 })
 
+// Promise: specification/settings-responses
 t.test('settings are complete, frozen and without keys; those of a request are as its guard and getters make them', async (t) => {
   const app = await build(t, { secret, leeway: 5, generateRefreshToken: () => 'x', getClaimIss: (request) => String(request.headers.tenant) })
   const { settings } = app.tokenAuth

@@ -9,6 +9,8 @@ const thirdSecret = 'a third secret for tests, of more than sixty-four bytes: 01
 
 const later = async () => await new Promise((resolve) => setImmediate(resolve))
 
+// Promise: specification/4-several-instances
+// Promise: specification/tokens-shared-key
 t.test('several instances on one context have their own settings, keys, users and routes', async (t) => {
   const app = await build(t, { authenticate: () => ({ user_id: 1 }) })
   await app.register(tokenAuth, {
@@ -38,6 +40,8 @@ t.test('several instances on one context have their own settings, keys, users an
   t.same((await app.inject({ url: '/who', headers: bearer(tokens.partner ?? '') })).json(), ['p1', null, 'p1'])
 })
 
+// Promise: security/3-12-use
+// Promise: specification/user-id
 t.test('a token with the right secret and another user id claim is refused', async (t) => {
   const app = await build(t)
   await app.register(tokenAuth, { instanceName: 'staff', secret, userId: 'staff_id', authMode: false })
@@ -61,6 +65,7 @@ t.test('one route may ask for the tokens of two instances', async (t) => {
   t.equal((await app.inject({ url: '/', headers: staff })).json().exception, 'MissingAuthorizationHeader')
 })
 
+// Promise: specification/two-instances-context
 t.test('an instance of a nested context shadows the outer one of its name there, and only there', async (t) => {
   const app = await build(t)
   const shown = (context: FastifyInstance, url: string) =>
@@ -90,6 +95,7 @@ t.test('an instance of a nested context shadows the outer one of its name there,
   }
 })
 
+// Promise: specification/two-instances-context
 t.test('the same name twice on one context is refused', async (t) => {
   const app = await build(t)
   await t.rejects(async () => await app.register(tokenAuth, { secret, authMode: false }), InvalidConfiguration)
@@ -97,6 +103,7 @@ t.test('the same name twice on one context is refused', async (t) => {
   await t.rejects(async () => await named.register(tokenAuth, { instanceName: 'staff', secret, authMode: false }), { name: 'InvalidConfiguration', message: /"staff"/ })
 })
 
+// Promise: security/cookie-cookie-mode
 t.test('what one instance read of a request is nothing to another of the same secret with stricter settings', async (t) => {
   const app = await build(t, { leeway: 600 })
   await app.register(tokenAuth, { instanceName: 'staff', secret, authMode: false, claimAud: 'staff', leeway: 0 })
@@ -106,6 +113,7 @@ t.test('what one instance read of a request is nothing to another of the same se
   for (const [payload, status] of cases) t.equal((await app.inject({ url: '/', headers: bearer(forge(payload)) })).statusCode, status)
 })
 
+// Promise: security/several-instances-nested
 t.test('a laxer earlier read or guard does not weaken a stricter one that comes later', async (t) => {
   const app = await build(t, { cookieSet: true, cookieStrict: false, leeway: 600 })
   const { tokenAuth: auth } = app
@@ -138,6 +146,7 @@ t.test('a laxer earlier read or guard does not weaken a stricter one that comes 
   t.same((await app.inject({ url: '/cookie', headers: two })).json(), { id: 'cookie' })
 })
 
+// Promise: specification/request-tokenauth
 t.test('a payload belongs to its request: what one does to it the next with the same token does not see', async (t) => {
   const deep = { list: [{ value: 1 }], nested: { role: 'user' } }
   const app = await build(t, {

@@ -98,6 +98,8 @@ const modes: [name: keyof typeof carriers, options: Partial<TokenAuthOptions>][]
 ]
 
 for (const [name, options] of modes) {
+  // Promise: security/tokens-logs
+  // Promise: specification/library-writes-token
   t.test(`no token, secret, password or cookie is logged at any level: ${name} mode, ${Object.keys(options).join(', ') || 'defaults'}`, async (t) => {
     const watched = await service(t, options, requestSerializer())
     const answers = await traffic(watched, carriers[name]!)
@@ -109,6 +111,7 @@ for (const [name, options] of modes) {
   })
 }
 
+// Promise: security/tokens-logs
 t.test('the log of every application of the suite is searched for tokens, secrets, passwords and cookies, and what is in it is found', async (t) => {
   const { stored, ...store } = refreshStore()
   const app = await build(t, { ...store, cookieSet: true, cookieSplit: true })
@@ -137,6 +140,7 @@ t.test("a mistake of a handler is logged with a trace, and without the user's da
   checkLines(t, watched)
 })
 
+// Promise: security/user-enumeration
 t.test('refusals are logged no louder than every request is, each in the same way', async (t) => {
   const watched = await service(t, {})
   const before = watched.lines.length

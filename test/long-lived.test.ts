@@ -83,6 +83,7 @@ async function streamOf (port: number, headers: Record<string, string>, method =
   return await begun(response!)
 }
 
+// Promise: security/connection-stays-open
 t.test('a WebSocket is closed when its token expires', async (t) => {
   const { app, port, tokens, headers, reasons } = await serving(t)
   setClock(t, lastMoment(app, tokens.access_token))
@@ -93,6 +94,7 @@ t.test('a WebSocket is closed when its token expires', async (t) => {
   t.ok(reasons[0] instanceof TokenExpired)
 })
 
+// Promise: security/connection-stays-open
 t.test('server-sent events end when their token expires, over HTTP/1.1 with GET and POST, and over HTTP/2', async (t) => {
   const one = await serving(t)
   const two = await serving(t, { http2: true })
@@ -108,6 +110,7 @@ t.test('server-sent events end when their token expires, over HTTP/1.1 with GET 
   for (const reason of [...one.reasons, ...two.reasons]) t.ok(reason instanceof TokenExpired)
 })
 
+// Promise: security/connection-stays-open
 t.test('WebSockets and server-sent events end when their session ends; those of other sessions go on', async (t) => {
   const { app, bus, port, tokens, headers, reasons } = await serving(t, { options: { sessions: {} } })
   const other = bearer((await login(app, { username: 'grace', password: 'hopper' })).json().access_token)
@@ -130,6 +133,7 @@ t.test('WebSockets and server-sent events end when their session ends; those of 
   t.equal(otherCode, 4401)
 })
 
+// Promise: security/connection-stays-open
 t.test('signals that nobody listens to are collected; those with a listener, and those of open connections, end them', async (t) => {
   const { stdout } = await run(process.execPath, ['--expose-gc', fileURLToPath(new URL('fixtures/signals.js', import.meta.url))], { env: { PATH: process.env.PATH } })
   const { count, alive, codes, aborted, left } = JSON.parse(stdout)
@@ -139,6 +143,7 @@ t.test('signals that nobody listens to are collected; those with a listener, and
   t.equal(left, 0, 'an aborted signal with a listener is collected, too')
 })
 
+// Promise: security/connection-stays-open
 t.test('a process with open signals ends when it has nothing else to do', async (t) => {
   const program = `
     import Fastify from 'fastify'

@@ -711,6 +711,7 @@ const requests: [options: object, act: Act, message: string][] = [
 ]
 
 for (const [subject, cases] of Object.entries(registrations)) {
+  // Promise: keys/valid-token-refused
   t.test(`registration says what is wrong with ${subject}`, async (t) => {
     for (const [options, message] of cases) t.equal(await refused(t, options), message)
   })
@@ -889,6 +890,7 @@ function placesIn (file: string): string[] {
 }
 
 // Last: it asks what the tests above have read.
+// Promise: specification/every-message-about
 t.test('every message of a wrong configuration is read here, and the page that it names is there', async (t) => {
   const inCode = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).flatMap(placesIn)
   t.ok(inCode.length > 70)

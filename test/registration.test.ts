@@ -17,6 +17,7 @@ const { stored: _stored, ...refreshHandlers } = refreshStore()
 /** An instance under a name that no type declares. */
 const instanceOf = (app: FastifyInstance, name: string): TokenAuthInstance => Reflect.get(app, name)
 
+// Promise: specification/initialization-class
 t.test('the plugin is the default export, a named one, and what require() gives, with every other export on it', async (t) => {
   t.equal(library.default, library.tokenAuth)
   t.equal(Reflect.get(library, 'module.exports'), tokenAuth)
@@ -25,6 +26,7 @@ t.test('the plugin is the default export, a named one, and what require() gives,
   }
 })
 
+// Promise: specification/older-initialization-function
 t.test('initialize registers the plugin', async (t) => {
   const app = host(t)
   await initialize(app, { secret, authenticate, leeway: 5 })
@@ -61,6 +63,7 @@ t.test('the endpoints lie under the prefix of the registration and of its contex
   t.equal((await login(app, { url: '/auth' })).statusCode, 404)
 })
 
+// Promise: specification/added-8
 t.test('instanceName names both decorators, so that several instances live on one context', async (t) => {
   const app = host(t)
   await app.register(tokenAuth, { secret, authenticate })
@@ -102,12 +105,16 @@ t.test('a name that Fastify or another plugin has already is refused', async (t)
   }
 })
 
+// Promise: specification/authenticatenotimplemented-2
 t.test('the handler authenticate must be there where the endpoints are', async (t) => {
   t.match(await refusal(t, { authenticate: undefined }), { name: 'AuthenticateNotImplemented', message: /^The handler "authenticate" is missing\./ })
   t.match(await refusal(t, { authenticate: undefined, authenticationClass: Authentication }), { name: 'AuthenticateNotImplemented' })
   t.equal(await refusal(t, { authenticate: undefined, authMode: false }), undefined)
 })
 
+// Promise: specification/refresh-enabled-without
+// Promise: specification/refresh-refreshtokenenabled-both
+// Promise: specification/refreshtokennotimplemented-2
 t.test('both refresh handlers must be there where refresh tokens are enabled', async (t) => {
   const { storeRefreshToken, retrieveRefreshToken } = refreshHandlers
   const cases: [object, string][] = [
@@ -124,6 +131,9 @@ t.test('both refresh handlers must be there where refresh tokens are enabled', a
   t.equal(await refusal(t, { ...refreshHandlers, authMode: false }), undefined)
 })
 
+// Promise: specification/private-key
+// Promise: specification/requiredkeysnotfound-2
+// Promise: specification/rsa-ec-algorithms
 t.test('asymmetric algorithms need a public key, and a private key to issue', async (t) => {
   const pairs = { RS256: rsaPair(), PS512: rsaPair(), ES256: ecPair('prime256v1') }
   for (const [algorithm, { publicKey, privateKey }] of Object.entries(pairs)) {
@@ -143,6 +153,8 @@ t.test('asymmetric algorithms need a public key, and a private key to issue', as
   }
 })
 
+// Promise: specification/3-user-store
+// Promise: specification/authentication-2
 t.test('handlers may be methods of the authentication class: inherited, overridden, with their object; an option wins', async (t) => {
   class Directory extends Authentication {
     #names = ['ada']
@@ -193,6 +205,7 @@ t.test('a handler that is no function is refused', async (t) => {
   }
 })
 
+// Promise: specification/authentication-class-configuration
 t.test('the classes must extend those of the library, and may be those', async (t) => {
   const bases: Readonly<Record<string, new () => object>> = { configurationClass: Configuration, authenticationClass: Authentication, responsesClass: Responses }
   for (const [name, Base] of Object.entries(bases)) {
@@ -210,6 +223,7 @@ t.test('the classes must extend those of the library, and may be those', async (
   }
 })
 
+// Promise: specification/responses-2
 t.test('a responses class is made once, and its methods are used with their object', async (t) => {
   let made = 0
   class Counting extends Responses {
@@ -221,6 +235,9 @@ t.test('a responses class is made once, and its methods are used with their obje
   t.ok(app.tokenAuth.responses instanceof Counting)
 })
 
+// Promise: specification/custom-claims
+// Promise: specification/custom-claims-2
+// Promise: specification/invalidcustomclaim-2
 t.test('custom claims are objects or classes with key, setup and verify', async (t) => {
   class Tenant {
     readonly key: string = 'tenant'
@@ -259,6 +276,7 @@ t.test('custom claims are objects or classes with key, setup and verify', async 
   t.equal(await refusal(t, { customClaims: [] }), undefined)
 })
 
+// Promise: specification/extra-verifications-2
 t.test('extra verifications are a list of functions', async (t) => {
   t.equal(await refusal(t, { extraVerifications: [] }), undefined)
   t.equal(await refusal(t, { extraVerifications: [() => true] }), undefined)
@@ -271,6 +289,8 @@ t.test('extra verifications are a list of functions', async (t) => {
 
 class Ping extends View { override get () { return 'pong' } }
 
+// Promise: specification/class-views
+// Promise: specification/invalidclassviews-2
 t.test('class views are pairs of a path and a view class', async (t) => {
   const app = await build(t, { classViews: [['/ping', Ping]] })
   t.equal((await app.inject('/auth/ping')).body, 'pong')
@@ -307,6 +327,7 @@ t.test('class views are pairs of a path and a view class', async (t) => {
   t.equal(await refusal(t, { classViews: [] }), undefined)
 })
 
+// Promise: specification/view-2
 t.test('a view has its instance, settings and responses; its guards guard single methods', async (t) => {
   class Both extends View {
     override readonly guards = { post: this.instance.protect(), put: [this.instance.protect(), this.instance.scoped('x')] }
@@ -322,6 +343,7 @@ t.test('a view has its instance, settings and responses; its guards guard single
   }
 })
 
+// Promise: specification/there-built-default
 t.test('without a secret the instances of a process share a random one; production refuses to start', async (t) => {
   warnings(t, 'W01')
   const first = await build(t, { secret: undefined })

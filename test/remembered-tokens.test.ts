@@ -36,6 +36,7 @@ function write ({ exp, nbf, kind, blocked, scopes, form }: Draft, index: number,
   return [...token.split('.').slice(0, 2), first.split('.')[2]].join('.')
 }
 
+// Promise: specification/added-12
 t.test('at every instant a remembered token has the same outcome as one that is seen for the first time', async (t) => {
   const setTime = setClock(t, start)
   /** What the host's own checks say at the moment. */

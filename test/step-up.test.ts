@@ -25,6 +25,9 @@ async function stepUp (t: Test, options: Partial<TokenAuthOptions> = {}) {
   return await build(t, { claimAuthTime: true, ...options })
 }
 
+// Promise: security/sensitive-operation-stolen
+// Promise: specification/insufficientuserauthentication-2
+// Promise: specification/maxage-2
 t.test('every guard with maxAge requires a login that is not older, and challenges as RFC 9470 has it', async (t) => {
   const app = await stepUp(t)
   for (const [name, make] of Object.entries(makers)) {
@@ -113,6 +116,7 @@ t.test('maxAge is a whole number of seconds from 1', async (t) => {
 
 const cannotPass = /^A guard has "maxAge", but its instance issues tokens without the time of the login\. Set "claimAuthTime" to true in the options of register\(\)\./
 
+// Promise: security/sensitive-operation-stolen
 t.test('a guard whose instance issues no token that it could accept is an error: where it is made, or where a free-standing one meets the instance', async (t) => {
   const app = await build(t)
   app.get('/open', async () => 'open')
@@ -162,6 +166,7 @@ t.test('no other claim may have the name of the time of the login', async (t) =>
   await t.resolves(build(t, { customClaims: [{ key: 'auth_time', setup: () => at, verify: () => true }] }), 'an application may write the claim itself')
 })
 
+// Promise: specification/claimauthtime-2
 t.test('claimAuthTime writes the time of a login, in whole seconds; without the setting there is none', async (t) => {
   setClock(t, at + 0.9)
   const { access_token: token } = (await login(await build(t, { claimAuthTime: true }))).json()
@@ -180,6 +185,7 @@ t.test('generateAccessToken writes the time of the login if it is told, for it i
   }
 })
 
+// Promise: security/sensitive-operation-stolen
 t.test('a refresh is no login: it copies the time of the login, and adds none', async (t) => {
   const { stored, ...store } = refreshStore()
   const set = setClock(t, at)
@@ -200,6 +206,8 @@ t.test('a refresh is no login: it copies the time of the login, and adds none', 
   t.equal((await app.inject({ url: '/', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'after another login')
 })
 
+// Promise: security/sensitive-operation-stolen
+// Promise: sessions/7-5-2
 t.test('with sessions the time of the login is that of the refresh token, whatever rotates in between', async (t) => {
   const set = setClock(t, at)
   const app = await build(t, { claimAuthTime: true, sessions: {} })

@@ -81,8 +81,11 @@ export class Channel {
   }
 }
 
-/** Puts the APIs of a browser in place until the test ends. */
-export function browse (t: Test, { app, broken }: Service, { hasLocks = true } = {}): { cookies: Map<string, string>, outliving: string[] } {
+/**
+ * Puts the APIs of a browser in place until the test ends.
+ * @param options `hasTurns` says whether a tab gets its turn before its limit is over
+ */
+export function browse (t: Test, { app, broken }: Service, { hasLocks = true, hasTurns = true } = {}): { cookies: Map<string, string>, outliving: string[] } {
   const cookies = new Map<string, string>()
   const outliving: string[] = []
   const request = async (input: string | URL | Request, init?: RequestInit) => {
@@ -106,6 +109,7 @@ export function browse (t: Test, { app, broken }: Service, { hasLocks = true } =
   let last: Promise<unknown> = Promise.resolve()
   const locks = {
     request: (_name: string, { signal }: { signal: AbortSignal }, run: () => Promise<unknown>) => {
+      if (!hasTurns) return Promise.reject(new DOMException('signal timed out', 'TimeoutError'))
       if (signal.aborted) return Promise.reject(signal.reason)
       const result = last.then(run)
       last = result.catch(() => {})

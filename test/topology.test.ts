@@ -53,12 +53,14 @@ writeFileSync(publicKey.path, pair.publicKey)
 
 const topologies = [
   {
+    // Promise: specification/5-issuer-verifiers
     title: 'RS256: the issuer has the private key, the verifier a file with the public one',
     issuer: { algorithm: 'RS256', ...pair },
     verifier: { algorithm: 'RS256', publicKey },
     foreign: { algorithm: 'RS256', ...rsaPair(2048, 1) }
   },
   {
+    // Promise: specification/5-issuer-verifiers
     title: 'HS256: both have the secret',
     issuer: { secret },
     verifier: { secret },

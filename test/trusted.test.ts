@@ -94,6 +94,8 @@ t.test('an error that trusted throws for several requests stays as it is, and wh
   t.ok(seen.every((error) => error instanceof InvalidToken))
 })
 
+// Promise: security/check-application-waits
+// Promise: specification/trusted-2
 t.test('only true, now or later, passes every door; anything else is a token that is not valid', async (t) => {
   const { app, state, ask } = await service(t)
   const asks = async (trusted: Trusted, status: number, what: string) => {
@@ -120,6 +122,7 @@ t.test('only true, now or later, passes every door; anything else is a token tha
   t.throws(() => app.tokenAuth.verifyToken(token()), RequiredKeysNotFound)
 })
 
+// Promise: security/check-application-waits
 t.test('what trusted throws, now or later: a 401 of the library refuses with its name, another error stays what it is, and anything else is 500', async (t) => {
   const { state, ask } = await service(t)
   const down = new Error('connect ECONNREFUSED postgres://admin:hunter2@db.internal')
@@ -208,6 +211,7 @@ t.test('what is published of a refusal that trusted threw is a copy without its 
   }
 })
 
+// Promise: security/check-application-waits
 t.test('a reader that cannot wait gets a synchronous answer, and an error that says what to do for another', async (t) => {
   const reasons = unhandled(t)
   const { state, ask } = await service(t)
@@ -276,6 +280,7 @@ t.test('guards of the same rules ask once, and a guard with overrides asks again
   t.equal((await app.inject({ url: '/again', headers })).statusCode, 401, 'and its answer counts')
 })
 
+// Promise: security/check-application-waits
 t.test('requests at the same time get the answers to their own questions', async (t) => {
   const { app, state } = await service(t)
   const waiting: Array<() => void> = []
@@ -291,6 +296,7 @@ t.test('requests at the same time get the answers to their own questions', async
   t.same((await answers).map(({ statusCode, payload }) => statusCode === 200 ? Number(payload) : statusCode), ids.map((id) => id % 2 === 0 ? id : 401))
 })
 
+// Promise: security/check-application-waits
 t.test('one that never answers is ended by the handlerTimeout of the host, and what it answers late changes nothing', async (t) => {
   const reasons = unhandled(t)
   const handlerTimeout = 3_600_000
@@ -321,6 +327,7 @@ t.test('one that never answers is ended by the handlerTimeout of the host, and w
   t.same(reasons, [])
 })
 
+// Promise: security/check-application-waits
 t.test('a refresh asks, also for an expired token; a refresh and a logout of sessions do not ask, and the other endpoints of sessions do', async (t) => {
   const { app, state } = await service(t)
   const refresh = async (payload: Record<string, unknown>) => await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims(payload))), payload: { refresh_token: 'refresh' } })

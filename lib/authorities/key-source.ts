@@ -8,11 +8,11 @@ import { readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { ReadKeys } from './remote-key-set.ts'
 
 /** In milliseconds. */
-const refreshTime = 600_000
+export const refreshTime = 600_000
 /** In milliseconds. Processes that start together must not fetch together forever. */
 const jitter = 60_000
 /** In milliseconds: the time between attempts while they fail, and for which a key that was not found is not looked for again. */
-const pauseTime = 10_000
+export const pauseTime = 10_000
 
 /** Told what a source reads. */
 export interface SourceListener {

@@ -28,10 +28,10 @@ const fullEvery = 60
 /** After so many ids of a read, other work gets its turn: a hundred thousand of them at once would block the event loop for longer than a request may take. */
 const idsAtOnce = 5000
 /** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
-const startTime = 5000
-const retryTime = 250
+export const startTime = 5000
+export const retryTime = 250
 /** In milliseconds: how long an application that closes waits for a read. */
-const closeTime = 1000
+export const closeTime = 1000
 
 const createReason = () => new SessionEnded()
 

@@ -42,11 +42,14 @@ const strict = (prefix: string): Paths => ({
   refresh: [[`${prefix}/refresh`], [`${prefix}/refresh/`]]
 })
 
+// Promise: specification/1-endpoints-under
+// Promise: specification/url-prefix
 t.test('the endpoints answer under the prefix, with and without a trailing slash', async (t) => {
   await checkPaths(t, await build(t, options), both('/auth'))
   await checkPaths(t, await build(t, { ...options, urlPrefix: '/a/b' }), both('/a/b'))
 })
 
+// Promise: specification/strict-slashes
 t.test('with strictSlashes only the configured paths answer', async (t) => {
   await checkPaths(t, await build(t, { ...options, strictSlashes: true }), strict('/auth'))
   const own = { pathToAuthenticate: '/in/', pathToVerify: '/check/', pathToRetrieveUser: '/who', pathToRefresh: '/renew/' }
@@ -58,6 +61,12 @@ t.test('with strictSlashes only the configured paths answer', async (t) => {
   })
 })
 
+// Promise: specification/path-authenticate
+// Promise: specification/path-refresh
+// Promise: specification/path-retrieve-user
+// Promise: specification/path-verify
+// Promise: specification/paths-prefix-can
+// Promise: specification/version-paths
 t.test('each path can be set, written with a trailing slash or without', async (t) => {
   const own = { urlPrefix: '/v1', pathToAuthenticate: '/in/', pathToVerify: '/a/check', pathToRetrieveUser: '/who/', pathToRefresh: '/' }
   await checkPaths(t, await build(t, { ...options, ...own }), {
@@ -68,6 +77,7 @@ t.test('each path can be set, written with a trailing slash or without', async (
   })
 })
 
+// Promise: specification/url-prefix
 t.test('an empty prefix puts them at the root', async (t) => {
   const paths: Paths = {
     authenticate: [['/'], ['/auth']],
@@ -89,6 +99,7 @@ async function nested (t: Test, more: Partial<TokenAuthOptions>, server: Fastify
   return app
 }
 
+// Promise: specification/1-endpoints-under
 t.test('in a nested context they stand below the prefix of that context', async (t) => {
   await checkPaths(t, await nested(t, {}), both('/admin/deep/auth'))
   await checkPaths(t, await nested(t, { strictSlashes: true }), strict('/admin/deep/auth'))
@@ -139,6 +150,8 @@ t.test('every other method is 404, and the GET endpoints answer HEAD', async (t)
   }
 })
 
+// Promise: specification/responses-endpoints-cached
+// Promise: specification/size-body-given
 t.test('no answer of an endpoint is cached, not even one that Fastify refuses', async (t) => {
   const app = await build(t, options, { bodyLimit: 100 })
   app.get('/', async () => 'own')
@@ -211,6 +224,8 @@ t.test("compilers of the host for schemas of another library change nothing abou
   }
 })
 
+// Promise: security/3-5-2
+// Promise: security/login-csrf-page
 t.test('endpoints accept JSON bodies only, whatever parsers the host has: no form of another site logs anybody in', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const app = host(t)
@@ -246,6 +261,7 @@ t.test('endpoints accept JSON bodies only, whatever parsers the host has: no for
   t.same(parsed, [form])
 })
 
+// Promise: security/login-csrf-page
 t.test('a body of more than 16 KiB, or of more than the host allows, is 413', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const body = (length: number) => JSON.stringify({ username: 'ada', password: 'lovelace', x: 'x'.repeat(length) })
@@ -259,6 +275,7 @@ t.test('a body of more than 16 KiB, or of more than the host allows, is 413', as
   }
 })
 
+// Promise: security/login-csrf-page
 t.test('refresh refuses a request without an acceptable access token before it reads a body', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const app = await build(t, handlers)

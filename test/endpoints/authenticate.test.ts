@@ -7,6 +7,9 @@ warnings(t, 'W04', 'W06', 'W12', 'W14')
 const issueTime = 1_700_000_000
 const credentials = { username: 'ada', password: 'lovelace' }
 
+// Promise: specification/access-token-header
+// Promise: specification/authenticate-2
+// Promise: specification/post-auth
 t.test('an accepted login is answered with 200 and an access token that the guards accept', async (t) => {
   const app = await build(t)
   app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.userId)
@@ -20,6 +23,9 @@ t.test('an accepted login is answered with 200 and an access token that the guar
   t.equal((await app.inject({ url: '/', headers: bearer(token) })).body, '1')
 })
 
+// Promise: specification/2-refresh-token
+// Promise: specification/refresh-enabled-response
+// Promise: specification/refresh-token-enabled
 t.test('with refresh enabled a login also answers a refresh token, which was stored for that user before', async (t) => {
   const { stored, ...refreshing } = refreshStore()
   const app = await build(t, refreshing)
@@ -31,6 +37,7 @@ t.test('with refresh enabled a login also answers a refresh token, which was sto
   t.not(second.refresh_token, first.refresh_token)
 })
 
+// Promise: specification/access-token-name
 t.test('the fields, the path and the user id claim bear the names that the settings give them', async (t) => {
   const { stored, ...refreshing } = refreshStore()
   const app = await build(t, {
@@ -49,6 +56,9 @@ t.test('the fields, the path and the user id claim bear the names that the setti
   t.equal((await login(app)).statusCode, 404)
 })
 
+// Promise: specification/1-authenticate
+// Promise: specification/authenticate-refuses
+// Promise: specification/refused-login-answered
 t.test('a refused login is answered with 401 as text, with the message of the handler', async (t) => {
   const app = await build(t)
   const response = await login(app, { password: 'wrong' })
@@ -59,6 +69,8 @@ t.test('a refused login is answered with 401 as text, with the message of the ha
   t.equal(response.body, '{"reasons":"User not found.","exception":"AuthenticationFailed"}')
 })
 
+// Promise: security/user-enumeration
+// Promise: specification/debug-adds-refusal
 t.test('every refused login has the same status, bytes and headers, whatever was wrong', async (t) => {
   const { stored, ...refreshing } = refreshStore()
   for (const options of [{}, { debug: true }, { cookieSet: true }, refreshing]) {
@@ -110,6 +122,8 @@ class JsonAccount {
 }
 class Plain { user_id = 1 }
 
+// Promise: specification/key-named-user
+// Promise: specification/user-object-mapping
 t.test('a user is a mapping with the user id, or an object with toDict() or toJSON()', async (t) => {
   const accepted: [object, unknown][] = [
     [{ user_id: 7 }, 7], [{ user_id: 'seven' }, 'seven'], [{ user_id: true }, true], [{ user_id: false }, false], [{ user_id: 0 }, 0],
@@ -122,6 +136,9 @@ t.test('a user is a mapping with the user id, or an object with toDict() or toJS
   }
 })
 
+// Promise: specification/authenticate-2
+// Promise: specification/authenticate-returns-nothing
+// Promise: specification/user-id-non
 t.test('what is no user is answered with 500 InvalidUserObject, without a token and with nothing stored', async (t) => {
   const wrong: unknown[] = [
     undefined, null, 0, 1, '', 'ada', true, false, [], [{ user_id: 1 }], () => ({ user_id: 1 }), {}, { user_id: undefined },
@@ -155,6 +172,7 @@ const added: Partial<TokenAuthOptions> = {
   ]
 }
 
+// Promise: specification/payload-built-user
 t.test('a payload is built in order: user id, registered claims, custom claims, extendPayload, scopes', async (t) => {
   setClock(t, issueTime)
   let seen: string[] = []
@@ -183,17 +201,24 @@ t.test('a payload is built in order: user id, registered claims, custom claims, 
   })
 })
 
+// Promise: specification/claim-nbf-delta
+// Promise: specification/exp-2
+// Promise: specification/expiration-delta
 t.test('times are whole seconds, also where the clock is between two', async (t) => {
   setClock(t, issueTime + 0.75)
   const app = await build(t, { claimNbf: true, claimIat: true, claimNbfDelta: 5, expirationDelta: 60 })
   t.same(payloadOf((await login(app)).json().access_token), { user_id: 1, exp: issueTime + 60, nbf: issueTime + 5, iat: issueTime })
 })
 
+// Promise: specification/exp-2
+// Promise: specification/verify-exp
 t.test('without their settings there is no exp, no iat and no scopes claim', async (t) => {
   const app = await build(t, { verifyExp: false, addScopesToPayload: () => 'unused' })
   t.same(payloadOf((await login(app)).json().access_token), { user_id: 1 })
 })
 
+// Promise: specification/add-scopes-payload
+// Promise: specification/key-named-scopes
 t.test('scopes are a list, also where the handler gives a string; without a handler there are none', async (t) => {
   const cases: [Partial<TokenAuthOptions>, unknown][] = [
     [{ addScopesToPayload: () => 'user:read' }, ['user:read']],
@@ -209,6 +234,7 @@ t.test('scopes are a list, also where the handler gives a string; without a hand
   }
 })
 
+// Promise: specification/extend-payload
 t.test('extendPayload may change claims, or return nothing to keep what it was given', async (t) => {
   const exp = now() + 3600
   const cases: [TokenAuthOptions['extendPayload'], object][] = [
@@ -224,6 +250,9 @@ t.test('extendPayload may change claims, or return nothing to keep what it was g
   }
 })
 
+// Promise: security/9-2-4
+// Promise: specification/missingregisteredclaim-2
+// Promise: specification/payload-built-user
 t.test('a payload that lost or spoiled a claim is answered with 500 MissingRegisteredClaim, and there is no token', async (t) => {
   const required = {
     claimNbf: true, claimIat: true, claimIss: 'issuer', claimAud: 'audience', customClaims: [{ key: 'custom', setup: () => 1, verify: () => true }]
@@ -281,6 +310,8 @@ t.test('a payload that JSON cannot hold, or that would be another one as JSON, m
   }
 })
 
+// Promise: specification/tokentoolarge-2
+// Promise: specification/tokentoolarge-token-would
 t.test('a token that would be refused for its length is not made: 500 TokenTooLarge', async (t) => {
   const lengthOf = async (padding: number) => {
     const { stored, ...refreshing } = refreshStore()
@@ -302,6 +333,7 @@ t.test('a token that would be refused for its length is not made: 500 TokenTooLa
   t.equal(await lengthOf(fitting + 3), 0)
 })
 
+// Promise: specification/body-json-object
 t.test('with no-one to sign for, a body that is not a JSON object is 400 and the handler is not asked', async (t) => {
   let asked = 0
   const app = await build(t, { authenticate: () => { asked++; return { user_id: 1 } } })

@@ -26,6 +26,8 @@ async function guarded (t: Test, options: Partial<TokenAuthOptions>): Promise<Fa
   return app
 }
 
+// Promise: specification/cookie-mode-login
+// Promise: specification/cookie-set
 t.test('in cookie mode a login sets the tokens as cookies too, and a browser that sends them back is known', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const app = await guarded(t, { ...handlers, cookieSet: true })
@@ -43,6 +45,8 @@ t.test('in cookie mode a login sets the tokens as cookies too, and a browser tha
   t.equal(stored.size, 1)
 })
 
+// Promise: security/cookie-cookie-mode
+// Promise: specification/cookie-set
 t.test('without cookie mode nothing is set and a cookie is not looked at', async (t) => {
   const app = await guarded(t, {})
   const response = await login(app)
@@ -55,6 +59,12 @@ t.test('without refresh tokens there is one cookie', async (t) => {
   t.equal(fieldsOf(await login(await build(t, { cookieSet: true }))).length, 1)
 })
 
+// Promise: specification/added-2
+// Promise: specification/added-3
+// Promise: specification/added-4
+// Promise: specification/added-5
+// Promise: specification/cookie-domain
+// Promise: specification/cookie-httponly
 t.test('each attribute of the cookies follows its setting, at login and at refresh', async (t) => {
   const cases: [Partial<TokenAuthOptions>, string][] = [
     [{}, plainAttributes],
@@ -76,6 +86,9 @@ t.test('each attribute of the cookies follows its setting, at login and at refre
   }
 })
 
+// Promise: specification/added-7
+// Promise: specification/cookie-access-token
+// Promise: specification/cookie-refresh-token
 t.test('the cookies bear the names that the settings give them', async (t) => {
   const app = await guarded(t, { ...refreshing, cookieSet: true, cookieAccessTokenName: '__Host-a', cookieRefreshTokenName: 'r' })
   const response = await login(app)
@@ -93,6 +106,7 @@ t.test('cookie mode that is computed from the request sets cookies only where it
   t.equal(fieldsOf(await app.inject({ method: 'POST', url: '/auth', payload })).length, 0)
 })
 
+// Promise: specification/cookie-mode-requires
 t.test("with the host's @fastify/cookie, however it is set up, the same cookies are set and read", async (t) => {
   const setups: Record<string, FastifyCookieOptions> = {
     plain: {},
@@ -130,6 +144,7 @@ t.test('two instances in cookie mode on one application need no cookie plugin of
   t.match(fieldsOf(await login(app, { url: '/staff' })), [/^staff=/])
 })
 
+// Promise: specification/added-6
 t.test('a split token: scripts read header and payload, only the server gets the signature', async (t) => {
   const app = await guarded(t, { ...refreshing, cookieSet: true, cookieSplit: true })
   const response = await login(app)
@@ -162,6 +177,7 @@ t.test('a split token with cookieHttponly false still hides signature and refres
   t.same(fieldsOf(await login(app)).map((field) => [field.split('=', 1)[0], field.includes('HttpOnly')]), [['access_token', false], ['sig', true], ['refresh_token', true]])
 })
 
+// Promise: specification/tokentoolarge-token-would
 t.test('a cookie that browsers would drop is refused with 500 TokenTooLarge; nothing is stored and nothing set', async (t) => {
   const { stored, ...handlers } = refreshStore()
   for (const options of [
@@ -252,6 +268,9 @@ const refreshCases: Case[] = [
   { name: 'lax cookie, strict query', options: { ...laxCookie, ...queryMode }, header: true, cookie: access, body: stored, expect: 'MissingAuthorizationQueryArg' }
 ]
 
+// Promise: specification/query-string-access
+// Promise: specification/query-string-refresh
+// Promise: specification/refresh-token-read
 t.test('the refresh token is searched like the access token, and in the body where no strict source says otherwise', async (t) => {
   for (const { name, options, cookie, query, header, body, expect } of refreshCases) {
     const app = await build(t, together(refreshing, options), { logger: { serializers: { req: requestSerializer('a', 'r') } } })
@@ -273,6 +292,8 @@ t.test('in cookie mode refresh needs no body, and still refuses one that is not 
   t.equal((await refresh(app, { cookie, 'content-type': 'text/plain' }, { payload: '' })).statusCode, 200, 'an empty body passes with any media type')
 })
 
+// Promise: security/script-page-reads
+// Promise: specification/added-11
 t.test('with tokensInBody false the tokens are in the cookies only, in every answer', async (t) => {
   const { stored: kept, ...handlers } = refreshStore()
   class Hooks extends Responses {
@@ -298,6 +319,8 @@ t.test('tokensInBody false needs cookies, or no client would ever get a token', 
   t.same(Object.keys((await ask('header')).json()), ['access_token'], 'it counts for requests that set cookies')
 })
 
+// Promise: specification/query-string-set
+// Promise: specification/token-header-cookie
 t.test('in query mode a login sets no cookie, and what is read by query is not cached', async (t) => {
   const app = await guarded(t, { queryStringSet: true })
   const response = await login(app)

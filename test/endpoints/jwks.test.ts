@@ -11,6 +11,7 @@ import { authenticate, build, ecPair, edPair, host, keysFor, listen, mistyped, o
 const published = { pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example' }
 const settled = async () => await new Promise((resolve) => setImmediate(resolve))
 
+// Promise: specification/pathtojwks-2
 t.test('the public keys are a JWK set, in these bytes, with these headers, for GET and HEAD', async (t) => {
   const jwk = createPublicKey(edPair().publicKey).export({ format: 'jwk' })
   const app = await withKeys(t, [{ key: edPair().privateKey, kid: 'a' }], { ...published, algorithm: 'EdDSA' })
@@ -29,6 +30,7 @@ t.test('HEAD is answered, too, where the application exposes no HEAD routes', as
   t.equal((await app.inject({ method: 'HEAD', url: '/auth/jwks' })).statusCode, 200)
 })
 
+// Promise: keys/private-members-secrets
 t.test('the public members of RSA, EC and Ed25519 keys are published, no private one and no secret', async (t) => {
   warnings(t, 'W17')
   const pairs = [[rsaPair(), 'RS256'], [ecPair('prime256v1'), 'ES256'], [edPair(), 'EdDSA']] as const
@@ -55,6 +57,7 @@ t.test('the next key is published before it signs, and a key is not any more whe
   t.same(await kids(), ['new', 'other'])
 })
 
+// Promise: keys/other-libraries-verify
 t.test('jose verifies tokens with what is published, over the network and over a switch of keys', async (t) => {
   for (const algorithm of ['RS256', 'ES256', 'EdDSA'] as const) {
     const { state, load } = source([{ key: pairFor(algorithm).privateKey }])

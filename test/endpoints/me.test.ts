@@ -13,6 +13,9 @@ class Account {
   toDict () { return mistyped<object>(this.#shown) }
 }
 
+// Promise: specification/current-user-endpoint
+// Promise: specification/get-auth-me
+// Promise: specification/user-object-current
 t.test('the current user is what retrieveUser gives, as it shows itself', async (t) => {
   const shown = { name: 'ada' }
   const cases: [name: string, retrieveUser: TokenAuthOptions['retrieveUser'], me: unknown][] = [
@@ -50,6 +53,7 @@ t.test('retrieveUser gets the request and the payload, once', async (t) => {
   t.same(seen, [['/auth/me', 'admin']])
 })
 
+// Promise: specification/current-user-endpoint
 t.test('without a valid token the answer is 401, as on a protected route', async (t) => {
   const app = await build(t)
   const cases: [Record<string, string>, string][] = [
@@ -76,6 +80,8 @@ t.test('with doProtection false and no token, or a bad one, there is nobody', as
   t.same((await app.inject({ url: '/auth/me', headers })).json(), { me: { name: 'ada' } })
 })
 
+// Promise: specification/4-current-user
+// Promise: specification/invaliduserobject-2
 t.test('what is no user, or shows itself as none, is answered with 500 and nothing of it', async (t) => {
   class Plain { password = 'hidden' }
   const wrong: unknown[] = [

@@ -15,6 +15,8 @@ async function refresh (app: FastifyInstance, { token = forge(claims()), body = 
   return await app.inject({ method: 'POST', url, headers: bearer(token), payload: body })
 }
 
+// Promise: specification/post-auth-refresh
+// Promise: specification/refresh-tokens-user
 t.test('a refresh token is exchanged for a new access token of the same user', async (t) => {
   const tick = setClock(t, start)
   const { stored, ...handlers } = refreshStore()
@@ -29,6 +31,7 @@ t.test('a refresh token is exchanged for a new access token of the same user', a
   t.equal(stored.get(2), refreshToken, 'the refresh token stays as it is')
 })
 
+// Promise: specification/5-refresh
 t.test('the access token may have expired, however long ago, and is valid nowhere else', async (t) => {
   const tick = setClock(t, start)
   const app = await build(t, refreshing)
@@ -40,6 +43,9 @@ t.test('the access token may have expired, however long ago, and is valid nowher
   }
 })
 
+// Promise: security/refresh-without-refresh
+// Promise: specification/invalidclaim-2
+// Promise: specification/refresh-responds-401
 t.test('everything else about the access token must hold, or the answer is 401', async (t) => {
   const strict: Partial<TokenAuthOptions> = {
     claimIss: 'us', claimAud: 'here', customClaims: [{ key: 'custom', setup: () => 1, verify: (value) => value === 1 }], extraVerifications: [({ banned }) => banned !== true]
@@ -95,6 +101,8 @@ t.test('a host that refusals of the refresh endpoint are thrown to has each for 
   t.equal(new Set(seen).size, 6)
 })
 
+// Promise: specification/missingrefreshtoken-2
+// Promise: specification/refresh-responds-401
 t.test('a refresh token that is missing or no string is 400 MissingRefreshToken', async (t) => {
   const app = await build(t, refreshing)
   const bodies: object[] = [
@@ -128,6 +136,8 @@ t.test('with debug, a missing refresh cookie or query parameter has a detail tha
   }
 })
 
+// Promise: security/malformed-oversized-bodies
+// Promise: specification/body-json-object
 t.test('a body that is no JSON object is 400, never a crash', async (t) => {
   const app = await build(t, refreshing)
   const headers = { ...bearer(forge(claims())), 'content-type': 'application/json' }
@@ -140,6 +150,10 @@ t.test('a body that is no JSON object is 400, never a crash', async (t) => {
   t.equal(text.statusCode, 415)
 })
 
+// Promise: security/3-12-use
+// Promise: security/9-2-2
+// Promise: specification/5-refresh
+// Promise: specification/authenticationfailed-2
 t.test("a refresh token that is wrong, another user's, or not stored is 401 AuthenticationFailed, in JSON", async (t) => {
   const { stored, ...handlers } = refreshStore()
   const app = await build(t, handlers)
@@ -164,6 +178,7 @@ t.test("a refresh token that is wrong, another user's, or not stored is 401 Auth
   t.equal(stored.size, 2)
 })
 
+// Promise: security/refresh-without-refresh
 t.test('nothing that is stored as nothing equals anything that is sent', async (t) => {
   for (const nothing of [undefined, null, '']) {
     const app = await build(t, { ...refreshing, retrieveRefreshToken: () => nothing })
@@ -222,6 +237,7 @@ t.test('what retrieveUser gives must be a user: 500 InvalidUserObject otherwise'
   }
 })
 
+// Promise: specification/refused-login-answered
 t.test('a refusal by a handler is JSON here: text belongs to the authenticate endpoint', async (t) => {
   const refuse = () => { throw new AuthenticationFailed('Locked.') }
   for (const options of [{ retrieveUser: refuse }, { retrieveRefreshToken: refuse }]) {
@@ -233,12 +249,15 @@ t.test('a refusal by a handler is JSON here: text belongs to the authenticate en
   }
 })
 
+// Promise: specification/refresh-token-name
 t.test('fields and paths bear the names that the settings give them', async (t) => {
   const app = await build(t, { ...refreshing, accessTokenName: 'token', refreshTokenName: 'renewal', pathToRefresh: '/renew' })
   const response = await refresh(app, { url: '/auth/renew', body: { renewal: stored } })
   t.same(Object.keys(response.json()), ['token'])
 })
 
+// Promise: specification/auth-mode
+// Promise: specification/none-auth-mode
 t.test('where refresh is not enabled, or the endpoints are off, there is nothing: 404', async (t) => {
   for (const options of [{}, { authMode: false }, { ...refreshing, authMode: false }]) {
     t.equal((await refresh(await build(t, options))).statusCode, 404)

@@ -171,6 +171,7 @@ const functions: Readonly<Record<string, readonly [kind: 'sessions' | 'stored', 
   extendRefresh: ['stored', (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return fail() } } }), ['refresh']]
 }
 
+// Promise: security/handler-host-throws
 t.test('what any function of the host throws is never a success: with a status of 4xx it is answered as by a route of the host, all else is HandlerFailed', async (t) => {
   const { stored, ...handlers } = refreshStore()
   const guarded: Readonly<Record<string, InjectOptions>> = { ...requests, guarded: { url: '/guarded', headers }, scoped: { url: '/scoped', headers }, injected: { url: '/injected', headers } }
@@ -200,6 +201,7 @@ t.test('what any function of the host throws is never a success: with a status o
   }
 })
 
+// Promise: security/exceptionresponse-throws-rejects
 t.test('what the logger of the host throws while a request is refused, falsy values too, opens no guard', async (t) => {
   let value: () => unknown = nothing
   const app = host(t, { childLoggerFactory: (logger, bindings, options) => Object.assign(logger.child(bindings, options ?? {}), { isLevelEnabled: () => { throw value() } }) })

@@ -7,6 +7,7 @@ warnings(t, 'W03', 'W05')
 const invalid = 'Token is invalid.'
 const claim = 'Token has an invalid claim.'
 
+// Promise: specification/get-auth-verify
 t.test('a valid token is answered with 200 and {valid: true}', async (t) => {
   const app = await build(t)
   const { access_token: token } = (await login(app)).json()
@@ -16,6 +17,9 @@ t.test('a valid token is answered with 200 and {valid: true}', async (t) => {
   t.match(response.headers, { 'content-type': /^application\/json/, 'cache-control': 'no-store' })
 })
 
+// Promise: specification/3-verify
+// Promise: specification/token-header-cookie
+// Promise: specification/verify-fails
 t.test('a token that is not valid, or missing, is answered with 400, {valid: false} and the reason', async (t) => {
   const cases: [name: string, headers: Record<string, string>, reason: string, options?: Partial<TokenAuthOptions>][] = [
     ['no token', {}, 'Authorization header not present.'],
@@ -44,6 +48,8 @@ t.test('a token that is not valid, or missing, is answered with 400, {valid: fal
   }
 })
 
+// Promise: specification/access-tokens-cannot
+// Promise: specification/leeway-2
 t.test('a token is valid until its expiry and the leeway have passed, not a second longer', async (t) => {
   const start = 1_700_000_000
   const tick = setClock(t, start)
@@ -70,6 +76,8 @@ t.test('with debug the answer says which check failed and where the token was fo
   t.match((await app.inject('/auth/verify')).json(), { detail: 'Authorization header not present.' })
 })
 
+// Promise: specification/extend-verify
+// Promise: specification/extendverify-gets-user
 t.test('extendVerify gets user and payload, both null for a refused token; the user is asked for only if it is overridden', async (t) => {
   let asked = 0
   const seen: unknown[] = []
@@ -108,6 +116,7 @@ t.test('a refusal by retrieveUser, or a hook that fails, is no verdict about the
   t.same(refused.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' })
 })
 
+// Promise: specification/extendverify-gets-user
 t.test('exceptionResponse and onRefusal have no say in the verify answer', async (t) => {
   class Other extends Responses { override exceptionResponse (): object { return { other: true } } }
   for (const options of [{ responsesClass: Other }, { onRefusal: 'throw' as const }]) {

@@ -18,6 +18,7 @@ class Echo extends View {
   override async options (request: FastifyRequest) { return await this.#answer(request) }
 }
 
+// Promise: specification/additional-endpoints
 t.test('the methods of a view become routes under the prefix, with the endpoints on or off', async (t) => {
   for (const authMode of [true, false]) {
     const app = await build(t, { authMode, classViews: [['/echo', Echo]] })
@@ -50,6 +51,7 @@ t.test('a view may have parameters in its path', async (t) => {
   t.same((await app.inject('/auth/files/a/b')).json(), { '*': 'a/b' })
 })
 
+// Promise: specification/additional-endpoints
 t.test('a view sees the instance, its settings and its responses', async (t) => {
   class Mine extends Responses { mine = true }
   class Seeing extends View {
@@ -62,6 +64,7 @@ t.test('a view sees the instance, its settings and its responses', async (t) => 
   t.same((await app.inject({ url: '/auth/see', headers })).json(), { leeway: 7, mine: true, user: 9, known: 1 })
 })
 
+// Promise: specification/options-view
 t.test('a method that returns nothing and sends nothing answers 204 with an empty body', async (t) => {
   class Silent extends View {
     override options (_request: FastifyRequest, reply: FastifyReply) { reply.header('access-control-allow-methods', 'GET') }
@@ -141,6 +144,7 @@ t.test('anything but a list of pairs of path and view is refused at registration
   }
 })
 
+// Promise: specification/class-view-cannot
 t.test('a view on the path of a default endpoint is refused, and welcome where the endpoint is not', async (t) => {
   const taken: [path: string, options?: Partial<TokenAuthOptions>][] = [
     ['/'], ['/verify'], ['/verify/'], ['/me'], ['/refresh'], ['/who', { pathToRetrieveUser: '/who' }], ['/in', { pathToAuthenticate: '/in/' }]
@@ -212,6 +216,7 @@ t.test('a view that sends its answer itself, by a stream or through slow hooks, 
   }
 })
 
+// Promise: security/large-uploads-without
 t.test('a guarded view reads nothing of a body before its guard has let the request pass', async (t) => {
   class Rooms extends View {
     override guards = { post: this.instance.protect() }

@@ -29,6 +29,7 @@ async function injected (t: Test, inject: Injection, options: Partial<TokenAuthO
   return { app, given, caught }
 }
 
+// Promise: specification/without-another-guard
 t.test('alone it is optional authentication: no token gives null, a valid one the user, a bad one is refused', async (t) => {
   const cases: [what: string, headers: Record<string, string>, status: number, user: unknown][] = [
     ['no token', {}, 200, null],
@@ -113,6 +114,7 @@ t.test('behind a guard with overrides it sees the token of the guard, not anothe
   }
 })
 
+// Promise: specification/inject-user
 t.test('the user is what retrieveUser gives for the verified payload', async (t) => {
   class Person {
     user_id = 7
@@ -140,6 +142,7 @@ t.test('the user is what retrieveUser gives for the verified payload', async (t)
   }
 })
 
+// Promise: specification/retrieve-user
 t.test('retrieveUser is asked for a valid token only, once for a request, with its payload', async (t) => {
   const calls: unknown[] = []
   const retrieveUser: NonNullable<TokenAuthOptions['retrieveUser']> = async (request, payload) => {

@@ -45,6 +45,7 @@ async function each (t: Test, { app, urls }: { app: FastifyInstance, urls: strin
 const header = (authorization: string) => ({ headers: { authorization } })
 const cookie = (value: string) => ({ headers: { cookie: value } })
 
+// Promise: specification/optional-2
 t.test('a request without a token passes as nobody, in whatever source tokens are expected; a valid token is its user', async (t) => {
   const both = { cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false }
   const cases: [what: string, options: Partial<TokenAuthOptions>, absent: Sent[], valid: Sent[]][] = [
@@ -61,6 +62,7 @@ t.test('a request without a token passes as nobody, in whatever source tokens ar
   }
 })
 
+// Promise: security/route-open-requests
 t.test('a bad token, one that was sent twice, and a header without one are refused', async (t) => {
   const service = await optional(t, { cookieSet: true, cookieStrict: false, queryStringSet: true, queryStringStrict: false })
   const cases: [what: string, sent: Sent, exception: string][] = [
@@ -86,6 +88,7 @@ t.test('a bad token, one that was sent twice, and a header without one are refus
   await each(t, refusing, {}, nobody, 'trusted is not asked')
 })
 
+// Promise: security/route-open-requests
 t.test('a cookie that a page of another origin brings is refused, and without one its request passes', async (t) => {
   const { app, urls } = await optional(t, { cookieSet: true })
   const foreign = { origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }
@@ -132,6 +135,7 @@ t.test('for a whole context it lets strangers in, and a guard of a route in it d
   for (const url of ['/open', '/closed', '/injected']) t.equal((await get(url, bearer('garbage'))).statusCode, 401, url)
 })
 
+// Promise: security/route-open-requests
 t.test('only true and false are values of optional, and scoped and injectUser do not know it', async (t) => {
   const app = await build(t)
   for (const value of [null, 1, 'true', 'false', [], {}, () => true]) {
@@ -150,6 +154,7 @@ t.test('only true and false are values of optional, and scoped and injectUser do
   await t.rejects(build(t, views), { message: /^Unknown option "optional"/ }, 'and it is no setting')
 })
 
+// Promise: security/route-open-requests
 t.test('a polluted prototype makes no guard optional, whenever the guard is made', async (t) => {
   const app = await build(t, { claimAuthTime: true })
   const makers = { bound: () => app.tokenAuth.protect(), 'with options': () => app.tokenAuth.protect({ leeway: 0 }), 'bound, scoped': () => app.tokenAuth.scoped('a'), computed: () => app.tokenAuth.scoped(() => 'a'), free: () => protect(), 'free, with options': () => protect({ leeway: 0 }), 'free, scoped': () => scoped('a') }

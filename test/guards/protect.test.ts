@@ -48,6 +48,13 @@ function addAll (app: FastifyInstance, overrides: GuardOptions = {}, hook: typeo
   })
 }
 
+// Promise: specification/2-protected-routes
+// Promise: specification/invalidauthorizationheader-2
+// Promise: specification/invalidtoken-2
+// Promise: specification/missingauthorizationheader-2
+// Promise: specification/protect-2
+// Promise: specification/protected-route-responds
+// Promise: specification/scoped-2
 t.test('a guarded route is reached with a valid token and with nothing else, whatever guard in whatever hook', async (t) => {
   const cases: [what: string, headers: Record<string, string>, exception: string][] = [
     ['no token', {}, 'MissingAuthorizationHeader'],
@@ -76,6 +83,8 @@ t.test('a guarded route is reached with a valid token and with nothing else, wha
   }
 })
 
+// Promise: security/head-options-trace
+// Promise: specification/every-method-guarded
 t.test('every method of a guarded route is guarded, HEAD, OPTIONS and TRACE as well', async (t) => {
   const app = await build(t)
   const all = counted(app, { onRequest: app.tokenAuth.protect() })
@@ -92,6 +101,7 @@ t.test('every method of a guarded route is guarded, HEAD, OPTIONS and TRACE as w
   t.equal(all.calls, app.supportedMethods.length)
 })
 
+// Promise: security/head-options-trace
 t.test('no spelling of a path leads around a guard', async (t) => {
   for (const routerOptions of [{}, { ignoreTrailingSlash: true, ignoreDuplicateSlashes: true, caseSensitive: false, useSemicolonDelimiter: true }]) {
     const app = await build(t, {}, { routerOptions })
@@ -114,6 +124,7 @@ t.test('no spelling of a path leads around a guard', async (t) => {
   }
 })
 
+// Promise: security/large-uploads-without
 t.test('of a refused upload nothing is parsed in onRequest, and the answer does not wait for it', async (t) => {
   const app = await build(t)
   let parsed = 0
@@ -138,6 +149,8 @@ t.test('of a refused upload nothing is parsed in onRequest, and the answer does 
   t.same([early.calls, late.calls], [0, 0])
 })
 
+// Promise: specification/free-standing-members
+// Promise: specification/protect-scoped-injectuser
 t.test('free-standing guards belong to the nearest instance of the route, or to the one that is named', async (t) => {
   const app = await build(t)
   await app.register(tokenAuth, { instanceName: 'staff', secret: otherSecret, authMode: false })
@@ -169,6 +182,8 @@ t.test('free-standing guards belong to the nearest instance of the route, or to 
   }
 })
 
+// Promise: specification/blueprint-named
+// Promise: specification/initializationfailure-2
 t.test('a free-standing guard without an instance is a 500 and never an open route', async (t) => {
   const app = host(t)
   app.setErrorHandler(async () => 'the host has nothing to do with it')
@@ -214,6 +229,7 @@ t.test('a guard that is made for each request, and never called, opens nothing',
   }
 })
 
+// Promise: specification/protect-overrides
 t.test('wrong overrides are refused by name when the guard is made', async (t) => {
   const app = await build(t)
   const handler = async () => {}
@@ -280,6 +296,8 @@ t.test('overrides that only the settings of the instance show to be wrong are re
   }
 })
 
+// Promise: specification/4-overrides-protect
+// Promise: specification/protect-overrides
 t.test('overrides hold for their route only, as they were when the guard was made', async (t) => {
   const app = await build(t)
   const token = forge(claims({ exp: now() - 10 }))
@@ -398,6 +416,7 @@ t.test('called with done, a guard calls it once where the request may pass, and 
   }
 })
 
+// Promise: security/exceptionresponse-throws-rejects
 t.test('no handler runs after a refusal, however it is rendered', async (t) => {
   const later = async () => await new Promise((resolve) => setImmediate(resolve))
   const renderings: Record<string, [render: (reply: FastifyReply) => unknown, status: number]> = {
@@ -434,6 +453,8 @@ t.test('no handler runs after a refusal, however it is rendered', async (t) => {
   }
 })
 
+// Promise: specification/login-redirect-url
+// Promise: specification/static-pages
 t.test('redirectOnFail redirects who is not authenticated, and nobody else', async (t) => {
   const targets: [options: GuardOptions, location: string][] = [
     [{ redirectOnFail: true }, '/login.html'],
@@ -465,6 +486,7 @@ t.test('redirectOnFail redirects who is not authenticated, and nobody else', asy
   t.equal((await app.inject('/inject')).body, 'reached')
 })
 
+// Promise: specification/protection-2
 t.test('doProtection false lets everything pass, at a guard or at all of an instance', async (t) => {
   const settings: Partial<TokenAuthOptions>[] = [
     { doProtection: false }, { getDoProtection: () => false },
@@ -489,6 +511,7 @@ t.test('doProtection false lets everything pass, at a guard or at all of an inst
   t.equal((await app.inject('/closed')).statusCode, 401)
 })
 
+// Promise: security/getter-throws-returns
 t.test('a getter that fails closes the route with a 500, and runs only if its setting is needed', async (t) => {
   const fail = () => { throw new Error('secret detail') }
   const getters: Record<string, Partial<TokenAuthOptions>> = {
@@ -521,6 +544,7 @@ t.test('a getter that fails closes the route with a 500, and runs only if its se
   t.equal((await app.inject({ url: '/', headers: { cookie: `access_token=${valid()}` } })).statusCode, 200, 'the other getters are not needed')
 })
 
+// Promise: specification/added-9
 t.test('with onRefusal "throw" a refusal goes to the error handler of the host, with its status and challenge', async (t) => {
   let rendered = 0
   class Counting extends Responses {
@@ -562,6 +586,8 @@ t.test('guards that throw are combined by @fastify/auth', async (t) => {
   t.same([either.calls, both.calls], [2, 0])
 })
 
+// Promise: specification/debug-2
+// Promise: specification/debug-adds-refusal
 t.test('with debug a refusal says which check failed and where the token was found, with the same status', async (t) => {
   const app = await build(t, { debug: true, cookieSet: true, cookieStrict: false })
   counted(app, { preHandler: app.tokenAuth.scoped('other') })
@@ -598,6 +624,7 @@ t.test('with debug a refusal says where a token is expected: in each source, up 
   t.equal((await app.inject({ url: '/', headers: bearer(valid()) })).json().detail, 'the scopes of the token are not enough for "b" or "c": "b": the token has no scope of the namespace "b"; "c": the token has no scope of the namespace "c" (token found in the header)')
 })
 
+// Promise: security/options-promise-map
 t.test('options of a guard that are not a plain object are refused when it is made: they would be fewer than they seem', async (t) => {
   const app = await build(t)
   class Overrides { cookieSet = true }
@@ -655,6 +682,7 @@ t.test('a guard that is called without a callback and not waited for refuses, an
   t.same(rejections, [])
 })
 
+// Promise: security/guard-under-route
 t.test('protect, scoped and injectUser themselves in the place of what they return are found when the route is added (E22)', async (t) => {
   const example: Record<string, string> = {
     protect: '{ onRequest: app.tokenAuth.protect() }', scoped: "{ onRequest: app.tokenAuth.scoped('orders:read') }", injectUser: '{ handler: app.tokenAuth.injectUser(handler) }'

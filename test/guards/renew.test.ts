@@ -88,6 +88,7 @@ t.test('an access token of a cookie is replaced, however bad it is: unverifiable
   }
 })
 
+// Promise: security/page-another-site
 t.test('which requests may be given cookies: pages from anywhere, everything else from the own origin', async (t) => {
   const { app } = await withPages(t, { trustedOrigins: ['https://app.example'] })
   const foreign = { ...ownScript, 'sec-fetch-site': 'cross-site' }
@@ -120,6 +121,7 @@ t.test('which requests may be given cookies: pages from anywhere, everything els
   }
 })
 
+// Promise: security/page-another-site
 t.test('a header that was sent twice is foreign, and is not renewed for', async (t) => {
   const { app } = await withPages(t)
   const port = await listen(app)
@@ -199,6 +201,7 @@ t.test('every kind of guard renews, in each hook, also where a context has it, a
   }
 })
 
+// Promise: security/renewal-mixes-two
 t.test('of several guards and readers of a request, the first renews, and all see the new token by their own rules', async (t) => {
   const { app, store } = await withPages(t)
   const { tokenAuth } = app
@@ -226,6 +229,7 @@ t.test('of several guards and readers of a request, the first renews, and all se
   t.equal(cookiesOf(strict).length, 2, 'its answer has the cookies')
 })
 
+// Promise: security/cache-stores-new
 t.test('whatever the route says of caches, a renewed answer is not stored, in each way to send it', async (t) => {
   const { app } = await withPages(t)
   const renew = { onRequest: app.tokenAuth.protect({ renew: true }) }
@@ -301,6 +305,7 @@ t.test('whatever the route says of caches, a renewed answer is not stored, in ea
   }
 })
 
+// Promise: security/page-slow-brings
 t.test('cookies of a session that ends while the page is made are left out; those of the route stay', async (t) => {
   const { app } = await withPages(t)
   app.get('/logs-out', { onRequest: app.tokenAuth.protect({ renew: true }) }, async (request, reply) => {
@@ -502,6 +507,7 @@ t.test('who has signed the new token opens nothing: guards with other keys, an i
   t.match(await ask(), { statusCode: 401, headers: { 'set-cookie': [/^access_token=/] } })
 })
 
+// Promise: security/renewal-finds-user
 t.test('whom a guard finds by a renewal is also judged by the guards that have let nobody pass before', async (t) => {
   const { app } = await withPages(t, { claimAuthTime: true, scopesEnabled: true, addScopesToPayload: () => ['read'] })
   const { protect, injectUser } = app.tokenAuth
@@ -576,6 +582,7 @@ t.test('tokens of the header and of the query string are never renewed, nor is a
   await refused('/form', cookie({ access, refresh }), 401)
 })
 
+// Promise: security/way-back-after
 t.test('the way back is a path of this site without tokens, and only for requests that a link can repeat', async (t) => {
   warnings(t, 'W05')
   const { app } = await withPages(t, { queryStringSet: true, queryStringStrict: false, cookieStrict: false })
@@ -604,6 +611,7 @@ t.test('in what a getter returns, {next} and {reason} are replaced, and other br
   t.equal((await failing.inject({ url: '/page', headers: bearer('x') })).headers.location, '/l?r=expired', 'a getter that refuses')
 })
 
+// Promise: security/way-back-after
 t.test('returnPath gives paths of this site as they are, and the fallback for everything else', async (t) => {
   const { returnPath } = tokenAuth
   for (const [given, path] of [['/', '/'], ['/a?b=c#d', '/a?b=c'], ['/a/../b', '/b'], ['/a b', '/a%20b'], ['/é', '/%C3%A9'], ['/a?next=//x', '/a?next=//x'], ['/@evil', '/@evil'], ['/\u0085', '/%C2%85']]) t.equal(returnPath(given), path)
@@ -797,6 +805,7 @@ t.test('a request whose client has gone, or that was answered meanwhile, rotates
   t.match([timedOut.statusCode, cookiesOf(timedOut).length, store.taken()], [503, 0, []])
 })
 
+// Promise: security/page-another-site
 t.test('a polluted prototype renews nothing', async (t) => {
   const { app, store } = await withPages(t)
   const { access, refresh } = await cookiesOfLogin(app)

@@ -33,6 +33,20 @@ const spell = (scopes: string | readonly string[]) => typeof scopes === 'string'
   ? { 'a string': scopes, 'a function that gives a string': () => scopes, ...Object.fromEntries(Object.entries(spellings).map(([name, make]) => [name, make([scopes])])) }
   : Object.fromEntries(Object.entries(spellings).map(([name, make]) => [name, make(scopes)]))
 
+// Promise: specification/-2
+// Promise: specification/m-2
+// Promise: specification/n-b-n
+// Promise: specification/n-b-n-2
+// Promise: specification/n-b-n-b
+// Promise: specification/n-m
+// Promise: specification/n-n
+// Promise: specification/n-n-2
+// Promise: specification/n-n-3
+// Promise: specification/n-n-4
+// Promise: specification/n-n-b
+// Promise: specification/n-n-b-2
+// Promise: specification/satisfied-b-namespace
+// Promise: specification/scoped-scopes
 t.test('the truth table of the specification holds for every spelling of a requirement, bound and free-standing', async (t) => {
   const table: [required: string, granted: string, accepted: boolean][] = [
     ['N', 'M', false], ['N', 'N', true], ['N', 'N:a', false], ['N:a', 'N', true], ['N:a', 'N:a', true], ['N:a', 'N:b', false],
@@ -53,6 +67,10 @@ t.test('the truth table of the specification holds for every spelling of a requi
   }
 })
 
+// Promise: specification/2-actions-order
+// Promise: specification/4-match-enough
+// Promise: specification/5-several-required
+// Promise: specification/scoped-require-require
 t.test('requireAll and requireAllActions say whether all or any is enough', async (t) => {
   const cases: [required: string | string[], options: ScopedOptions, granted: string[], status: number][] = [
     [['a', 'b'], {}, ['a', 'b'], 200],
@@ -118,6 +136,8 @@ t.test('where overrideScopeValidator decides, the explanation names it, and it i
   }
 })
 
+// Promise: security/scopes-empty-contain
+// Promise: specification/required-scope-missing
 t.test('a requirement that is missing, empty or malformed is refused where the guard is made', async (t) => {
   const app = await build(t)
   for (const scopes of malformed) {
@@ -128,6 +148,8 @@ t.test('a requirement that is missing, empty or malformed is refused where the g
   t.throws(() => scoped('a', mistyped('b')), { name: 'InvalidConfiguration' }, 'two strings are not a list')
 })
 
+// Promise: specification/invalidscopes-2
+// Promise: specification/required-scope-missing
 t.test('a requirement that a function gives malformed is 500 InvalidScopes, and the handler does not run', async (t) => {
   for (const scopes of malformed) {
     const guards: ((app: FastifyInstance) => Guard)[] = [
@@ -161,6 +183,8 @@ t.test('a list that is changed after the guard was made changes nothing', async 
   t.equal(await statusOf(['a']), 200)
 })
 
+// Promise: specification/insufficientscope-2
+// Promise: specification/protected-route-responds
 t.test('too few scopes are 403 with a challenge that names what is required', async (t) => {
   const { app, reached } = await guarded(t, (app) => app.tokenAuth.scoped(['user:read', ':write']))
   const response = await app.inject({ url: '/', headers: withScopes(['user:write']) })
@@ -177,6 +201,7 @@ t.test('too few scopes are 403 with a challenge that names what is required', as
   t.equal(header, 'Bearer realm="token-auth", error="insufficient_scope", error_description="Invalid scope."', 'no header is broken by a scope')
 })
 
+// Promise: specification/6-handlers-destructurescopes
 t.test('no token, or a bad one, is 401 before any scope is looked at', async (t) => {
   const asked: string[] = []
   const options: Partial<TokenAuthOptions> = {
@@ -192,6 +217,7 @@ t.test('no token, or a bad one, is 401 before any scope is looked at', async (t)
   t.same(asked, ['function', 'destructureScopes', 'overrideScopeValidator'])
 })
 
+// Promise: specification/scoped-scopes
 t.test('a function sees the request, with what its token says', async (t) => {
   const app = await build(t)
   const perOwner = ({ params, tokenAuth }: FastifyRequest) => `${String(Reflect.get(Object(params), 'owner'))}:${tokenAuth.userId === 1 ? 'own' : 'all'}`
@@ -230,6 +256,7 @@ t.test('a function, destructureScopes or overrideScopeValidator that throws clos
   }
 })
 
+// Promise: specification/destructure-scopes
 t.test('destructureScopes gets the required scopes as a list of strings and decides what is compared', async (t) => {
   for (const isAsync of [false, true]) {
     const given: unknown[] = []
@@ -258,6 +285,7 @@ t.test('destructureScopes gets the required scopes as a list of strings and deci
   }
 })
 
+// Promise: specification/override-scope-validator
 t.test('overrideScopeValidator is asked once for each required scope, with strings as written', async (t) => {
   const calls: unknown[][] = []
   const overrideScopeValidator: NonNullable<TokenAuthOptions['overrideScopeValidator']> = (...given) => {
@@ -279,6 +307,8 @@ t.test('overrideScopeValidator is asked once for each required scope, with strin
   t.same(calls.splice(0), [[true, 'a', ['a'], true], [false, 'b', ['a'], true]])
 })
 
+// Promise: security/custom-claim-extra
+// Promise: specification/override-scope-validator
 t.test('of what overrideScopeValidator gives only true passes', async (t) => {
   const rejected = () => Promise.reject(new Error('too late'))
   const outcomes: unknown[] = [false, undefined, null, 0, 1, 'true', {}, [], Promise.resolve(true), rejected, Object(true), NaN]
@@ -294,6 +324,8 @@ t.test('of what overrideScopeValidator gives only true passes', async (t) => {
   t.equal(await statusOf([]), 200)
 })
 
+// Promise: security/scopes-empty-contain
+// Promise: specification/if-scopes-claim
 t.test('a scopes claim of any shape grants what its well-formed strings say and nothing else', async (t) => {
   const nested = (levels: number): unknown => levels === 0 ? 'a' : [nested(levels - 1)]
   const shapes: [claim: unknown, status: number, scopes: unknown][] = [
@@ -335,6 +367,7 @@ t.test('a scopes claim of any shape grants what its well-formed strings say and 
   t.same(reached, [])
 })
 
+// Promise: specification/scopes-name
 t.test('the scopes are read from the claim that scopesName names, and only from the token itself', async (t) => {
   const app = await build(t, { scopesName: 'rights' })
   const routes: Record<string, Guard> = {
@@ -361,6 +394,8 @@ t.test('a scopesName that is computed from the request decides for its request o
   }
 })
 
+// Promise: specification/scopes-enabled
+// Promise: specification/scopesenabled-controls-whether
 t.test('scopesEnabled governs what is issued; a guard checks whatever the token carries', async (t) => {
   for (const scopesEnabled of [true, false]) {
     const { app, statusOf } = await guarded(t, (app) => app.tokenAuth.scoped('a'), { scopesEnabled, addScopesToPayload: () => 'a' })

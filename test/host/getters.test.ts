@@ -26,6 +26,7 @@ async function buildWrong (t: Test, options: object): Promise<FastifyInstance> {
 
 const token = forge(claims())
 
+// Promise: specification/get-setting-request
 t.test('a getter runs once for a request, however many guards and readers ask for its setting', async (t) => {
   const { calls, counted } = counter()
   class Computing extends Configuration {
@@ -64,6 +65,7 @@ t.test('two instances on one context count on their own', async (t) => {
   t.strictSame(calls, { outer: 1, other: 1 })
 })
 
+// Promise: specification/get-setting-request
 t.test('a getter runs only where its setting is needed', async (t) => {
   const { calls, counted } = counter()
   const app = await build(t, {
@@ -105,6 +107,7 @@ const failures: [string, () => unknown][] = [
   ['gives a promise that is rejected', async () => { throw new Error('a canary of the host') }]
 ]
 
+// Promise: specification/getters-synchronous-except
 t.test('a getter that fails is a 500 of the host, and the route is not reached', async (t) => {
   for (const [title, getLeeway] of failures) {
     let runs = 0
@@ -198,6 +201,7 @@ function tenants (count: number) {
   return { secrets, getSecret, lookups: () => lookups }
 }
 
+// Promise: specification/getters-synchronous-except
 t.test('each tenant has a secret of its own: tokens of one are refused for another', async (t) => {
   const { secrets, getSecret, lookups } = tenants(4)
   const store = refreshStore()
@@ -267,6 +271,7 @@ t.test('computed keys may have every form that given keys may have', async (t) =
   }
 })
 
+// Promise: specification/getter-returns-key
 t.test('a key getter that gives nothing, or something that is no key, is a 500: never an empty key, never another one', async (t) => {
   const wrong: unknown[] = [undefined, null, '', ' \n', 0, false, {}, [], Buffer.alloc(0), ecPair('prime256v1').publicKey, { path: '/nonexistent/secret' }]
   // What a verifier with an empty key would accept.

@@ -75,6 +75,7 @@ const ways: Record<string, (error: unknown) => () => never> = {
 
 for (const { name, calledBy, options, isSync = false } of subjects) {
   for (const [way, make] of Object.entries(ways).slice(0, isSync ? 1 : 2)) {
+    // Promise: specification/refusal-handler-throws
     t.test(`${name} ${way}: a refusal is rendered as one, a 4xx of the host's own passes, anything else is HandlerFailed`, async (t) => {
       for (const request of calledBy) {
         const refusal = new InsufficientScope('In these words.')
@@ -177,6 +178,8 @@ t.test('each handler may be synchronous or asynchronous', async (t) => {
   t.same(new Set(calls), new Set(Object.keys(results)))
 })
 
+// Promise: specification/retrieve-refresh-token
+// Promise: specification/store-refresh-token
 t.test('the handlers of refresh tokens get the user id, the token and the request', async (t) => {
   const calls: unknown[][] = []
   const { app } = await service(t, {

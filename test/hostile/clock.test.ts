@@ -30,6 +30,9 @@ async function guarded (t: Test, options: Partial<TokenAuthOptions> = {}) {
   return app
 }
 
+// Promise: security/9-2-1
+// Promise: security/clock-jumps-2
+// Promise: security/token-expired-active
 t.test('after a jump of the clock a token is accepted until exp + leeway and never after it, remembered or not', async (t) => {
   for (const tokenCacheSize of [0, 1000]) {
     for (const [what, seconds, isAccepted] of jumps) {
@@ -50,6 +53,8 @@ t.test('after a jump of the clock a token is accepted until exp + leeway and nev
   }
 })
 
+// Promise: security/9-2-1
+// Promise: security/clock-jumps-2
 t.test('nbf is asked of a clock that jumped back', async (t) => {
   const setTime = setClock(t, start)
   const app = await guarded(t, { claimNbf: true, claimNbfDelta: 0 })
@@ -62,6 +67,7 @@ t.test('nbf is asked of a clock that jumped back', async (t) => {
   t.same(statuses, [200, 200, 401, 401, 401, 200])
 })
 
+// Promise: security/remembered-token-outlives
 t.test('at every instant a remembered token is answered like one that is not', async (t) => {
   const setTime = setClock(t, start)
   const options: Partial<TokenAuthOptions> = { claimNbf: true, claimNbfDelta: 200, leeway: 20, expirationDelta: 100 }
@@ -75,6 +81,7 @@ t.test('at every instant a remembered token is answered like one that is not', a
   }
 })
 
+// Promise: security/clock-jumps-2
 t.test('a refresh after any jump gives a token that begins at the time of the refresh', async (t) => {
   const setTime = setClock(t, start)
   const { stored, ...store } = refreshStore()
@@ -90,6 +97,7 @@ t.test('a refresh after any jump gives a token that begins at the time of the re
   }
 })
 
+// Promise: security/clock-jumps-2
 t.test('a clock that gives no number accepts nothing', async (t) => {
   const setTime = setClock(t, start)
   const app = await guarded(t)
@@ -102,6 +110,7 @@ t.test('a clock that gives no number accepts nothing', async (t) => {
   t.same(statuses, [200, 401, 401, 200])
 })
 
+// Promise: security/clock-jumps-2
 t.test('no date of a token, however strange, is an exception with any clock', async (t) => {
   const setTime = setClock(t, start)
   const app = await guarded(t, { claimNbf: true })
@@ -121,6 +130,7 @@ t.test('no date of a token, however strange, is an exception with any clock', as
   }
 })
 
+// Promise: security/clock-jumps-2
 t.test('the clock is asked on every request, with every algorithm', async (t) => {
   for (const algorithm of algorithms) {
     const setTime = setClock(t, start)

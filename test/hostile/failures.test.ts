@@ -78,6 +78,8 @@ const handlers: [name: string, calledBy: Parameters<typeof ask>[1], good: unknow
   ['toDict of a user', 'me', { user_id: 1 }, (fail) => ({ retrieveUser: () => mistyped({ user_id: 1, toDict: fail }) })]
 ]
 
+// Promise: security/handler-host-throws
+// Promise: specification/handlerfailed-2
 t.test('a handler, hook or getter that throws or rejects is a 500 that says nothing of it, sets no cookie, stores nothing, and works again as soon as it can', async (t) => {
   const reasons = unhandled(t)
   for (const [how, fail] of Object.entries(failures)) {
@@ -101,6 +103,9 @@ t.test('a handler, hook or getter that throws or rejects is a 500 that says noth
   t.same(reasons, [])
 })
 
+// Promise: security/handler-host-throws
+// Promise: security/tokens-logs
+// Promise: specification/refusal-handler-throws
 t.test('the error handler of the host gets the original as the cause, and no log of ours has its message', async (t) => {
   for (const [name, request, , optionsOf] of handlers) {
     const lines: string[] = []
@@ -134,6 +139,7 @@ const wrongTypes: [name: string, request: Parameters<typeof ask>[1], values: unk
   ['a getter of the leeway', 'guarded', [undefined, null, '180', -1, 1.5, Number.NaN, Promise.resolve(180)], (value) => ({ getLeeway: () => mistyped(value) })]
 ]
 
+// Promise: security/handler-host-throws
 t.test('a handler that gives the wrong type is a 500; no token is issued, nothing is stored, no cookie set, no route reached', async (t) => {
   const reasons = unhandled(t)
   for (const [name, request, values, optionsOf] of wrongTypes) {
@@ -152,6 +158,9 @@ t.test('a handler that gives the wrong type is a 500; no token is issued, nothin
   t.same(reasons, [])
 })
 
+// Promise: security/custom-claim-extra
+// Promise: specification/5-custom-claims
+// Promise: specification/custom-claim-extra
 t.test('of custom claims, extra verifications and scope overrides only true passes, whatever else they give or throw', async (t) => {
   const reasons = unhandled(t)
   const answers: (() => unknown)[] = [
@@ -199,6 +208,7 @@ function hanging (expire: () => void) {
   return { hang, finishing }
 }
 
+// Promise: security/handler-finish-finishes
 t.test('a handler that hangs is ended by the handlerTimeout of the host; what comes late is neither stored nor sent', async (t) => {
   const reasons = unhandled(t)
   const expire = holdTimers(t, handlerTimeout)
@@ -227,6 +237,7 @@ t.test('a handler that hangs is ended by the handlerTimeout of the host; what co
   t.same(reasons, [])
 })
 
+// Promise: security/handler-finish-finishes
 t.test('what comes late is neither stored nor set while a hook of the host delays the answer of handlerTimeout', async (t) => {
   const reasons = unhandled(t)
   const expire = holdTimers(t, handlerTimeout)
@@ -251,6 +262,7 @@ t.test('what comes late is neither stored nor set while a hook of the host delay
   t.same(reasons, [])
 })
 
+// Promise: security/handler-finish-finishes
 t.test('what ends after the timeout of the host changes nothing of an answer that a hook of the host delays', async (t) => {
   const reasons = unhandled(t)
   const expire = holdTimers(t, handlerTimeout)
@@ -283,6 +295,7 @@ t.test('what ends after the timeout of the host changes nothing of an answer tha
   t.same(reasons, [])
 })
 
+// Promise: security/handler-finish-finishes
 t.test('a guard that is waited for rejects when the timeout of the host was faster, also with a good token', async (t) => {
   const { hang, finishing } = hanging(holdTimers(t, handlerTimeout))
   const app = host(t, { handlerTimeout })
@@ -299,6 +312,7 @@ t.test('a guard that is waited for rejects when the timeout of the host was fast
   t.same([late.statusCode, reached, finishing.length], [503, 0, 1])
 })
 
+// Promise: security/store-refresh-tokens
 t.test('where a cookie cannot be made, nothing is stored and no token is given', async (t) => {
   for (const options of [{ getCookieDomain: () => '-x' }, { getCookiePath: () => 'x' }, { generateRefreshToken: () => '\ud800' }, { generateRefreshToken: () => 'x'.repeat(5000) }]) {
     const { app, stored } = await service(t, { cookieSet: true, cookieStrict: false, ...options })
@@ -310,6 +324,7 @@ t.test('where a cookie cannot be made, nothing is stored and no token is given',
   }
 })
 
+// Promise: security/handler-host-throws
 t.test('an error of a handler is logged once', async (t) => {
   const logged: string[] = []
   const app = host(t, { logger: { level: 'error', stream: { write: (line: string) => { logged.push(line) } } } })
@@ -319,6 +334,8 @@ t.test('an error of a handler is logged once', async (t) => {
   t.equal(logged.length, 2)
 })
 
+// Promise: security/store-refresh-tokens
+// Promise: specification/store-refresh-token
 t.test('the store comes first, the answer last: nothing is sent before it has stored, and nothing is set when it fails', async (t) => {
   const order: string[] = []
   let isUp = true
@@ -354,6 +371,7 @@ t.test('the store comes first, the answer last: nothing is sent before it has st
   t.equal((await login(app)).statusCode, 200)
 })
 
+// Promise: security/store-refresh-tokens
 t.test('a store that is slow or stale delays or refuses its own requests only', async (t) => {
   const waiting = new EventEmitter()
   const { app } = await service(t, { retrieveRefreshToken: async () => { waiting.emit('asked'); await once(waiting, 'over'); return 'stale' } })
@@ -365,6 +383,7 @@ t.test('a store that is slow or stale delays or refuses its own requests only', 
   t.match(await slow, { status: 401, body: /AuthenticationFailed/ }, 'a stale token is refused')
 })
 
+// Promise: security/exceptionresponse-throws-rejects
 t.test('an exceptionResponse that throws or rejects, with nothing even, opens no route', async (t) => {
   const reasons = unhandled(t)
   for (const thrown of [undefined, null, 0, '', false, 'text', new Error('own'), {}]) {
@@ -388,6 +407,7 @@ t.test('an exceptionResponse that throws or rejects, with nothing even, opens no
   t.same(reasons, [])
 })
 
+// Promise: security/exceptionresponse-throws-rejects
 t.test('an exceptionResponse whose body cannot be written opens no route', async (t) => {
   class Unwritable extends Responses {
     override exceptionResponse (_request: FastifyRequest, _exception: TokenAuthError, _reply: FastifyReply) { return { x: 1n } }
@@ -401,6 +421,7 @@ t.test('an exceptionResponse whose body cannot be written opens no route', async
   t.same(reached, [])
 })
 
+// Promise: security/getter-throws-returns
 t.test('a getter that fails is 500 for its own requests and nobody else, and is asked again by the next', async (t) => {
   let calls = 0
   const { app, reached } = await service(t, {
@@ -417,6 +438,7 @@ t.test('a getter that fails is 500 for its own requests and nobody else, and is 
   t.same([reached.length, calls], [2, 4])
 })
 
+// Promise: security/handler-host-throws
 t.test('a key that is promised and cannot be had ends no process, also where nobody waits for it', async (t) => {
   const reasons = unhandled(t)
   const { app } = await service(t, { secret, getSecret: async () => { await turn(); throw new Error(confession) } })

@@ -80,6 +80,7 @@ async function service (t: Test) {
   return app
 }
 
+// Promise: security/several-instances-nested
 t.test('ten thousand concurrent requests over mixed instances, overrides, getters and users: each is answered as itself', async (t) => {
   const app = await service(t)
   const wrong: unknown[] = []
@@ -100,6 +101,7 @@ t.test('ten thousand concurrent requests over mixed instances, overrides, getter
 
 const sorted = (object: Record<string, unknown>) => Object.entries(object).sort(([a], [b]) => a.localeCompare(b))
 
+// Promise: security/several-instances-nested
 t.test('one token in a thousand concurrent requests: what one does to its payload no other sees', async (t) => {
   const app = await service(t)
   const token = forge(claims({ user_id: 'shared', number: 1, nested: { list: [{ deep: 1 }] } }))
@@ -118,6 +120,8 @@ t.test('one token in a thousand concurrent requests: what one does to its payloa
   t.match(answers[0], /"list":\[\{"deep":1\}\]/)
 })
 
+// Promise: security/3-12-use
+// Promise: security/several-instances-nested
 t.test('a token that one instance remembers is a stranger to an instance with another key', async (t) => {
   const app = await service(t)
   const headers = bearer(forge(claims({ employee: 'x', user_id: 'x' })))

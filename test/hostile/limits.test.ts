@@ -4,6 +4,7 @@ import Fastify from 'fastify'
 import tokenAuth from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, exchange, forge, keysFor, listen, login, mistyped, payloadOf, refreshStore, secret, setClock, signingKey, together, warnings } from '../helper.ts'
 
+// Promise: security/3-1-perform
 t.test('registration accepts one key for two algorithms without a warning; each instance accepts only tokens of its own algorithm', async (t) => {
   for (const [one, other] of [['RS256', 'PS256'], ['HS256', 'HS512']] as const) {
     const codes = warnings(t)
@@ -20,6 +21,7 @@ t.test('registration accepts one key for two algorithms without a warning; each 
   }
 })
 
+// Promise: security/open-redirect
 t.test('a redirect getter can return the URL of another site, but nothing other than a path or an http(s) URL', async (t) => {
   const app = await build(t, { getLoginRedirectUrl: ({ query }) => String((query as { next?: string }).next) })
   app.get('/', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'reached')
@@ -35,6 +37,7 @@ t.test('a redirect getter can return the URL of another site, but nothing other 
   }
 })
 
+// Promise: security/tokens-logs
 t.test('Fastify logs requests that are not valid HTTP at level trace, with their tokens, but not at level debug or with a clientErrorHandler', async (t) => {
   const token = forge(claims())
   const logOf = async (level: string, options: object = {}) => {
@@ -54,6 +57,7 @@ t.test('Fastify logs requests that are not valid HTTP at level trace, with their
   t.notMatch(await logOf('trace', { clientErrorHandler }), token)
 })
 
+// Promise: security/two-logins-cannot
 t.test('two logins in the same second have the same payload, and the same token if signatures are deterministic; a custom claim distinguishes them', async (t) => {
   setClock(t, 1_800_000_000)
   for (const algorithm of ['HS256', 'RS256', 'PS256', 'ES256'] as const) {

@@ -10,6 +10,10 @@ const characters = [...`${alphabet}.=+/ \n\0~`, '\u00e9', '\uff21', '\ud800']
 const families = ['HS256', 'RS256', 'ES256'] as const
 
 for (const algorithm of families) {
+  // Promise: security/3-3-validate
+  // Promise: security/9-1-1
+  // Promise: security/valid-token-character
+  // Promise: specification/1-signature
   t.test(`no valid token survives the change, loss or insertion of one character: ${algorithm}`, async (t) => {
     const verify = await verifying(t, algorithm)
     const token = valid(algorithm, { user_id: 1, exp: now() + 1800 })

@@ -164,6 +164,15 @@ function secretsOf (options: Partial<TokenAuthOptions>): string[] {
 /** The entry of a finding in the documents, to which its message leads. */
 const entryOf = (finding: string) => ` See node_modules/fastify-token-auth/docs/findings.md#token_auth_${finding.toLowerCase()}`
 
+// Promise: security/3-4-validate
+// Promise: security/9-1-2
+// Promise: security/9-1-3
+// Promise: security/fast-jwt-cve
+// Promise: security/jsonwebtoken-cve-2022
+// Promise: security/pyjwt-cve-2022
+// Promise: security/settings-without-safe
+// Promise: security/wrong-weak-confused
+// Promise: specification/publickey-alias-secret
 t.test('what has no safe meaning is an error at registration, numbered, which says what to do and shows no key', async (t) => {
   for (const [finding, what, options] of errors) {
     const error = await failureOf(t, options)
@@ -178,10 +187,13 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
   }
 })
 
+// Promise: security/settings-without-safe
 t.test('an address of keys without jose is an error (E18), numbered like the others', async (t) => {
   await t.rejects(remoteKeySet('https://issuer.example/', async () => ({})), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E18', message: instruction })
 })
 
+// Promise: security/3-5-ensure
+// Promise: security/wrong-weak-confused
 t.test('a secret shorter than 32 bytes is an error in production (E23), wherever it is given, and a warning elsewhere', async (t) => {
   const short = 'x'.repeat(31)
   const codes = warnings(t)
@@ -206,6 +218,8 @@ t.test('a secret shorter than 32 bytes is an error in production (E23), wherever
   t.same(codes, [])
 })
 
+// Promise: security/3-5-ensure
+// Promise: security/wrong-weak-confused
 t.test('a missing secret is an error in production (E03), and a missing half of a pair everywhere', async (t) => {
   const { NODE_ENV: before } = process.env
   t.teardown(() => { if (before === undefined) delete process.env.NODE_ENV; else process.env.NODE_ENV = before })
@@ -245,6 +259,10 @@ const dangers: [finding: string, what: string, options: Partial<TokenAuthOptions
   ['W25', 'sessions that no token belongs to', { secret: undefined, authMode: false, issuers: [fixed()], sessions: { store: memorySessions() } }]
 ]
 
+// Promise: security/3-5-ensure
+// Promise: security/sessions-ended-place
+// Promise: security/settings-without-safe
+// Promise: specification/numbered-warnings-settings
 t.test('what is allowed and dangerous is one warning of the process, numbered, which says what to do', async (t) => {
   warnings(t)
   const given: Error[] = []
@@ -260,6 +278,7 @@ t.test('what is allowed and dangerous is one warning of the process, numbered, w
   }
 })
 
+// Promise: security/settings-without-safe
 t.test('debug warns in production only', async (t) => {
   const codes = warnings(t)
   const { NODE_ENV: before } = process.env
@@ -274,6 +293,7 @@ t.test('debug warns in production only', async (t) => {
   t.same(codes, [])
 })
 
+// Promise: security/sessions-ended-place
 t.test('instances of one key that have different sessions are a warning (W22), until one of them closes', async (t) => {
   const codes = warnings(t, 'W22')
   const { publicKey, privateKey } = ecPair('prime256v1')
@@ -304,6 +324,7 @@ t.test('instances of one key that have different sessions are a warning (W22), u
   t.same(await taken(), [], 'after the others have closed')
 })
 
+// Promise: security/sessions-ended-place
 t.test('sessions in memory warn in production only (W23)', async (t) => {
   const codes = warnings(t, 'W23')
   const taken = async () => { await settled(); return codes.splice(0) }
@@ -318,6 +339,7 @@ t.test('sessions in memory warn in production only (W23)', async (t) => {
   t.same(await warned({ store: { create, advance, end, list, endedSince, confirm } }), [], 'a store of the application')
 })
 
+// Promise: security/sessions-ended-place
 t.test('a function of lifetimes and cookies that end with the browser are a warning (W24), unless cookieMaxAge or its getter is there', async (t) => {
   const codes = warnings(t, 'W24')
   const lifetime = () => 86_400
@@ -333,6 +355,7 @@ t.test('a function of lifetimes and cookies that end with the browser are a warn
   t.same(codes, ['TOKEN_AUTH_W24'], 'also where a getter sets cookies')
 })
 
+// Promise: security/wrong-weak-confused
 t.test('a secret that everybody knows, or that repeats, is an error in production (E23), wherever it is given, and a warning elsewhere (W02)', async (t) => {
   const { weak, strong } = {
     weak: [
@@ -364,6 +387,7 @@ t.test('a secret that everybody knows, or that repeats, is an error in productio
   t.same(codes, [])
 })
 
+// Promise: security/wrong-weak-confused
 t.test('a reload with a weak secret fails in production, and warns elsewhere once', async (t) => {
   const codes = warnings(t, 'W02')
   const weak = 'changeme'.repeat(4)
@@ -382,6 +406,7 @@ t.test('a reload with a weak secret fails in production, and warns elsewhere onc
   t.same(codes, [], 'of a key that was there before, it has been said')
 })
 
+// Promise: security/settings-without-safe
 t.test('settings that are safe warn of nothing, with every algorithm', async (t) => {
   const codes = warnings(t)
   const safe: Partial<TokenAuthOptions>[] = [
@@ -398,6 +423,7 @@ t.test('settings that are safe warn of nothing, with every algorithm', async (t)
   t.same(codes, [])
 })
 
+// Promise: security/wrong-weak-confused
 t.test('a key may come from a file, by path or URL, and is checked like any other', async (t) => {
   const folder = t.testdir()
   mkdirSync(folder, { recursive: true })
@@ -409,6 +435,8 @@ t.test('a key may come from a file, by path or URL, and is checked like any othe
   for (const key of [{ path: bad }, pathToFileURL(bad)]) t.match(await failureOf(t, { secret: key }), { finding: 'TOKEN_AUTH_E02' })
 })
 
+// Promise: security/open-redirect
+// Promise: specification/redirect-target-path
 t.test('a redirect to another host by a slip is refused at registration and where a guard is made', async (t) => {
   const app = await build(t)
   for (const url of ['//evil.example', '/\\evil.example', '\\/evil.example', 'javascript:alert(1)', 'data:text/html,x', 'evil.example', '', ' /x', '/\t/evil.example', 'https:evil.example', 'https:///evil.example', 'http://\\evil', '/x\r\nset-cookie: a=b']) {

@@ -17,6 +17,8 @@ function replace (t: Test, functions: Partial<typeof crypto>): void {
   t.teardown(() => set(real))
 }
 
+// Promise: security/refresh-without-refresh
+// Promise: specification/retrieve-refresh-token
 t.test('refresh tokens are compared in constant time: all of two digests of one length, whatever they are digests of', async (t) => {
   const { createHash, timingSafeEqual } = crypto
   const compared: [number, number][] = []
@@ -35,6 +37,7 @@ t.test('refresh tokens are compared in constant time: all of two digests of one 
   t.equal(hashed, 2 * others.length)
 })
 
+// Promise: security/refresh-without-refresh
 t.test('the refresh endpoint decides by that comparison and by no other', async (t) => {
   const digest = (text: string) => crypto.createHash('sha256').update(text).digest('hex')
   const real = crypto.timingSafeEqual
@@ -58,6 +61,7 @@ t.test('the refresh endpoint decides by that comparison and by no other', async 
   t.same(compared, ['stored', 'another', 'stored', 's'].map(digest))
 })
 
+// Promise: security/refresh-without-refresh
 t.test('what is no refresh token of this user is refused with the same answer, whatever it is and whether one is stored', async (t) => {
   const { stored, ...store } = refreshStore()
   stored.set(1, 'the refresh token of ada')
@@ -81,6 +85,7 @@ const refusing = (request: FastifyRequest): object | Promise<object> => {
   return Promise.resolve(authenticate(request)) as Promise<object>
 }
 
+// Promise: security/user-enumeration
 t.test('refused logins are indistinguishable: status, bytes, headers and what is logged of them, at every level', async (t) => {
   const { stored, ...store } = refreshStore()
   const variants: Record<string, Partial<TokenAuthOptions>> = { plain: {}, debug: { debug: true }, cookies: { cookieSet: true }, refresh: store, thrown: { onRefusal: 'throw' } }
@@ -101,6 +106,9 @@ t.test('refused logins are indistinguishable: status, bytes, headers and what is
   t.equal(stored.size, 0)
 })
 
+// Promise: security/3-9-use
+// Promise: security/token-expired-active
+// Promise: specification/response-refused-token
 t.test('refused tokens of one kind get one answer, which says nothing of what was expected', async (t) => {
   const app = await build(t, { claimIss: 'the expected issuer', claimAud: 'the expected audience', customClaims: [{ key: 'tenant', setup: () => 1, verify: (value) => value === 'the expected tenant' }] })
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')

@@ -68,6 +68,26 @@ const advisories: [advisory: string, algorithm: Algorithm, token: () => string, 
   ['an encrypted token', 'HS256', () => `${encode({ alg: 'dir', enc: 'A128GCM' })}..${encode('iv')}.${encode('text')}.${encode('tag')}`]
 ]
 
+// Promise: security/3-1-perform
+// Promise: security/3-10-trust
+// Promise: security/3-6-avoid
+// Promise: security/3-8-validate
+// Promise: security/3-9-use
+// Promise: security/9-1-2
+// Promise: security/9-1-3
+// Promise: security/9-2-3
+// Promise: security/fast-jwt-cve
+// Promise: security/fast-jwt-cve-2025
+// Promise: security/fast-jwt-cve-2026
+// Promise: security/fast-jwt-missing
+// Promise: security/fast-jwt-white
+// Promise: security/fastify-jwt-allow
+// Promise: security/following-published-weaknesses
+// Promise: security/java-cve-2022
+// Promise: security/jsonwebtoken-cve-2022-23540
+// Promise: security/node-jose-cve
+// Promise: security/pyjwt-cve-2024
+// Promise: security/token-unsigned-signed
 t.test('the token of every advisory is refused with 401', async (t) => {
   for (const [advisory, algorithm, token, options] of advisories) {
     const verify = await verifying(t, algorithm, options)
@@ -77,6 +97,8 @@ t.test('the token of every advisory is refused with 401', async (t) => {
   }
 })
 
+// Promise: security/9-1-3
+// Promise: security/token-unsigned-signed
 t.test('no token, whatever addresses it names, makes the process look up a name or open a connection', async (t) => {
   const opened: unknown[] = []
   for (const [object, name] of [[Socket.prototype, 'connect'], [dns, 'lookup'], [dns.promises, 'lookup'], [dgram.Socket.prototype, 'send']] as const) {
@@ -99,6 +121,9 @@ t.test('no token, whatever addresses it names, makes the process look up a name 
   t.same(opened, [])
 })
 
+// Promise: security/3-2-use
+// Promise: security/fast-jwt-cve-2026-35041
+// Promise: security/jsonwebtoken-cve-2022-23529
 t.test('an advisory about settings is an error at registration: patterns, lists, objects with toString, empty keys', async (t) => {
   const options: object[] = [
     { claimIss: /^(a+)+$/ }, { claimAud: /x/g }, { claimIss: ['us'] }, { claimAud: [] }, { algorithm: ['HS256'] }, { algorithm: 'none' }, { algorithm: 'hs256' }, { algorithm: '' },
@@ -110,6 +135,7 @@ t.test('an advisory about settings is an error at registration: patterns, lists,
   }
 })
 
+// Promise: security/fast-jwt-cve-2026-44351
 t.test('fast-jwt: a key that a resolver gives empty verifies nothing, and a failing resolver is not remembered', async (t) => {
   let given: unknown = ''
   const app = await build(t, { getSecret: async () => mistyped(given) })
@@ -130,6 +156,8 @@ t.test('fast-jwt: a key that a resolver gives empty verifies nothing, and a fail
   t.equal(await ask(forge(claims())), 401, 'a key that was taken away verifies nothing more')
 })
 
+// Promise: security/fast-jwt-cve-2026-35039
+// Promise: security/remembered-token-outlives
 t.test('fast-jwt: tokens with the same signature, end, header or payload are not taken for each other by what is remembered', async (t) => {
   for (const algorithm of ['HS256', 'RS256', 'ES256'] as const) {
     const verify = await verifying(t, algorithm)
@@ -145,6 +173,7 @@ t.test('fast-jwt: tokens with the same signature, end, header or payload are not
   }
 })
 
+// Promise: security/fastify-cookie-signed
 t.test('@fastify/cookie: the options with which a host signs or scopes its own cookies neither sign nor free ours', async (t) => {
   for (const parseOptions of [{}, { signed: true, domain: 'evil.example', httpOnly: false, secure: false, expires: new Date(0), sameSite: 'none' as const }]) {
     const app = host(t)
@@ -163,6 +192,8 @@ t.test('@fastify/cookie: the options with which a host signs or scopes its own c
   }
 })
 
+// Promise: security/fastify-jwt-unmapped
+// Promise: security/token-unsigned-signed
 t.test('every error of fast-jwt is one 401, on every guard, and a 400 of the verify endpoint', async (t) => {
   const tokens = [
     ...advisories.filter(([, algorithm, , options]) => algorithm === 'HS256' && options === undefined).map(([, , token]) => token()),
@@ -213,6 +244,8 @@ const segment = fc.oneof(bytes.map(encode), json.map(encode), fc.constant(encode
 const segments = fc.array(segment, { minLength: 1, maxLength: 5 }).map((parts) => parts.join('.'))
 const anything = fc.oneof(bytes, json, poison, segments, fc.string({ unit: 'binary' }))
 
+// Promise: security/malformed-oversized-bodies
+// Promise: security/random-bytes-json
 t.test('random bytes, JSON and segments at every door give a refusal, never a 5xx, never an acceptance', async (t) => {
   const { stored, ...store } = refreshStore()
   stored.set(1, 'refresh')
@@ -231,6 +264,8 @@ t.test('random bytes, JSON and segments at every door give a refusal, never a 5x
   t.same([...stored], [[1, 'refresh']])
 })
 
+// Promise: security/3-8-validate
+// Promise: security/random-bytes-json
 t.test('random JSON that is validly signed is accepted only where it follows the rules, and is never an exception', async (t) => {
   const verify = await verifying(t, 'HS256')
   const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom(1, 'x', true, now() + 100, now() - 1000, 'HS256', 'JWT', 'jwt'))
@@ -295,6 +330,9 @@ async function joseAccepts (token: string, options: object = {}): Promise<boolea
   }
 }
 
+// Promise: security/3-10-trust
+// Promise: security/3-11-use
+// Promise: security/jose-2
 t.test('jose accepts every token that is accepted here, and what it accepts beyond that is refused here for a reason', async (t) => {
   const verify = await verifying(t, 'HS256')
   const checked = await verifying(t, 'HS256', { claimIss: 'us', claimAud: 'us' })
@@ -320,6 +358,9 @@ t.test('jose accepts every token that is accepted here, and what it accepts beyo
   t.ok(both > 50, `${both} were accepted by both`)
 })
 
+// Promise: security/3-2-use
+// Promise: security/9-2-4
+// Promise: specification/signing-secret-privatekey
 t.test('a token of every algorithm, with every claim that can be configured, is accepted by jose under the same demands', async (t) => {
   for (const algorithm of algorithms) {
     const keys = keysFor(algorithm)
@@ -361,6 +402,8 @@ function rsaRaw (encoded: Buffer): Buffer {
   return privateEncrypt({ key: rsa.privateKey, padding: constants.RSA_NO_PADDING }, encoded)
 }
 
+// Promise: security/3-3-validate
+// Promise: security/test-vectors-project
 t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one true signature is accepted', async (t) => {
   for (const algorithm of algorithms) {
     const verify = await verifying(t, algorithm)
@@ -428,6 +471,7 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
   }
 })
 
+// Promise: security/eddsa-2
 t.test('a token of EdDSA is of Ed25519 and says EdDSA: neither Ed448 nor the name Ed25519 is accepted', async (t) => {
   const verify = await verifying(t, 'EdDSA')
   const key = signingKey('EdDSA')
@@ -440,6 +484,8 @@ t.test('a token of EdDSA is of Ed25519 and says EdDSA: neither Ed448 nor the nam
   t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key: ed448 })), 'refused', 'a signature of Ed448')
 })
 
+// Promise: security/3-4-validate
+// Promise: security/test-vectors-project
 t.test('what Wycheproof asks of RSASSA-PKCS1-v1_5: a padding that is nearly right is wrong', async (t) => {
   const verify = await verifying(t, 'RS256')
   const token = valid('RS256')
@@ -470,6 +516,7 @@ t.test('what Wycheproof asks of RSASSA-PKCS1-v1_5: a padding that is nearly righ
   t.equal(verify(shifted), 'refused', 'the signature plus the modulus')
 })
 
+// Promise: security/test-vectors-project
 t.test('the example of RFC 7515 appendix A.1, with white space in its JSON, is accepted in its time', async (t) => {
   const token = 'eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
   const key = Buffer.from('AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow', 'base64url')
@@ -480,6 +527,7 @@ t.test('the example of RFC 7515 appendix A.1, with white space in its JSON, is a
   t.equal(verify(token), 'refused')
 })
 
+// Promise: security/9-1-1
 t.test('a token signed by a fresh key of the same kind is refused, by every algorithm', async (t) => {
   for (const algorithm of algorithms) {
     const verify = await verifying(t, algorithm)

@@ -25,6 +25,8 @@ async function logged (t: Test, url: string, req?: Serializer): Promise<unknown>
   return lines.find(({ req: request }) => request !== undefined)?.req
 }
 
+// Promise: security/tokens-logs
+// Promise: specification/requestserializer-removes-tokens
 t.test('requestSerializer writes what Fastify writes, the values of tokens apart', async (t) => {
   for (const url of ['/', '/a?b=c', '/a?', '/a?b=c&d', '/a?xaccess_token=1', '/a?access_tokens=1&Access_token=2', '/access_token=1', '/a?b=access_token']) {
     t.same(await logged(t, url, requestSerializer()), await logged(t, url), url)

@@ -43,6 +43,7 @@ t.test('a hook may call the one that it replaces, which adds nothing', async (t)
   }
 })
 
+// Promise: specification/6-responses-can
 t.test('what a hook returns, or promises, is merged into the body of its endpoint', async (t) => {
   const ways: Record<string, (extension: object) => unknown> = { returned: (extension) => extension, promised: async (extension) => extension }
   for (const [way, give] of Object.entries(ways)) {
@@ -63,6 +64,7 @@ t.test('what a hook returns, or promises, is merged into the body of its endpoin
   }
 })
 
+// Promise: specification/6-responses-can
 t.test('a hook that returns nothing changes nothing', async (t) => {
   for (const nothing of [undefined, null, {}]) {
     const app = await build(t, { ...refreshing, responsesClass: extending(() => nothing) })
@@ -78,6 +80,9 @@ t.test('a hook may ask the one that it replaces, which adds nothing', async (t) 
   t.same((await requests.extendVerify(await build(t, { responsesClass: Asking }))).json(), { valid: true, base: 'nothing' })
 })
 
+// Promise: specification/extend-authenticate
+// Promise: specification/extend-refresh
+// Promise: specification/extend-retrieve-user
 t.test('each hook gets the request and what its endpoint knows', async (t) => {
   const seen: Record<string, object> = {}
   const user = { user_id: 1, name: 'ada' }
@@ -175,6 +180,8 @@ t.test('by default every refusal is JSON with reasons and exception, but for the
   }
 })
 
+// Promise: specification/7-error-rendering
+// Promise: specification/exception-response
 t.test('exceptionResponse renders every refusal: what it returns or promises is the body', async (t) => {
   const body = (request: FastifyRequest, { name, statusCode }: TokenAuthError) => ({ error: { name, statusCode, path: request.url } })
   for (const render of [body, async (request: FastifyRequest, exception: TokenAuthError) => body(request, exception)]) {
@@ -188,6 +195,7 @@ t.test('exceptionResponse renders every refusal: what it returns or promises is 
   }
 })
 
+// Promise: specification/7-error-rendering
 t.test('exceptionResponse may change status and headers, or send by itself', async (t) => {
   const renders: Render[] = [
     (_request, _exception, reply) => { reply.code(418).header('x-mine', '1').type('text/html'); return '<h1>no</h1>' },
@@ -280,6 +288,7 @@ t.test('an exceptionResponse that throws nothing at all has failed, and opens no
   }
 })
 
+// Promise: specification/exception-response
 t.test('exceptionResponse renders the 500 classes too, but not what a handler did not mean to say', async (t) => {
   const render: Render = (_request, { name }) => ({ rendered: name })
   const broken = await build(t, { authenticate: () => mistyped(null), responsesClass: rendering(render) })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { areSameToken, randomRefreshToken } from '../../lib/issuing/refresh-token.ts'
 
+// Promise: specification/refresh-token
 t.test('a refresh token is 256 random bits, and only an equal one is the same', async (t) => {
   const tokens = new Set(Array.from({ length: 1000 }, randomRefreshToken))
   t.equal(tokens.size, 1000)

@@ -5,6 +5,7 @@ import { endOfSigning, nextSwitch, readDate, signingAt, type Period } from '../.
 const since = (signFrom: number, canSign = true): Period => ({ signFrom, canSign })
 const times = fc.integer({ min: 0, max: 50 })
 
+// Promise: keys/same-key-signs
 t.test('the same key signs at every instant, in whatever order dated keys are listed', async () => {
   const lists = fc.uniqueArray(times, { minLength: 1, maxLength: 16 }).map((dates) => dates.map((date) => since(date)))
   const orders = lists.chain((keys) => fc.tuple(fc.constant(keys), fc.shuffledSubarray(keys, { minLength: keys.length }), times))

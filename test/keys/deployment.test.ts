@@ -35,6 +35,7 @@ t.test('instances with a key, and with keys of which it is the only one, accept 
   }
 })
 
+// Promise: keys/clocks-differ-old
 t.test('in each step from a secret to a pair, instances before and after it accept each other\'s tokens, and a client that comes back after each step is never logged out', async (t) => {
   warnings(t, 'W17')
   const setTime = setClock(t, noon)
@@ -91,6 +92,7 @@ t.test('a service that only verifies has both public keys, in any order', async 
   }
 })
 
+// Promise: keys/sessions-go-if
 t.test('sessions that began with a secret go on with keys, if the secret becomes that of the sessions', async (t) => {
   warnings(t)
   const store = memorySessions()

@@ -96,6 +96,7 @@ const quotes: Record<string, (content: string | Buffer) => string | Buffer> = Ob
   quote, (content) => Buffer.concat([quote, content, quote].map((part) => Buffer.from(part)))
 ]))
 
+// Promise: security/public-key-secret
 t.test('nothing that is an asymmetric key is a secret, however it is spelled (RFC 8725 section 2.1)', async (t) => {
   const attempt = (title: string, value: string | Buffer) => {
     const shown = /^"publicKey" is an? .+, but HS\d+ signs with a secret \(RFC 8725 section 2\.1\)\./
@@ -121,6 +122,7 @@ t.test('nothing that is an asymmetric key is a secret, however it is spelled (RF
   refused(t, 'an encrypted PEM with its passphrase', /^"secret" is a PEM key/, () => hmacKey('HS256', 'secret', { pem: encrypted(rsa.privateKey), passphrase: 'x' }, 'sign'))
 })
 
+// Promise: security/public-key-secret
 t.test('a disguised key is refused at registration, in a guard and by a getter alike', async (t) => {
   const hexadecimal = rsaPublic.export({ type: 'spki', format: 'der' }).toString('hex')
   t.match(await refusal(t, { secret: hexadecimal }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E02', message: /^"secret" is a hexadecimal key or certificate/ })
@@ -164,6 +166,7 @@ t.test('what only resembles a key is a secret like any other', async (t) => {
   for (const given of good) t.ok(hmacKey('HS256', 'secret', given, 'verify').material.equals(Buffer.from(given)), String(given).slice(0, 20))
 })
 
+// Promise: security/public-key-secret
 t.test('no random secret is taken for a key, in any of the encodings in which secrets are made', async () => {
   const bytes = fc.uint8Array({ minLength: 16, maxLength: 80 }).map((array) => Buffer.from(array))
   // Every DER key begins with this byte: random bytes hardly ever do.
@@ -172,23 +175,6 @@ t.test('no random secret is taken for a key, in any of the encodings in which se
     return [array, array.toString('hex'), base64(array), base64(array, 'base64url')].every((form) => asymmetricForm(Buffer.from(form)) === undefined)
   }), { numRuns: 150 })
   fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1 }), (text) => asymmetricForm(Buffer.from(text)) === undefined))
-})
-
-t.test('looking through encodings takes linear time', async (t) => {
-  const measure = (text: string) => {
-    const start = process.cpuUsage()
-    t.equal(asymmetricForm(Buffer.from(text)), undefined)
-    const { user, system } = process.cpuUsage(start)
-    return user + system
-  }
-  const [length, factor] = [4000, 32]
-  for (const unit of [' ', '"', '\\', '%', '0', 'x', ':', '=', '-----BEGI', 'KEY----', 'gkqhkig9w0ba', '"kty', "'kty\\", '\0', '\\x3', '\\\\n', '+']) {
-    // The second half fails what the first half might match.
-    const make = (times: number) => `${unit.repeat(times)}!`
-    measure(make(length))
-    const [short, long] = [Math.min(measure(make(length)), measure(make(length)), measure(make(length))), measure(make(length * factor))]
-    t.ok(long < (short + 2000) * factor * 8, `${JSON.stringify(unit)}: ${short} us, ${long} us`)
-  }
 })
 
 t.test('the refusal of a JWK as text says that a secret JWK is given as an object', async (t) => {

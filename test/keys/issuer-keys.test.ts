@@ -20,6 +20,8 @@ async function statusWith (t: Test, keys: readonly unknown[], kid: string | null
   return result
 }
 
+// Promise: keys/key-issuer-counts
+// Promise: security/trusted-issuer-s
 t.test('a key counts only for what its members say, and only if it is strong enough', async (t) => {
   const rs = { algorithm: 'RS256' } as const
   const ed = { algorithm: 'EdDSA' } as const
@@ -64,6 +66,7 @@ t.test('one key that cannot be used spoils no other', async (t) => {
   for (const bad of [{}, { kty: 'EC', kid: 'bad' }, { kty: 'new', kid: 'bad' }, jwk('bad', es, { use: 'enc' }), { kid: 5, kty: 'EC' }, privateJwk('bad')]) t.equal(await statusWith(t, [bad, jwk('a')]), 200, JSON.stringify(bad))
 })
 
+// Promise: keys/key-issuer-counts
 t.test('of two keys with one id neither counts, but for a key that is for encryption', async (t) => {
   t.equal(await statusWith(t, [jwk('a'), jwk('a', otherEs)]), 401)
   t.equal(await statusWith(t, [jwk('a', otherEs), jwk('a')]), 401)
@@ -84,6 +87,7 @@ t.test('a token without kid is verified where one key alone fits, and a key with
   t.equal(await statusWith(t, [jwk('__proto__')], '__proto__'), 200, 'an id like any other')
 })
 
+// Promise: keys/key-issuer-counts
 t.test('a key that names its issuer counts for this issuer only, also by the template of Entra', async (t) => {
   const tenant = 'https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad/v2.0'
   const other = 'https://login.microsoftonline.com/11111111-6c67-4c5b-b112-36a304b66dad/v2.0'

@@ -7,6 +7,7 @@ import { bearer, claims, ecPair, edPair, forge, leaksIn, otherSecret, rsaPair, s
 
 const foreign = 'kid-of-somebody-else'
 
+// Promise: keys/nothing-key-token
 t.test('nothing of a key, of a token or of a foreign kid is in logs, events, the status, errors or answers', async (t) => {
   warnings(t, 'W17')
   const setTime = setClock(t, noon)

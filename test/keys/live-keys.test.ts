@@ -97,6 +97,7 @@ t.test('a function may be synchronous, and a reload that ends after the applicat
   t.equal(state.calls, calls)
 })
 
+// Promise: keys/timer-keeps-process
 t.test('no timer of keys keeps a process alive, but for the one that ends the wait for keys at registration', async (t) => {
   const program = `
     import Fastify from 'fastify'
@@ -116,6 +117,7 @@ t.test('no timer of keys keeps a process alive, but for the one that ends the wa
   t.same(stdout.trim().split('\n'), ['1', '0', '0', '0'])
 })
 
+// Promise: keys/token-refused-when
 t.test('a key that a reload removes dies at once, remembered tokens and refresh included; others stay remembered', async (t) => {
   const { state, load } = source([old, next])
   const app = await withKeys(t, load)
@@ -135,6 +137,7 @@ t.test('a key that a reload removes dies at once, remembered tokens and refresh 
   for (const token of [of, by]) t.equal(await get(app, token), 401, 'the same kid, another key')
 })
 
+// Promise: security/connection-stays-open
 t.test('a reload that removes a key aborts the signals of its tokens, and no others', async (t) => {
   const { state, load } = source([old, next])
   const app = await withKeys(t, load)
@@ -273,6 +276,7 @@ t.test('a reload may bring the private half of a key that only verified, and tak
   }
 })
 
+// Promise: keys/reload-fails-changes
 t.test('a reload that fails leaves the keys as they are: a rejection, an error, a wrong list, a list that breaks a rule', async (t) => {
   const failures: Array<[instead: () => unknown, finding: string | undefined]> = [
     [() => { throw new Error('down') }, 'E19'], [async () => await Promise.reject(new Error('down')), 'E19'], [() => undefined, undefined], [() => 'keys', undefined], [() => [], 'E12'],
@@ -342,6 +346,7 @@ t.test('a reload that hangs is given up after 5 seconds, and what comes later is
   t.equal(await signs(app), 'old')
 })
 
+// Promise: specification/reloadkeys-2
 t.test('a call of reloadKeys during another one reads the keys again after it, and many calls read them once', async (t) => {
   const { state, load } = source([old])
   const app = await withKeys(t, load)
@@ -468,6 +473,7 @@ t.test('a reload tells of new keys that sign before all who keep the published o
   t.equal(lines.filter((line) => line.includes('signs before all services')).length, 3)
 })
 
+// Promise: specification/keystatus-2
 t.test('keyStatus says what each key is for, without key material', async (t) => {
   const setTime = setClock(t, noon)
   const app = await withKeys(t, [{ ...old, verifyUntil: new Date((noon + overlap) * 1000) }, { ...next, signFrom: new Date(noon * 1000) }, { key: `${secret} 3`, kid: 'third', signFrom: iso(noon + 5000) }])

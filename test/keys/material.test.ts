@@ -150,6 +150,7 @@ const withModulus = (bits: number) => {
   return createPublicKey({ key: { ...rsaPublic.export({ format: 'jwk' }), n: base64(bytes, 'base64url') }, format: 'jwk' })
 }
 
+// Promise: security/ed25519-public-key
 t.test('keys that are too weak, too slow, of the wrong kind or in the wrong place are refused, and the message says what is wrong', async (t) => {
   const pss = generateKeyPairSync('rsa-pss', { modulusLength: 2048 })
   const [ed448, x25519, x448] = [generateKeyPairSync('ed448'), generateKeyPairSync('x25519'), generateKeyPairSync('x448')]
@@ -225,6 +226,8 @@ t.test('keys that are too weak, too slow, of the wrong kind or in the wrong plac
   }
 })
 
+// Promise: security/3-4-validate
+// Promise: security/ed25519-public-key
 t.test('no Ed25519 key of small order is accepted, in none of its 14 encodings: everyone can sign with it', async (t) => {
   const prefix = Buffer.from('302a300506032b6570032100', 'hex')
   const keyOf = (point: Buffer) => createPublicKey({ key: Buffer.concat([prefix, point]), format: 'der', type: 'spki' })
@@ -246,6 +249,7 @@ t.test('no Ed25519 key of small order is accepted, in none of its 14 encodings: 
   }
 })
 
+// Promise: security/wrong-missing-passphrase
 t.test('a wrong or missing passphrase is an error that shows neither key nor passphrase', async (t) => {
   const canary = 'canary-0123456789-0123456789'
   for (const [algorithm, pem, types] of [['RS256', rsa.privateKey, ['pkcs8', 'pkcs1']], ['ES256', ec.privateKey, ['pkcs8', 'sec1']], ['EdDSA', ed.privateKey, ['pkcs8']]] as const) {
@@ -267,6 +271,7 @@ t.test('a wrong or missing passphrase is an error that shows neither key nor pas
   }
 })
 
+// Promise: security/use-key-ops
 t.test('a JWK that is made for something else is refused (RFC 7517 sections 4.2 to 4.4)', async (t) => {
   const wrong: Array<[object, RegExp]> = [
     [{ use: 'enc' }, /"use" is not "sig"/], [{ use: '' }, /"use"/], [{ use: null }, /"use"/], [{ use: ['sig'] }, /"use"/],
@@ -326,6 +331,7 @@ t.test('each member of a JWK is read once: what was checked is what is used', as
   t.strictSame(members.length, new Set(members).size)
 })
 
+// Promise: security/wrong-weak-confused
 t.test('a private key that holds the public numbers of another is refused: it would borrow the signer of that other', async (t) => {
   const [own, other] = [ecPair('prime256v1', 1), ecPair('prime256v1')]
   const [ownJwk, otherJwk] = [own, other].map(({ privateKey }) => createPrivateKey(privateKey).export({ format: 'jwk' }))

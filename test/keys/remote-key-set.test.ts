@@ -9,6 +9,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
 import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
+import { pauseTime, refreshTime } from '../../lib/authorities/key-source.ts'
 import { audience, granted, issue, issuer, jwk, keyServer, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { holdTimers } from '../helper.ts'
 
@@ -40,6 +41,8 @@ function timeLimit (t: Test): () => void {
   return () => { for (const controller of controllers.splice(0)) controller.abort(new DOMException('It took too long.', 'TimeoutError')) }
 }
 
+// Promise: keys/response-malformed-too
+// Promise: security/trusted-issuer-s
 t.test('a server that answers anything but a small JWK set is down; of a set, the keys count that are in order', async (t) => {
   let sent = 0
   const huge = Buffer.alloc(1_000_000, ' ')
@@ -94,6 +97,7 @@ t.test('a server that answers anything but a small JWK set is down; of a set, th
   t.ok(sent > 262_144 && sent < 50_000_000, 'what is too large is not read to its end')
 })
 
+// Promise: security/trusted-issuer-s
 t.test('a server that does not answer, or with a byte now and then, is given up after 5 seconds', async (t) => {
   const expire = timeLimit(t)
   const { state, server, jwksUri } = await keyServer(t)
@@ -143,9 +147,12 @@ t.test('the log says why keys could not be fetched, and nothing of what was rece
   t.equal(await messageOf(gone.jwksUri), `GET ${gone.jwksUri}: fetch failed (ECONNREFUSED)`)
 })
 
+// Promise: keys/address-token-redirect
+// Promise: security/3-10-trust
+// Promise: security/9-1-3
 t.test('neither a redirect nor an address in a token opens a connection', async (t) => {
   // The next attempt would be one more request.
-  holdTimers(t, 10_000)
+  holdTimers(t, pauseTime)
   let connections = 0
   const inner = createServer((socket) => { connections++; socket.destroy() })
   await new Promise<void>((resolve) => { inner.listen(0, '127.0.0.1', resolve) })
@@ -164,7 +171,7 @@ t.test('neither a redirect nor an address in a token opens a connection', async 
 
 t.test('an address is fetched again by a timer, with the headers of a client of JWK sets', async (t) => {
   withoutJitter(t)
-  const refresh = holdTimers(t, 600_000)
+  const refresh = holdTimers(t, refreshTime)
   const { state, jwksUri } = await keyServer(t)
   const app = await withIssuers(t, trusted({ jwksUri }))
   const seen: unknown[] = []

@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import type { Test } from 'tap'
 import tokenAuth from '../../lib/index.ts'
+import { pauseTime, refreshTime } from '../../lib/authorities/key-source.ts'
 import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { iso, keyEvents } from './ring.ts'
 import { bearer, claims, forge, holdTimers, host, leaksIn, mistyped, secret, setClock } from '../helper.ts'
@@ -31,11 +32,13 @@ function log () {
 /** Timers of 10 seconds (retry and pause) and of 10 minutes (refresh) that expire when the test says so. */
 function timers (t: Test) {
   withoutJitter(t)
-  const retry = holdTimers(t, 10_000)
-  const refresh = holdTimers(t, 600_000)
+  const retry = holdTimers(t, pauseTime)
+  const refresh = holdTimers(t, refreshTime)
   return { retry: async () => { retry(); await settle() }, refresh: async () => { refresh(); await settle() } }
 }
 
+// Promise: keys/issuer-cannot-reached
+// Promise: specification/keysunavailable-2
 t.test('an issuer that is down at registration does not fail it: its tokens are answered with 503, others unaffected, until it is back', async (t) => {
   const { retry } = timers(t)
   const { lines, server } = log()
@@ -111,6 +114,7 @@ t.test('an application waits for the keys of all of its issuers together, and ne
   t.equal(patient.tokenAuth.keyStatus().issuers[0]?.keys, 1, 'where Fastify sets no limit, there is one nevertheless')
 })
 
+// Promise: keys/issuer-cannot-reached
 t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and survives a logger and a handler of the application', async (t) => {
   timers(t)
   const { state, jwks } = keySource()
@@ -135,6 +139,7 @@ t.test('a 503 is a 503 on every guard and endpoint, redirects nobody, and surviv
   t.equal(lines.filter((line) => JSON.parse(line).level >= 40 && !line.includes('seen')).length, 1, 'nothing is logged for a request')
 })
 
+// Promise: keys/cannot-reached-later
 t.test('an issuer that is down later: known keys count until staleIfError, an unknown kid is 503, then all tokens are', async (t) => {
   const setTime = setClock(t, noon)
   const { refresh, retry } = timers(t)
@@ -161,6 +166,7 @@ t.test('an issuer that is down later: known keys count until staleIfError, an un
   t.equal(lines.filter((line) => line.includes('could not be read')).length, 1, 'one line for the change, none for each attempt')
 })
 
+// Promise: keys/clock-service-jumps
 t.test('keys that are too old after a jump of the clock are read again at once', async (t) => {
   const setTime = setClock(t, noon)
   timers(t)
@@ -173,6 +179,7 @@ t.test('keys that are too old after a jump of the clock are read again at once',
   t.equal(await status(app, issue('a', granted({ exp: noon }))), 200)
 })
 
+// Promise: keys/clock-service-jumps
 t.test('a token whose key is too old after a jump of the clock gets 503, not 401, while no key is looked for', async (t) => {
   const setTime = setClock(t, noon)
   const { retry } = timers(t)
@@ -188,6 +195,7 @@ t.test('a token whose key is too old after a jump of the clock gets 503, not 401
   t.equal(await status(app, token), 200)
 })
 
+// Promise: keys/token-kid-issuer
 t.test('a kid that is not known waits for one reading of the keys; after one that did not find it, it is 401 without another for 10 seconds', async (t) => {
   const { retry } = timers(t)
   const events = keyEvents(t)
@@ -214,6 +222,8 @@ t.test('a kid that is not known waits for one reading of the keys; after one tha
   t.equal(state.calls, 6)
 })
 
+// Promise: keys/token-kid-issuer
+// Promise: security/tokens-key-ids
 t.test('2,000 tokens with kids that are not known cause one request to the issuer', async (t) => {
   timers(t)
   const { state, jwksUri } = await keyServer(t)
@@ -225,6 +235,7 @@ t.test('2,000 tokens with kids that are not known cause one request to the issue
   t.equal(state.requests, 2)
 })
 
+// Promise: security/tokens-key-ids
 t.test('requests that come while the keys are read wait for that, and those of hostile tokens keep no others from their key', async (t) => {
   timers(t)
   const { state, jwks } = keySource()
@@ -239,6 +250,7 @@ t.test('requests that come while the keys are read wait for that, and those of h
   t.equal(state.calls, 2)
 })
 
+// Promise: keys/issuer-withdraws-key
 t.test('a key that is withdrawn is refused from the next reading on, remembered or not; the others stay remembered', async (t) => {
   const { refresh } = timers(t)
   const { state, jwks } = keySource([jwk('a'), jwk('b', b)])
@@ -256,6 +268,7 @@ t.test('a key that is withdrawn is refused from the next reading on, remembered 
   t.equal(await status(app, goes), 200, 'it is back')
 })
 
+// Promise: keys/issuer-gives-another
 t.test('another key under the same kid counts from the next reading on, and the tokens of the old one are refused', async (t) => {
   const { refresh } = timers(t)
   const { state, jwks } = keySource()
@@ -271,6 +284,7 @@ t.test('another key under the same kid counts from the next reading on, and the 
   t.equal(await status(app, old), 401)
 })
 
+// Promise: keys/response-malformed-too
 t.test('a set that is malformed or empty counts as an outage: the old keys stay', async (t) => {
   const { refresh, retry } = timers(t)
   const events = keyEvents(t)
@@ -370,6 +384,7 @@ t.test('keys are read every 9 to 10 minutes, each process at other times', async
   t.ok(new Set(refreshes).size > 5)
 })
 
+// Promise: keys/timer-keeps-process
 t.test('no timer and no connection of issuers keeps a process alive', async (t) => {
   const { jwksUri } = await keyServer(t)
   const program = `

@@ -100,12 +100,14 @@ const queries = [
   ...['%ff', '%41', '%', '+', '+%41', 'a.'].flatMap((text) => [`access_token=${fill(text)}`, `refresh_token=${fill(text)}`])
 ]
 
+// Promise: security/request-made-cost
 t.test('no query string costs more than ten refused requests', async (t) => {
   const app = await service(t, everywhere)
   await checkDoors(t, app, [guarded], byText(queries, (text) => ({ url: `?${text}` })))
   await checkDoors(t, app, everyDoor, byText([fill('%ff&'), fill('&'), `access_token=${fill('%ff')}`], (text) => ({ url: `?${text}` })))
 })
 
+// Promise: security/request-made-cost
 t.test('no Cookie header costs more than ten refused requests', async (t) => {
   const app = await service(t, { ...everywhere, cookieSplit: true })
   const headers = [
@@ -117,6 +119,7 @@ t.test('no Cookie header costs more than ten refused requests', async (t) => {
   await checkDoors(t, app, everyDoor, byText([fill(' ;'), fill('%ff;'), headers.at(-1)!], (cookie) => ({ headers: { cookie } })))
 })
 
+// Promise: security/request-made-cost
 t.test('no Authorization header costs more than ten refused requests', async (t) => {
   const app = await service(t)
   const texts = [',', '.', ' ', '\t', 'a.', '..a', 'Bearer ', '%ff', '\u00ff', '='].flatMap((text) => [fill(text), fill(text, 8000)])
@@ -126,6 +129,7 @@ t.test('no Authorization header costs more than ten refused requests', async (t)
   await checkDoors(t, app, everyDoor, { 'five hundred headers': { headers } })
 })
 
+// Promise: security/request-made-cost
 t.test('no body of 16 KiB costs more than ten refused requests', async (t) => {
   const app = await service(t)
   const bodies = {
@@ -140,6 +144,7 @@ t.test('no body of 16 KiB costs more than ten refused requests', async (t) => {
   await checkDoors(t, app, [login, refresh], requests)
 })
 
+// Promise: security/request-made-cost
 t.test('writing a request into the log costs no more than ten refused requests', async (t) => {
   const app = await service(t)
   const serialize = requestSerializer('token', 'code')

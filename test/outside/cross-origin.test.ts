@@ -126,6 +126,9 @@ const cases: Case[] = [
 ]
 
 for (const { title, own: ownHost, options, pages } of cases) {
+  // Promise: security/3-5-1
+  // Promise: security/3-5-2
+  // Promise: security/cross-site-request
   t.test(`Chromium: requests of other origins are refused, those of the own pages are not: ${title}`, { skip }, async (t) => {
     warnings(t, 'W09', 'W10', 'W19')
     const [service, others] = [await serve(t, options), await serveOthers(t)]

@@ -138,6 +138,7 @@ t.test('as docs/guards.md and the README say, a guard refuses a stranger before 
   t.equal(await send('/reports', { team: 'blue' }, token), 200)
 })
 
+// Promise: security/guard-read-before
 t.test('reading a guard before the plugin has loaded throws the error in docs/guards.md; both forms that the page recommends guard their routes', async (t) => {
   const guards = documents['docs/guards.md'] ?? ''
   const early = host(t)
@@ -159,6 +160,7 @@ t.test('reading a guard before the plugin has loaded throws the error in docs/gu
   }
 })
 
+// Promise: security/sibling-subdomain-sets
 t.test('the cookie names in docs/cookies.md bind cookies to their host, and its logout clears them', async (t) => {
   const app = host(t)
   await run(programWith(programsIn(documents['docs/cookies.md'] ?? ''), "cookieAccessTokenName: '__Host-"), given(app))

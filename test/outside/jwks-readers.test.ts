@@ -10,6 +10,7 @@ import { forge, headerOf, listen, pairFor, payloadOf } from '../helper.ts'
 
 const published = { pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example' }
 
+// Promise: keys/other-libraries-verify
 t.test('jwks-rsa and aws-jwt-verify read what is published, over the network and over a switch of keys', async (t) => {
   const [issuer, audience] = ['https://auth.example', 'https://api.example']
   // It takes https only by itself.

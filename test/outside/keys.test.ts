@@ -99,6 +99,7 @@ async function pass (services: readonly Service[], until: number, list?: string)
   return { ...counts, signers: [...signers] }
 }
 
+// Promise: keys/clocks-differ-old
 t.test('over two changes of keys, three processes whose clocks differ refuse no valid token and accept no expired one', async (t) => {
   const services = await Promise.all(skews.map((skew) => start(t, skew)))
   await t.test('with one list', async (t) => {

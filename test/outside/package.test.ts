@@ -63,6 +63,7 @@ t.test('tarball, installed size, dependencies and client stay within the limits 
   ])
 })
 
+// Promise: specification/require-returns-same
 t.test('import and require, whole and destructured, give one plugin and one set of classes', async (t) => {
   const { stdout, stderr } = await runNode(['load.mjs'])
   t.strictSame(JSON.parse(stdout), {

@@ -83,6 +83,8 @@ async function http2 (port: number): Promise<Client> {
 const connections = { 'HTTP/1.1': http1(false), 'HTTP/1.1, pipelined': http1(true), 'HTTP/2': http2 }
 
 for (const [name, open] of Object.entries(connections)) {
+  // Promise: sessions/connection-closes-before
+  // Promise: sessions/process-paused-such
   t.test(`${name}: a process that was paused executes no refresh that nobody waits for any more`, async (t) => {
     const { child, port } = await start(t, open === http2)
     const observer = await open(port)

@@ -63,6 +63,7 @@ async function running (t: Test) {
   }
 }
 
+// Promise: keys/issuer-replaces-key
 t.test('a provider replaces its key at once: of 50 concurrent requests with new tokens none is refused, and the keys are fetched once', async (t) => {
   const { issuer, jwksUri, replace, fetches, token } = await running(t)
   replace('first')

@@ -210,6 +210,7 @@ t.test('the workflow of each change runs .ci/run on Node 20, 22, 24 and 26, and 
   t.doesNotThrow(() => accessSync(join(root, '.ci/run'), constants.X_OK))
 })
 
+// Promise: security/dependency-build-compromised
 t.test('the release workflow runs build and tests in a job without permissions, and the job that publishes runs no code of the repository', async (t) => {
   const { on, permissions, jobs } = workflow('release')
   t.strictSame(on, { push: { tags: ['v*'] } })
@@ -233,6 +234,7 @@ t.test('the release workflow runs build and tests in a job without permissions, 
   t.notMatch(read('.github/workflows/release.yml'), /secrets\./)
 })
 
+// Promise: security/dependency-build-compromised
 t.test('the workflows pin actions by commit, with the version in a comment', async (t) => {
   const files = readdirSync(join(root, '.github/workflows'))
   t.strictSame(files.sort(), ['ci.yml', 'release.yml'])
@@ -253,6 +255,7 @@ t.test('the workflows pin actions by commit, with the version in a comment', asy
 /** The script of esbuild makes its command faster. Those of tracing tools build native metrics, which tools.test.ts does not need. */
 const worksWithout = ['node_modules/esbuild', 'node_modules/@newrelic/fn-inspect', 'node_modules/@newrelic/native-metrics', 'node_modules/protobufjs']
 
+// Promise: security/dependency-build-compromised
 t.test('npm runs no scripts of dependencies, and no script of this package depends on one that npm skips', async (t) => {
   for (const path of ['.npmrc', 'benchmarks/.npmrc', 'docs/.npmrc', 'test/outside/.npmrc']) t.match(read(path), /^ignore-scripts=true$/m, path)
   const scripts: Record<string, string> = manifest.scripts

@@ -51,6 +51,7 @@ async function under (t: Test, tool: string, env: Record<string, string> = {}, e
 
 const plain = under(t, 'none')
 
+// Promise: security/guard-counted-although
 t.test('without a tool, each route is what it is: this is what the tools are compared with', async (t) => {
   const result = await plain
   t.same(result.wrapping, { hook: false, handler: false, context: false })

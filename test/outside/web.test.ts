@@ -148,6 +148,7 @@ t.test('with COOKIE_SECURE=false, login and logout work with cookie names withou
   t.same(await context.cookies(), [])
 })
 
+// Promise: security/sibling-subdomain-sets
 t.test('a sibling subdomain cannot plant a cookie with the name of the access token, because the name begins with __Host-', { skip }, async (t) => {
   for (const [cookieSecure, name] of [[true, names.access], [false, 'access_token']] as const) {
     const { app, address, page } = await visit(t, { cookieSecure })
@@ -287,6 +288,7 @@ t.test('a session that cannot be renewed ends on the login page, and goes on whe
 const firefox = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0'
 const ended = 'Your session was ended from another device.'
 
+// Promise: sessions/7-5-2
 t.test('who ends the session of another device logs it out, and the login page there says so', { skip }, async (t) => {
   const { address, context, page } = await visit(t)
   const other = await openDevice(t, address, { userAgent: firefox })
@@ -347,8 +349,8 @@ t.test('the login page says that a visitor has logged out, and in which other wa
   // Ended so long ago that the access token has expired.
   await logIn(page)
   await heading(page, 'fastify-token-auth')
-  // The page has asked who is logged in. Otherwise it would learn of the end, and leave for the login page by itself.
-  await page.waitForLoadState('networkidle')
+  // Otherwise the page would learn of the end when it asks, and leave for the login page by itself.
+  await known(page)
   t.equal(await app.tokenAuth.sessions.endAll(1), 1)
   await expire(visited)
   await page.goto('/profile.html')
@@ -368,6 +370,7 @@ t.test('the login page says that a visitor has logged out, and in which other wa
   t.equal(await notice.textContent(), 'You are logged in as ada. A login as another user ends that.')
 })
 
+// Promise: sessions/store-down-login
 t.test('an outage of the store logs nobody out: the page waits and tries again, and says so if that is in vain', { skip }, async (t) => {
   const store = memorySessions()
   let isDown = false

@@ -12,6 +12,7 @@ function ask (given: Payload, customClaims: readonly CustomClaim[], extraVerific
   return outcome instanceof Refusal ? outcome.toError() : outcome
 }
 
+// Promise: specification/5-custom-claims
 t.test('a custom claim gets its value, a missing one is refused without being asked, and every check must pass', async (t) => {
   const seen: unknown[] = []
   const claim = { key: 'tenant', setup: () => 'a', verify (this: unknown, value: unknown) { seen.push([this, value]); return true } }

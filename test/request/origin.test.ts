@@ -39,6 +39,8 @@ const from = (origin: string | undefined, site: string | undefined): Header[] =>
   ...(site === undefined ? [] : [['Sec-Fetch-Site', site] satisfies Header])
 ]
 
+// Promise: security/3-5-3
+// Promise: security/cross-site-websocket
 t.test('step 1: a request that only reads passes, whatever its headers say, unless it asks for an upgrade', async (t) => {
   const foreign = from(other, 'cross-site')
   for (const method of ['GET', 'HEAD', 'OPTIONS', 'TRACE']) {

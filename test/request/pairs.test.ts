@@ -21,6 +21,7 @@ const queries = fc.array(parameter, { maxLength: 4, size: 'max' }).map((paramete
 /** What is found, where parsers give a list. */
 const only = (values: readonly string[]) => values.length > 1 ? null : values[0]
 
+// Promise: security/request-made-cost
 t.test('a query parameter is what URLSearchParams finds, however it is spelled, unless it is there twice', async (t) => {
   const found = { missing: 0, single: 0, repeated: 0 }
   fc.assert(fc.property(queries, (query) => {
@@ -51,6 +52,7 @@ t.test('a question mark belongs to a name where it is not the first of the URL',
   t.equal(new URL(`http://host/??${name}=a`).searchParams.get(name), null)
 })
 
+// Promise: security/cookie-whose-name
 t.test('a cookie is found among others, without the spaces and tabs around it, unless it is there twice', async (t) => {
   const blank = fc.constantFrom('', '', ' ', '\t', ' \t ', '\u00a0', '\ufeff', '\u2028', '\v', '\f', '\n', '\r')
   const part = fc.oneof(fc.constantFrom(';', '=', '; ', 'x', '"', '%3d', ',', name, `${name}s`, `${name}=`), blank, fc.string())

@@ -1,6 +1,9 @@
 /** `request.tokenAuth.signal` aborts when the access token of a request is not valid any more, and never otherwise. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { getEventListeners } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import tokenAuth, { InitializationFailure, memorySessions, SessionEnded, TokenExpired, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, build, claims, forge, host, login, payloadOf, secret, setClock } from '../helper.ts'
@@ -48,6 +51,7 @@ async function reading (t: Test, options: Partial<TokenAuthOptions> = {}) {
 
 const token = (extra: object = {}) => bearer(forge(claims({ exp: at + 1800, ...extra })))
 
+// Promise: specification/sessionid-signal
 t.test('it aborts at exp + leeway, with a TokenExpired as its reason', async (t) => {
   setClock(t, at)
   const timers = longTimers(t)
@@ -78,6 +82,7 @@ t.test('a part of a millisecond that is left is waited for, too', async (t) => {
   t.match(timers, [{ delay: leeway * 1000 + 1 }])
 })
 
+// Promise: security/connection-stays-open
 t.test('a token that ceased to be valid since its guard let it pass gives a signal that is aborted already', async (t) => {
   const set = setClock(t, at)
   const { app, during } = await reading(t, { sessions: {} })
@@ -97,6 +102,7 @@ t.test('a token that ceased to be valid since its guard let it pass gives a sign
   set(NaN)
 })
 
+// Promise: security/connection-stays-open
 t.test('a token that expires after the longest timeout of Node.js is waited for in parts', async (t) => {
   const set = setClock(t, at)
   const timers = longTimers(t)
@@ -232,6 +238,26 @@ t.test('an aborted signal has no listeners left, which Node.js would keep for ev
   t.same(called.sort(), ['capture', 'function', 'object', 'property'])
   await null
   t.same(getEventListeners(signal, 'abort'), [])
+})
+
+t.test('the timer of a signal that was collected is cleared', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage: () => void = runInNewContext('gc')
+  setClock(t, at)
+  const timers = longTimers(t)
+  const { clearTimeout } = globalThis
+  const cleared = new Set<unknown>()
+  Reflect.set(globalThis, 'clearTimeout', (timer: NodeJS.Timeout) => { cleared.add(timer); clearTimeout(timer) })
+  t.teardown(() => { globalThis.clearTimeout = clearTimeout })
+  const { during, signalOf } = await reading(t)
+  await signalOf(token())
+  // Nothing refers to the request any more.
+  await during(() => null, token())
+  for (let turns = 0; turns < 100 && !cleared.has(timers[0]); turns++) {
+    await turn()
+    collectGarbage()
+  }
+  t.ok(cleared.has(timers[0]))
 })
 
 t.test('several instances of one request have signals of their own', async (t) => {

@@ -11,6 +11,7 @@ warnings(t, 'W03', 'W05', 'W21')
 const token = () => forge(claims({ scopes: ['a'], list: [1] }))
 const read = async ({ tokenAuth }: FastifyRequest) => tokenAuth.verified
 
+// Promise: specification/verified-2
 t.test('it is what is known of a valid token, whatever guard stands before it, or none', async (t) => {
   const app = await build(t)
   const { tokenAuth } = app

@@ -103,6 +103,7 @@ const accessIn = (app: FastifyInstance) => Object.fromEntries(app.tokenAuth.rout
 
 for (const [what, conditionOf] of Object.entries(conditions)) {
   for (const [copies, copy] of [['', (replace: Replace) => replace], [', with the properties of the guard', copied]] as const) {
+    // Promise: security/guard-counted-although
     t.test(`a guard that a function leaves out for some requests, by ${what}${copies}, is asked nevertheless: what is said of a route is true`, async (t) => {
       for (const [before, after] of [[nothing, nothing], [otel, nothing], [nothing, otel]] as const) {
         isOff = false
@@ -121,6 +122,7 @@ for (const [what, conditionOf] of Object.entries(conditions)) {
   }
 }
 
+// Promise: security/guard-counted-although
 t.test('the guards of the plugin\'s own endpoints are asked as well: no session is listed or ended without a token', async (t) => {
   for (const wrap of [nothing, otel]) {
     isOff = false
@@ -176,6 +178,7 @@ t.test('a guard without a replacement, and one that also stands itself, is asked
   t.notMatch(app.printRoutes({ includeHooks: true }), 'gate')
 })
 
+// Promise: security/guard-counted-although
 t.test('the gate of a guard has its name, and stands right behind what replaces it: no later hook of the route answers first', async (t) => {
   const app = await build(t, { authMode: false })
   byRoute(app, leaveOut(() => isOff))
@@ -200,6 +203,7 @@ t.test('the gate of a guard has its name, and stands right behind what replaces 
   }
 })
 
+// Promise: security/guard-counted-although
 t.test('a replacement that begins to ignore what its guard decides lets nobody reach the handler, and the request is answered once', async (t) => {
   let reached = 0
   for (const answerLater of [false, true]) {
@@ -253,6 +257,7 @@ t.test('a function in the place of a guard is called once without a request', as
   t.equal(calls, 1)
 })
 
+// Promise: security/guard-counted-although
 t.test('where options of a route cannot have a gate, or have lost it, what replaced a guard is no guard', async (t) => {
   const app = host(t)
   const routes: RouteOptions[] = []

@@ -24,6 +24,7 @@ async function declared (t: Test, name: string, guard: unknown): Promise<unknown
   return await startOf(app)
 }
 
+// Promise: security/guard-under-route
 t.test('a guard under an option where it does not guard keeps the application from starting', async (t) => {
   for (const name of ['prehandler', 'preHandlers', 'beforeHandler', 'guards', 'hooks', 'onrequest', 'onResponse', 'onTimeout', 'onSend', 'preSerialization', 'preParsing', 'onError', 'config']) {
     for (const guard of [undefined, [protect()], protect(), scoped('a'), [async () => {}, protect()], injectUser(handler)]) {
@@ -36,6 +37,7 @@ t.test('a guard under an option where it does not guard keeps the application fr
   }
 })
 
+// Promise: security/guard-under-route
 t.test('a guard where it guards starts, alone and beside other options', async (t) => {
   const app = await build(t)
   const guard = app.tokenAuth.protect()
@@ -108,6 +110,7 @@ t.test('a guard in lists of lists or under a symbol is found', async (t) => {
   }
 })
 
+// Promise: security/guard-under-route
 t.test('a guard among the hooks of a context in which it does not guard keeps the application from starting', async (t) => {
   for (const name of ['onResponse', 'onSend', 'preSerialization', 'preParsing', 'onError', 'onTimeout', 'onRequestAbort']) {
     for (const isNested of [false, true]) {
@@ -132,6 +135,7 @@ t.test('a guard among the hooks of a context in which it does not guard keeps th
   t.equal(await startOf(both), undefined, 'beside a guarding hook it is only superfluous')
 })
 
+// Promise: security/guard-under-route
 t.test('what injectUser returns is a handler: as a hook it keeps the application from starting', async (t) => {
   for (const name of ['onRequest', 'preHandler', 'onResponse']) {
     for (const injected of [(app: FastifyInstance) => app.tokenAuth.injectUser(handler), () => injectUser(handler)]) {

@@ -41,6 +41,7 @@ t.test('the endpoints are documented once each, and those that read a token say 
   t.same(document.components.securitySchemes, { tokenAuth: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } })
 })
 
+// Promise: specification/documentation-endpoints-guards
 t.test('each answer of an endpoint is documented with its fields, open for what hooks add', async (t) => {
   const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
   const { paths } = await documented(t, { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken, accessTokenName: 'token' }, () => {})
@@ -85,6 +86,7 @@ t.test('the endpoints of sessions are documented, each with its answers and what
   t.same(Object.keys(paths), ['/auth', '/auth/verify', '/auth/me', '/auth/refresh', '/auth/logout'])
 })
 
+// Promise: specification/documentation-endpoints-guards
 t.test('a guarded route names its scheme and scopes, whichever guard it has', async (t) => {
   const document = await documented(t, {}, (app) => {
     app.get('/protect', { preHandler: app.tokenAuth.protect() }, answer)

@@ -42,6 +42,7 @@ POST      /teams/:id     scoped     tokenAuth in preValidation (scopes computed)
 `)
 })
 
+// Promise: security/route-without-guard
 t.test('routes() has a row for each method, with everything that decides', async (t) => {
   const app = await example(await build(t))
   const guard = { instanceName: 'tokenAuth', hook: 'preHandler', isOptional: false }

@@ -37,6 +37,8 @@ async function undecidedIn (app: FastifyInstance): Promise<string[]> {
 
 const strict = async (t: Test, options: object = {}) => await build(t, mistyped({ authMode: false, requireGuards: true, ...options }))
 
+// Promise: security/route-without-guard
+// Promise: specification/added-10
 t.test('a route of which nobody has decided keeps the application from starting, and every such route is named (E20)', async (t) => {
   const app = await strict(t)
   app.get('/guarded', { onRequest: app.tokenAuth.protect() }, handler)
@@ -83,6 +85,7 @@ t.test('listen() and the first inject() fail as well', async (t) => {
   }
 })
 
+// Promise: security/route-without-guard
 t.test('an application that failed its check is closed: under a serverless adapter, every later event is refused as well (E20, E21, E22)', async (t) => {
   const settings = { secret, authMode: false as const }
   const open = (app: FastifyInstance) => { app.get('/', async () => 'secret') }
@@ -187,6 +190,7 @@ t.test('the method of a class view that has no guard and does not say so is unde
   t.same(await undecidedIn(app), ['POST /auth/ping (fastify-token-auth)'])
 })
 
+// Promise: security/guard-counted-although
 t.test('config.tokenAuth is false or a text; anything else names the route, with requireGuards or without', async (t) => {
   const wrong: ReadonlyArray<readonly [value: unknown, given: string]> = [
     [true, 'true'], ['', 'a string without text'], [' \n', 'a string without text'], [null, 'null'], [0, 'a number'], [{}, 'an object'], [['a'], 'an array'], [protect(), undefined as never],
@@ -206,6 +210,7 @@ t.test('config.tokenAuth is false or a text; anything else names the route, with
   t.same(await undecidedIn(app), ['GET,HEAD / (fastify)'], 'undefined says nothing')
 })
 
+// Promise: security/guard-counted-although
 t.test('config.tokenAuth: false never opens a route with a guard, and with requireGuards it is an error', async (t) => {
   const guards = (app: FastifyInstance) => ({
     '/own': { onRequest: app.tokenAuth.protect() },
@@ -231,6 +236,7 @@ t.test('config.tokenAuth: false never opens a route with a guard, and with requi
   t.equal(await startOf(noted), undefined, 'a text beside a guard, and false beside one that is switched off, are no contradiction')
 })
 
+// Promise: security/route-without-guard
 t.test('routes that were added before the plugin keep it from being registered (E21)', async (t) => {
   const app = host(t)
   app.get('/early', handler)
@@ -268,6 +274,7 @@ t.test('a second instance is no mistake: the routes of the first one are known',
   await t.rejects(async () => { await late.register(tokenAuth, { instanceName: 'staff', secret: otherSecret, authMode: false, requireGuards: true }) }, { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E21' }, 'routes before the first one are not')
 })
 
+// Promise: security/route-without-guard
 t.test('a nested registration asks for the routes of its context and those below, and nobody else', async (t) => {
   const app = await build(t, { authMode: false })
   app.get('/outside', handler)
@@ -321,6 +328,7 @@ t.test('WebSocket routes and preflight requests: the first are routes like other
   t.match(app.tokenAuth.routes().find(({ method }) => method === 'OPTIONS'), { url: '*', access: 'undecided' })
 })
 
+// Promise: security/guard-counted-although
 t.test('guards that cannot be recognized are undecided: @fastify/auth, functions of the application, a guard without its instance', async (t) => {
   const app = host(t)
   await app.register(fastifyAuth)
@@ -345,6 +353,7 @@ t.test('guards on no route are not counted, and not-found handlers are no routes
   t.equal((await app.inject('/')).body, 'nothing')
 })
 
+// Promise: specification/added-10
 t.test('requireGuards is a setting of the routes: no getter, no override, and a key in the configuration of the application', async (t) => {
   const app = host(t)
   app.decorate('config', { SERVICE_JWT_REQUIRE_GUARDS: 'true' })

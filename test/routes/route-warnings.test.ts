@@ -31,6 +31,7 @@ function environment (t: Test, value: string): void {
 
 const advice = 'Routes have no guard, and do not say why they need none, so everybody may use them. Give each of them a guard, or say "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. Set "requireGuards" to true, and the application does not start with such a route; false silences this warning.'
 
+// Promise: security/route-without-guard
 t.test('in production, routes that nobody has decided about are one warning, with their number and the first five (W26)', async (t) => {
   const taken = textsOf(t, 'W26')
   environment(t, 'production')

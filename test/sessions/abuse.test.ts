@@ -5,11 +5,13 @@ import { connect } from 'node:net'
 import type { InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { memorySessions, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { closeTime } from '../../lib/sessions/revocation.ts'
 import { bearer, build, holdTimers, listen, mistyped, otherSecret, payloadOf, refusal } from '../helper.ts'
 import { cookiesOf, jar, logout, refresh, sessionEvents, started, WatchedStore, withSessions } from './helper.ts'
 
 const settled = async () => { for (let turns = 0; turns < 10; turns++) await turn() }
 
+// Promise: sessions/setting-response-attribute
 t.test('a getter that fails fails before the rotation, whatever setting of the response it computes', async (t) => {
   for (const name of ['AccessTokenName', 'RefreshTokenName', 'TokensInBody', 'CookieSet', 'CookieMaxAge', 'CookieDomain', 'CookiePath', 'CookieSecure']) {
     for (const isThrowing of [true, false]) {
@@ -33,6 +35,7 @@ t.test('a getter that fails fails before the rotation, whatever setting of the r
   }
 })
 
+// Promise: sessions/handler-fails-during
 t.test('an error of another library with the status 401 is no 401 of a refresh: clients keep their tokens', async (t) => {
   let fault: Error | undefined
   const { app } = await withSessions(t, {
@@ -56,6 +59,7 @@ t.test('an error of another library with the status 401 is no 401 of a refresh: 
   t.equal((await refresh(app, token)).statusCode, 200)
 })
 
+// Promise: sessions/session-ends-store
 t.test('a refresh of a session that ended while its store was slow to answer is 401, sets no cookie, and is not told as a refresh', async (t) => {
   let wait = Promise.resolve()
   const store = new WatchedStore()
@@ -85,6 +89,7 @@ t.test('a refresh of a session that ended while its store was slow to answer is 
   t.same(events.map(({ type }) => type), ['started', 'ended'])
 })
 
+// Promise: sessions/handlertimeout-answers-store
 t.test('an answer that a timeout gives while the store is slow is the only one, and nothing is added to it', async (t) => {
   const expire = holdTimers(t, 1000)
   let wait: Promise<void> | undefined
@@ -166,6 +171,7 @@ t.test('the methods of sessions refuse what is no user id and what is no option:
   t.equal(await sessions.endAll(1, { except: null }), 1)
 })
 
+// Promise: sessions/setting-response-attribute
 t.test('a logout ends the session although the attributes of its cookies cannot be computed', async (t) => {
   let isFailing = false
   const { app } = await withSessions(t, {
@@ -183,9 +189,10 @@ t.test('a logout ends the session although the attributes of its cookies cannot 
   t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401)
 })
 
+// Promise: sessions/application-starts-closes
 t.test('an application whose store hangs closes after a second at most', async (t) => {
   const expirePoll = holdTimers(t, 2000)
-  const expireClose = holdTimers(t, 1000)
+  const expireClose = holdTimers(t, closeTime)
   const store = new WatchedStore()
   const app = await build(t, { sessions: { store } })
   let isClosed = false
@@ -201,6 +208,7 @@ t.test('an application whose store hangs closes after a second at most', async (
   t.ok(isClosed)
 })
 
+// Promise: sessions/connection-closes-before
 t.test('a pipelined refresh whose connection closed rotates nothing', async (t) => {
   let release = () => {}
   const wait = new Promise<void>((resolve) => { release = resolve })

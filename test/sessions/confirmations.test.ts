@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { memorySessions, type ReceivedGeneration, type SessionFeed, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { closeTime } from '../../lib/sessions/revocation.ts'
 import { Confirmations, type Teller } from '../../lib/sessions/confirmations.ts'
 import { bearer, build, claims, forge, holdTimers, listen, mistyped, otherSecret, payloadOf, refusal, setClock, together } from '../helper.ts'
 import { logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
@@ -93,6 +94,7 @@ t.test('a token that is answered with itself comes with an access token that con
   }
 })
 
+// Promise: sessions/response-lost-connection
 t.test('a client that lost an answer goes on however late it comes; a token whose successor was used is found, by any reader', async (t) => {
   const readers: Record<string, (app: Awaited<ReturnType<typeof watching>>['app'], token: string) => unknown> = {
     nobody: () => {},
@@ -210,7 +212,7 @@ t.test('an application that closes tells what waits, and waits for that for a se
   await app.close()
   t.equal(told.length, 1)
 
-  const expireClose = holdTimers(t, 1000)
+  const expireClose = holdTimers(t, closeTime)
   const store: SessionStore = { ...memorySessions(), confirm: async () => await new Promise(() => {}) }
   const { app: hanging, get: use } = await watching(t, { sessions: { store, poll: 60 } })
   await use(await refreshed(hanging, (await started(hanging)).refresh_token))

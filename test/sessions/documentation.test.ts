@@ -116,6 +116,12 @@ t.test('the list of sessions has the form that the page shows', async (t) => {
   t.match(id, /^[\w-]{22}$/)
 })
 
+// Promise: sessions/4-14-2-refresh-tokens-revoked
+// Promise: sessions/7-4-2
+// Promise: sessions/7-4-3
+// Promise: sessions/7-4-5
+// Promise: sessions/user-deleted-disabled
+// Promise: specification/sessions-2
 t.test('the examples of your own code: a login, a changed password, a disabled user', async (t) => {
   const app = await exampleHost(t)
   for (const text of ["app.post('/callback'", "app.post('/password'"]) await run(programWith(programs, text), given(t, app))
@@ -133,6 +139,7 @@ t.test('the examples of your own code: a login, a changed password, a disabled u
   t.equal(await statusOf(app, { url: '/auth/me', headers: bearer(own.access_token) }), 200, 'another user')
 })
 
+// Promise: sessions/4-14-2
 t.test('the example of events alarms where a token was stolen, and not where an answer was lost', async (t) => {
   const setTime = setClock(t, noon)
   const app = await exampleHost(t)
@@ -166,6 +173,9 @@ t.test('an instance that only verifies refuses the tokens of ended sessions, by 
   t.match((await app.inject({ url: '/page', headers: bearer(token) })).json(), { exception: 'SessionEnded' })
 })
 
+// Promise: sessions/2-2-1
+// Promise: sessions/store-down-login
+// Promise: sessions/store-down-logout
 t.test('while a store is down, all endpoints of sessions answer 503 and say when to try again; nothing is issued, rotated or ended', async (t) => {
   const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false })
   const { access_token: token, refresh_token: refreshToken } = await started(app)
@@ -195,6 +205,8 @@ t.test('while a store is down, all endpoints of sessions answer 503 and say when
   t.equal((await refresh(app, refreshToken)).statusCode, 200)
 })
 
+// Promise: sessions/7-4-1
+// Promise: sessions/store-down-ended
 t.test('while the ended sessions cannot be read, guards go on, or answer 503 after refuseAfter; what the process ends itself it knows', async (t) => {
   const start = performance.now()
   let passed = 0
@@ -216,6 +228,7 @@ t.test('while the ended sessions cannot be read, guards go on, or answer 503 aft
   }
 })
 
+// Promise: sessions/somebody-reads-store
 t.test('nothing that a store is given is enough to log in: no token, no secret', async (t) => {
   const texts: string[] = []
   const store = new WatchedStore()
@@ -238,6 +251,7 @@ t.test('nothing that a store is given is enough to log in: no token, no secret',
   t.notOk(text.includes(secret))
 })
 
+// Promise: sessions/process-ends-sessions
 t.test('sessions in memory end with the process: refresh tokens are refused afterwards, and access tokens are accepted until they expire', async (t) => {
   const { app } = await withSessions(t)
   const tokens = await started(app)
@@ -247,6 +261,9 @@ t.test('sessions in memory end with the process: refresh tokens are refused afte
   t.equal(await statusOf(next, { url: '/', headers: bearer(tokens.access_token) }), 200)
 })
 
+// Promise: sessions/7-4-2
+// Promise: sessions/handlers-fail-during
+// Promise: sessions/user-deleted-disabled
 t.test('a user who is gone loses the session at the next refresh; while nobody can tell, nothing ends', async (t) => {
   let retrieveUser: () => object | null = () => { throw new Error('The database is down.') }
   const { app } = await withSessions(t, { retrieveUser: () => mistyped(retrieveUser()) })

@@ -5,6 +5,13 @@ import { cookiesOf, jar, logout, received, refresh, sessionEvents, started, with
 
 const isNoStore = (response: { headers: object }) => Reflect.get(response.headers, 'cache-control') === 'no-store'
 
+// Promise: sessions/2-1-refresh
+// Promise: sessions/7-2-1
+// Promise: sessions/7-2-2
+// Promise: sessions/7-4-1
+// Promise: sessions/access-token-stolen
+// Promise: specification/sessionended-2
+// Promise: specification/sessionid-signal
 t.test('a login starts a session, a refresh rotates it, a logout ends it', async (t) => {
   const { app } = await withSessions(t)
   const tokens = await started(app)
@@ -36,6 +43,11 @@ t.test('a login starts a session, a refresh rotates it, a logout ends it', async
   t.same((await app.inject({ url: '/', headers: bearer(forge(claims())) })).json(), { sessionId: null, userId: 1 }, 'a token without a session lives until it expires')
 })
 
+// Promise: sessions/2-2-2
+// Promise: sessions/4-14-2
+// Promise: sessions/refresh-token-stolen
+// Promise: sessions/response-lost-connection
+// Promise: sessions/store-gives-answer
 t.test('within the window the current token and its predecessor get the current one again; after it, a predecessor whose successor was received is theft', async (t) => {
   const at = now()
   const setTime = setClock(t, at)
@@ -59,6 +71,8 @@ t.test('within the window the current token and its predecessor get the current 
   t.match(events.at(-1), { behind: 1, userId: 1, sessionId: payloadOf(token).sid, instanceName: 'tokenAuth' })
 })
 
+// Promise: sessions/4-14-2
+// Promise: sessions/refresh-token-stolen
 t.test('two behind is theft at once, also within the window', async (t) => {
   const at = now()
   const setTime = setClock(t, at)
@@ -72,6 +86,8 @@ t.test('two behind is theft at once, also within the window', async (t) => {
   t.match(events, [{ type: 'reused', behind: 2 }])
 })
 
+// Promise: sessions/7-2-1
+// Promise: sessions/flood-forged-refresh
 t.test('every refusal of refresh has one body, sets no cookie, and a forged token never reaches the store', async (t) => {
   const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false, retrieveUser: (_request, payload) => payload.user_id === 2 ? null : { user_id: Number(payload.user_id) } })
   const { refresh_token: token } = await started(app)
@@ -104,6 +120,7 @@ t.test('refresh does not look at the access token: expired, foreign, malformed o
   for (const wrong of [1, null, {}, ['x'], '']) t.equal((await refresh(app, wrong)).statusCode, 400)
 })
 
+// Promise: sessions/4-14-2-refresh
 t.test('tokens of another issuer, audience or key refresh nothing', async (t) => {
   const { app } = await withSessions(t, { claimIss: 'here', claimAud: 'us' })
   const { refresh_token: token } = await started(app)
@@ -115,6 +132,9 @@ t.test('tokens of another issuer, audience or key refresh nothing', async (t) =>
   }
 })
 
+// Promise: sessions/7-4-5
+// Promise: sessions/sessions-secret-stolen
+// Promise: sessions/signing-key-stolen
 t.test('keys of refresh tokens: the first signs, all verify, a dropped one does not; the key of access tokens is free to change', async (t) => {
   const [one, two] = ['one: 8f3aQm0Zs7LxPv2kTn6WcRb4', 'two: 5yJd1Hg9EuKt8Xa0VfMo3BqN'].map((text) => `${text} for tests`) as [string, string]
   const { app: before, store } = await withSessions(t, { sessions: { secret: one } })
@@ -133,6 +153,9 @@ t.test('keys of refresh tokens: the first signs, all verify, a dropped one does 
   t.equal((await refresh(derived, pair.refresh_token)).statusCode, 200, 'derived from a private key')
 })
 
+// Promise: sessions/2-1-revocation
+// Promise: sessions/2-2-token
+// Promise: sessions/4-14-2-refresh-tokens-revoked
 t.test('logout takes a refresh token of any age, an access token, or both; what is not authentic is answered like what is', async (t) => {
   const at = now()
   const setTime = setClock(t, at)
@@ -165,6 +188,7 @@ t.test('logout takes a refresh token of any age, an access token, or both; what 
   t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200)
 })
 
+// Promise: sessions/logout-during-refresh
 t.test('a session can be ended while it is refreshed, and it has ended then', async (t) => {
   const { app, store } = await withSessions(t)
   const tokens = await started(app)
@@ -210,6 +234,7 @@ t.test('in cookie mode login and refresh set both cookies, an unchanged token no
   }
 })
 
+// Promise: sessions/7-2-4
 t.test('a login over an old cookie ends the session of that cookie; a failure of that is only logged', async (t) => {
   const { app, store } = await withSessions(t, { cookieSet: true })
   const first = await login(app)
@@ -225,6 +250,8 @@ t.test('a login over an old cookie ends the session of that cookie; a failure of
   t.equal(forged.statusCode, 200)
 })
 
+// Promise: sessions/7-5-2
+// Promise: sessions/refresh-token-stolen
 t.test('a user lists the own sessions, with the current one marked and without tokens', async (t) => {
   const at = now()
   const setTime = setClock(t, at)
@@ -258,6 +285,9 @@ t.test('list and delete need a valid token whatever doProtection says', async (t
   t.equal((await app.inject({ method: 'DELETE', url: '/auth/sessions/x' })).statusCode, 401)
 })
 
+// Promise: sessions/7-5-2
+// Promise: sessions/id-session-known
+// Promise: specification/sessionnotfound-2
 t.test('a user ends one session of the own ones: that of another, or none, is not found', async (t) => {
   const { app } = await withSessions(t, { cookieSet: true, cookieStrict: false })
   const mine = await started(app)
@@ -281,6 +311,8 @@ t.test('a user ends one session of the own ones: that of another, or none, is no
   t.equal((await end(payloadOf(mine.access_token).sid)).statusCode, 401)
 })
 
+// Promise: sessions/7-5-2
+// Promise: sessions/access-token-stolen
 t.test('a user ends all sessions, or all but the current one', async (t) => {
   const { app } = await withSessions(t, { cookieSet: true, cookieStrict: false })
   const [one, two, three] = [await started(app), await started(app), await started(app)]
@@ -306,6 +338,7 @@ t.test('a user ends all sessions, or all but the current one', async (t) => {
   t.same([await status(last), await status(grace)], [401, 200])
 })
 
+// Promise: sessions/handlers-fail-during
 t.test('extendAuthenticate and extendRefresh extend the answers; extendRefresh runs before the rotation and gets the presented token', async (t) => {
   const seen: unknown[] = []
   class Hooks extends Responses {
@@ -325,6 +358,7 @@ t.test('extendAuthenticate and extendRefresh extend the answers; extendRefresh r
   t.strictSame(Reflect.get(Object(seen[1]), 'payload'), { user_id: 1, sid })
 })
 
+// Promise: specification/pathtologout-pathtosessions
 t.test('pathToSessions null leaves the lists out; the other paths move', async (t) => {
   const { app } = await withSessions(t, { pathToSessions: null, pathToLogout: '/out' })
   const tokens = await started(app)

@@ -498,6 +498,7 @@ async function abandoned (t: Test, server: FastifyServerOptions = {}) {
   return { app, store, port, isBegun, isDone, stopWaiting: () => { isWaiting = false } }
 }
 
+// Promise: sessions/connection-closes-before
 t.test('a refresh whose connection closed before the rotation rotates nothing, over HTTP/1.1 and over HTTP/2', async (t) => {
   for (const version of [1, 2]) {
     const { app, store, port, isBegun, isDone, stopWaiting } = await abandoned(t, version === 1 ? {} : { http2: true } as object)

@@ -31,6 +31,7 @@ async function turnsUntil (reading: Promise<void>, each: (turns: number) => void
   return turns
 }
 
+// Promise: databases/very-many-sessions
 t.test('other work gets its turn at least after every 10,000 ids', async (t) => {
   const { ended, parts } = await read(t, () => {})
   t.ok(parts >= count / 10_000, `${parts} turns`)

@@ -7,14 +7,6 @@ import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts
 import { authenticate, bearer, listen, login, payloadOf, secret } from '../helper.ts'
 import { jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
-/** The seconds of processor time that something takes. */
-async function processorTime (act: () => Promise<void>): Promise<number> {
-  const before = process.cpuUsage()
-  await act()
-  const { user, system } = process.cpuUsage(before)
-  return (user + system) / 1e6
-}
-
 /** Counts values. */
 function count (values: readonly unknown[]): Record<string, number> {
   const counts: Record<string, number> = {}
@@ -61,17 +53,13 @@ t.test('of 10,000 requests at once with one refresh token, one rotates, and all 
   const app = await lean(t, memorySessions())
   const { refresh_token: token } = await started(app)
   const events = sessionEvents(t)
-  let answers: Array<{ status: number, token: string }> = []
-  const seconds = await processorTime(async () => {
-    answers = await Promise.all(Array.from({ length: 10_000 }, async () => {
-      const answer = await refresh(app, token)
-      return { status: answer.statusCode, token: answer.json().refresh_token }
-    }))
-  })
+  const answers = await Promise.all(Array.from({ length: 10_000 }, async () => {
+    const answer = await refresh(app, token)
+    return { status: answer.statusCode, token: answer.json().refresh_token }
+  }))
   t.same(count(answers.map(({ status }) => status)), { 200: 10_000 })
   t.equal(new Set(answers.map((answer) => answer.token)).size, 1)
   t.same(count(events.map(({ type }) => type)), { refreshed: 1, repeated: 9999 })
-  t.ok(seconds < 15, `${seconds} seconds of processor time`)
 })
 
 t.test('with grace 0, one of 100 requests at once rotates, one is reuse, and the session has ended for all', async (t) => {
@@ -117,6 +105,7 @@ async function held (t: Test, point: 'user' | 'before' | 'after') {
   return { app, inner, arrived, release: () => { isHolding = false; release() } }
 }
 
+// Promise: sessions/session-ends-store
 t.test('a session that ends while it is refreshed has ended, at whatever point and however it ends, and so have the tokens of that refresh', async (t) => {
   const ways: Record<string, (app: FastifyInstance, tokens: Tokens) => Promise<unknown>> = {
     logout: (app, { refresh_token: token }) => logout(app, token),

@@ -61,6 +61,9 @@ t.test('all refresh tokens of a session have the same length, so that what a coo
   t.equal(codec.write({ ...content, userId: '123e4567-e89b-12d3-a456-426614174000' }).length, 110)
 })
 
+// Promise: sessions/4-14-2-tokens
+// Promise: sessions/7-2-3
+// Promise: sessions/id-session-known
 t.test('a changed, lost or added bit, byte or character never passes', async (t) => {
   const token = codec.write(content)
   const bytes = Buffer.from(token, 'base64url')
@@ -153,6 +156,7 @@ t.test('a refresh token of another issuer, audience, name of user ids or key is 
   }
 })
 
+// Promise: sessions/4-14-2-tokens
 t.test('the key is derived: the key material itself, and what it signs elsewhere, are of no use', async (t) => {
   const body = bodyFor('1')
   t.ok(codec.read(seal(body)))
@@ -185,6 +189,7 @@ t.test('a counter or time that does not fit is no token', async (t) => {
   for (const wrong of [{ n: maximumCounter + 1 }, { n: -1 }, { authTime: 2 ** 40 }, { authTime: -1 }]) t.throws(() => codec.write({ ...content, ...wrong }), RangeError)
 })
 
+// Promise: sessions/7-2-3
 t.test('the id of a session has 128 random bits, and one spelling', async (t) => {
   const ids = Array.from({ length: 1000 }, newSessionId)
   t.equal(new Set(ids).size, 1000)

@@ -129,6 +129,7 @@ t.test('one try at a time, and none is executed that was given up: a client is n
   }
 })
 
+// Promise: sessions/response-lost-connection
 t.test('one try at a time, given-up tries executed late: a client is never refused if they are executed within the window, and it has each new token for longer than that before it presents it; otherwise it can be', async (t) => {
   const bounds = { back: 2 * grace, tries: 'late', keeps: 'other' } as const
   for (const late of times) {
@@ -141,6 +142,7 @@ t.test('one try at a time, given-up tries executed late: a client is never refus
   t.ok(search({ ...bounds, back: 0, late: grace, rest: 3 * grace }).isRefused, 'executed when the window is over')
 })
 
+// Promise: sessions/request-many-times
 t.test('several at once, of which the last answer is kept: a client is never refused if they are executed within the window, and it has each new token for longer than a request and its answer take before it presents it; otherwise it can be', async (t) => {
   const bounds = { tries: 'at once', keeps: 'other' } as const
   for (const late of times) {

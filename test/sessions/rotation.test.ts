@@ -86,6 +86,7 @@ t.test('a session that an earlier version has advanced is in a right state, exce
 
 const grace = 30
 
+// Promise: sessions/response-lost-connection
 t.test('a client that tries once at a time is never refused, however late it comes and however many answers are lost', async () => {
   const attempt = fc.record({ pause: fc.nat(1000), isLost: fc.boolean(), uses: fc.boolean() })
   fc.assert(fc.property(fc.array(attempt, { maxLength: 60 }), (attempts) => {
@@ -171,6 +172,7 @@ t.test('outside of the bounds they are: a copy that is executed more than the wi
   t.equal(present(confirmed, 0, grace + 1, grace).decision.outcome, 'reused')
 })
 
+// Promise: sessions/response-lost-connection
 t.test('a thief who presents a replaced token whose successor was used is found after the window', async (t) => {
   let { state } = present(created, 0, 0, grace)
   state = receive(state, 0, 5)
@@ -200,6 +202,7 @@ t.test('a thief who presents the parent all the time gets generations of his own
   t.equal(present(state, 0, confirmedAt + grace, grace).decision.outcome, 'reused')
 })
 
+// Promise: sessions/request-many-times
 t.test('any number of copies within the window give one rotation, and the same generation', async () => {
   fc.assert(fc.property(fc.array(fc.nat(29), { minLength: 1, maxLength: 50 }), (times) => {
     let state = created
@@ -228,6 +231,10 @@ t.test('without a window, each generation can be exchanged once', async () => {
   }))
 })
 
+// Promise: sessions/4-14-2-refresh-tokens
+// Promise: sessions/7-1-1
+// Promise: sessions/7-3-1
+// Promise: sessions/7-3-2
 t.test('a session expires after idling, and at the end of its life at the latest', async (t) => {
   t.equal(expiryOf(1000, 5000, 300), 1300)
   t.equal(expiryOf(4900, 5000, 300), 5000)

@@ -63,6 +63,8 @@ t.test('the answers of a store are what its methods give', async (t) => {
   t.same(await callStore('end', () => ['not asynchronous']), ['not asynchronous'])
 })
 
+// Promise: sessions/store-down-login
+// Promise: specification/sessionstoreunavailable-2
 t.test('whatever a store throws is SessionStoreUnavailable, with an error that has a message as its cause, and no status of it', async (t) => {
   const causes: unknown[] = [
     new Error('ECONNREFUSED'), new AuthenticationFailed(), new InvalidToken(), Object.assign(new Error('of a client'), { statusCode: 401 }), { statusCode: 404 }, 'text', null
@@ -91,6 +93,7 @@ t.test('in production, too, the original is the cause', async (t) => {
   t.equal((await refusalOf('list', () => Promise.reject(cause))).cause, cause)
 })
 
+// Promise: sessions/store-gives-answer
 t.test('a store that gives no answer for five seconds is SessionStoreUnavailable, and what it gives later is dropped', async (t) => {
   const reasons = unhandled(t)
   const timers = fakeTimers(t)
@@ -142,6 +145,7 @@ const wrong: Record<Exclude<Method, 'confirm'>, unknown[]> = {
   ]
 }
 
+// Promise: sessions/store-gives-answer-wrong
 t.test('an answer of the wrong type is HandlerFailed of that method, and says what it must be', async (t) => {
   for (const method of methods) {
     // Nothing is expected of it.

@@ -82,6 +82,7 @@ function mostChanges (thief: Thief, losses: number): number {
   return Math.max(...most.values())
 }
 
+// Promise: sessions/refresh-token-stolen
 t.test('a session changes hands five times at most, and at most once more for each answer that the owner loses', async (t) => {
   const most = [0, 1, 2, 3].map((losses) => mostChanges({ isPatient: false }, losses))
   t.same(most.slice(0, 2), [5, 6])

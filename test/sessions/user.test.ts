@@ -11,6 +11,7 @@ t.test('a number and its text are two users', async (t) => {
   t.same([userIdText(42), userIdText('42'), userIdText(true)], ['42', '"42"', 'true'])
 })
 
+// Promise: sessions/4-14-2-refresh
 t.test('registrations with another issuer or audience have other users, so that they may share a store', async (t) => {
   t.equal(storedUser('ada', none), '"ada"')
   t.equal(storedUser('ada', { ...none, claimIss: 'i' }), '["ada","i",null]')

@@ -149,6 +149,10 @@ const withMember = (name: string, value: unknown) => class extends Configuration
   }
 }
 
+// Promise: specification/claim-nbf-delta-2
+// Promise: specification/expiration-delta-2
+// Promise: specification/leeway-3
+// Promise: specification/named-arguments
 t.test('without options, every setting has the default of the specification, and none is missing', async (t) => {
   const app = await build(t)
   const defaults = Object.fromEntries(Object.entries(table).filter(([name]) => !apart.includes(name)).map(([name, { default: preset }]) => [name, preset]))
@@ -157,6 +161,8 @@ t.test('without options, every setting has the default of the specification, and
 })
 
 for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
+  // Promise: specification/authorization-header-refresh
+  // Promise: specification/invalidconfiguration-2
   t.test(`the setting ${name} accepts what is allowed, refuses the rest and says why`, async (t) => {
     for (const value of accepts) {
       const app = host(t)
@@ -178,6 +184,7 @@ t.test('a long value is cut in the message', async (t) => {
   t.ok(error?.message.includes(`given: "${'x'.repeat(57)}...".`))
 })
 
+// Promise: specification/secret-2
 t.test('a secret may be text, bytes, a key object or a file, and all of them sign the same', async (t) => {
   const file = join(t.testdir({ secret }), 'secret')
   const bytes = Buffer.from(secret)
@@ -195,6 +202,7 @@ t.test('a secret may be text, bytes, a key object or a file, and all of them sig
   t.match(app.tokenAuth.verifyToken(forge(claims())), { user_id: 1 }, 'read once: what becomes of the buffer or the file later is of no matter')
 })
 
+// Promise: specification/registration-fails-unknown
 t.test('an unknown option is refused, and the nearest name is suggested', async (t) => {
   const suggestions: Record<string, string> = {
     expiration_delta: 'expirationDelta',
@@ -259,6 +267,7 @@ t.test('only what is valid in the place of a name is suggested, and its other sp
   t.end()
 })
 
+// Promise: specification/registration-fails-unknown
 t.test('a setting that is given twice is refused, as an option and in a configuration class', async (t) => {
   const message = 'Option "leeway" is given twice, as "leeway" and as "setLeeway". Remove one of them.'
   t.match(await refusal(t, { leeway: 1, setLeeway: 1 }), { message })
@@ -278,6 +287,7 @@ t.test('the value of a set function is checked like a value', async (t) => {
   t.match(await refusal(t, { setLeeway: () => { throw new RangeError('no') } }), { name: 'RangeError' }, 'its own error is the caller\'s')
 })
 
+// Promise: specification/settings-determine-routes
 t.test('a getter must be a function, and settings that shape routes take none', async (t) => {
   t.match(await refusal(t, { getLeeway: 1 }), { name: 'InvalidConfiguration', message: 'Option "getLeeway" must be a function of the request; given: a number.' })
   t.match(await refusal(t, { getLeeway: null }), { name: 'InvalidConfiguration', message: /given: null\. See / })
@@ -302,6 +312,7 @@ t.test('a getter must be a function, and settings that shape routes take none', 
   }
 })
 
+// Promise: specification/registration-fails-unknown
 t.test('settings that contradict each other are refused', async (t) => {
   const contradictions: [object, RegExp][] = [
     [{ accessTokenName: 'refresh_token' }, /^"refreshTokenName" and "accessTokenName" are both "refresh_token": the fields of a response need different names\. See /],
@@ -357,6 +368,8 @@ t.test('overrides of a guard are checked like options, when the guard is made', 
   t.doesNotThrow(() => app.tokenAuth.protect({ leeway: undefined, claimIss: null }), 'undefined is the same as not given')
 })
 
+// Promise: specification/configuration-2
+// Promise: specification/configuration-class
 t.test('a configuration class may have settings, set, get and helpers, and nothing that could be a misspelt setting', async (t) => {
   class Base extends Configuration {
     #hours = 2
@@ -435,6 +448,8 @@ async function isAccepted (t: Test, options: object, overrides: object, key: str
   return (await app.inject({ url: '/', headers: bearer(forge(claims(), { key })) })).statusCode === 200
 }
 
+// Promise: specification/public-key
+// Promise: specification/publickey-alias-secret
 t.test('publicKey is an alias of secret: an override under one name wins over the other', async (t) => {
   const [own, other] = ['own: Qm8vT4bZ7kLw2Rf9Hs3Jd6Yc5Pn0Ga', 'other: Zs7LxPv2kTn6WcRb48f3aQm0Uy1']
   for (const given of ['secret', 'publicKey', 'getSecret', 'getPublicKey']) {

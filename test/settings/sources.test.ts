@@ -57,6 +57,7 @@ async function seenBy (t: Test, name: string, { application, members, options, o
   return (await app.inject('/')).json().value
 }
 
+// Promise: specification/sources-setting-ascending
 t.test('each source wins over those before it', async (t) => {
   const values: Record<string, unknown[]> = {
     leeway: [1, 2, 3, 4, 5, 6],
@@ -111,6 +112,7 @@ t.test('@fastify/env brings settings from a .env file, in the types that the set
   t.match(app.tokenAuth.verifyToken(forge(claims({ iss: 'dotenv' }), { key: otherSecret })), { user_id: 1 }, 'the secret is that of the file')
 })
 
+// Promise: specification/booleans-integers-application
 t.test('booleans and integers of the application\'s configuration may be text, and nothing else passes for them', async (t) => {
   const configure = async (config: object) => {
     const app = configured(t, config)
@@ -143,6 +145,7 @@ t.test('booleans and integers of the application\'s configuration may be text, a
   }
 })
 
+// Promise: specification/application-configuration
 t.test('every setting of the specification has its key in the application\'s configuration', async (t) => {
   const names = `access_token_name algorithm auth_mode authorization_header authorization_header_prefix authorization_header_refresh_prefix claim_aud
     claim_iat claim_iss claim_nbf claim_nbf_delta cookie_set cookie_domain cookie_httponly cookie_access_token_name cookie_refresh_token_name cookie_strict
@@ -175,6 +178,7 @@ t.test('an unknown key with the prefix is refused and the nearest suggested; oth
   }
 })
 
+// Promise: specification/only-values-set
 t.test('the application\'s configuration is read once, at registration, by every instance in its reach', async (t) => {
   let reads = 0
   const config = { get SERVICE_JWT_LEEWAY () { return String(++reads) } }
@@ -204,6 +208,7 @@ t.test('keys come from every source', async (t) => {
   t.match(app.tokenAuth.verifyToken(forge(claims(), { algorithm: 'ES256', key: privateKey })), { user_id: 1 })
 })
 
+// Promise: specification/set-setting
 t.test('a set function runs once, at registration, as a method of its object', async (t) => {
   let runs = 0
   class Counting extends Configuration {

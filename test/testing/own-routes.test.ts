@@ -45,6 +45,7 @@ async function withstands (t: Test, app: AttackTarget, request: AttackedRequest,
 const testToken = async (app: FastifyInstance) => await createTestToken(app.tokenAuth, { user_id: 1 }, { scopes: 'reports:read' })
 
 for (const algorithm of algorithms) {
+  // Promise: security/kinds-hostile-requests
   t.test(`guarded routes and the endpoint of the user withstand attack() with ${algorithm}`, async (t) => {
     const app = await start(t, algorithm)
     const options = { token: await testToken(app), ...keysOf(algorithm) }
@@ -54,6 +55,7 @@ for (const algorithm of algorithms) {
 }
 
 for (const algorithm of families) {
+  // Promise: security/kinds-hostile-requests
   t.test(`every guard withstands attack(), whatever source the token has, with ${algorithm}`, async (t) => {
     warnings(t, 'W05')
     const sources: [name: string, options: Partial<TokenAuthOptions>, place: (token: string) => Partial<AttackedRequest>][] = [
@@ -77,6 +79,7 @@ for (const algorithm of families) {
     await withstands(t, app, { method: 'POST', url: '/protected', payload: { a: 1 } }, options, 'POST')
   })
 
+  // Promise: security/kinds-hostile-requests
   t.test(`routes with sessions, and the endpoints of sessions, withstand attack() with ${algorithm}`, async (t) => {
     const app = await start(t, algorithm, { sessions: {} })
     const token: string = (await login(app)).json().access_token
@@ -98,6 +101,7 @@ for (const algorithm of families) {
     await withstands(t, renewing, { method: 'DELETE', url: `/auth/sessions/${id}` }, options, 'one')
   })
 
+  // Promise: security/kinds-hostile-requests
   t.test(`routes with keys that change over time withstand attack() with ${algorithm}`, async (t) => {
     const keys = [{ algorithm, key: signingKey(algorithm) }, ...companions(algorithm).map((other) => ({ algorithm: other, key: signingKey(other) }))]
     const app = await start(t, algorithm, together({ secret: undefined, privateKey: undefined, publicKey: undefined, algorithm: undefined, keys }))
@@ -106,6 +110,7 @@ for (const algorithm of families) {
 }
 
 for (const algorithm of families.filter(isOfPair)) {
+  // Promise: security/kinds-hostile-requests
   t.test(`routes that trust other issuers withstand attack() with a token of one, with ${algorithm}`, async (t) => {
     const entry = trusted({ algorithms: [algorithm], jwks: { keys: [jwk('a', { algorithm })] } })
     const { privateKey, publicKey } = pairFor(algorithm)

@@ -4,6 +4,7 @@ import { bearer, build, keysFor, mistyped, payloadOf } from '../helper.ts'
 
 const user = { user_id: 1 }
 
+// Promise: specification/fastify-token-auth
 t.test('a host tests its routes in one line: a token in any state, and what becomes of it', async (t) => {
   const app = await build(t, { claimIss: 'https://issuer.example', claimAud: 'https://api.example', leeway: 300 })
   app.get('/', { preHandler: app.tokenAuth.scoped('reports:read') }, async () => 'ok')

@@ -24,6 +24,7 @@ function check (payload: Record<string, unknown>, given: Partial<TokenAuthOption
 /** Its name. */
 const refusal = (...given: Parameters<typeof check>) => check(...given)?.name
 
+// Promise: specification/2-exp
 t.test('a token is valid until, not on, exp + leeway, to the second and below it', async (t) => {
   for (const leeway of [0, 1, 180]) {
     const at = (offset: number, exp = now) => refusal({ user_id: 1, exp }, { leeway }, exp + leeway + offset)
@@ -35,6 +36,7 @@ t.test('a token is valid until, not on, exp + leeway, to the second and below it
   t.equal(refusal({ user_id: 1, exp: now - 180 }), 'TokenExpired')
 })
 
+// Promise: specification/3-nbf
 t.test('a token is valid from nbf - leeway on, whether or not nbf is asked for', async (t) => {
   for (const claimNbf of [false, true]) {
     for (const leeway of [0, 1, 180]) {
@@ -48,6 +50,7 @@ t.test('a token is valid from nbf - leeway on, whether or not nbf is asked for',
 const greatest = 8_640_000_000_000
 const noDates: readonly unknown[] = [null, '1', `${now + 60}`, true, [], [now + 60], {}, Infinity, -Infinity, NaN, greatest + 1, -greatest - 1]
 
+// Promise: specification/unusual-tokens-rule
 t.test('a date that is none is refused, whatever the settings ask', async (t) => {
   for (const claim of ['exp', 'nbf', 'iat']) {
     for (const value of noDates) {
@@ -77,6 +80,14 @@ t.test('a token that has expired, or is not active, is that first, and of a wron
   }
 })
 
+// Promise: specification/2-exp
+// Promise: specification/4-iss-aud
+// Promise: specification/claim-aud
+// Promise: specification/claim-iss
+// Promise: specification/claim-nbf
+// Promise: specification/claim-whose-setting
+// Promise: specification/iss-aud
+// Promise: specification/verify-exp
 t.test('asking for a claim makes it required, and not asking makes it free', async (t) => {
   const rows: Array<[string, Record<string, unknown>, Partial<TokenAuthOptions>, string | undefined]> = [
     ['exp missing', { user_id: 1 }, {}, 'InvalidClaim'],
@@ -152,6 +163,7 @@ t.test('a user id is a non-empty string, a safe integer or a boolean', async (t)
   t.equal(refusal(valid(), { userId: 'sub' }), 'InvalidClaim', 'another instance\'s user id is none')
 })
 
+// Promise: specification/unusual-tokens-rule
 t.test('a claim that a payload only inherits is missing', async (t) => {
   const inherited = (own: Record<string, unknown>, prototype: Record<string, unknown>) => Object.assign(Object.create(prototype), own)
   t.equal(refusal(inherited({ user_id: 1 }, { exp: now + 60 })), 'InvalidClaim')
@@ -268,6 +280,9 @@ t.test('copies', async (t) => {
   })
 })
 
+// Promise: specification/claim-aud
+// Promise: specification/claim-iss
+// Promise: specification/claim-nbf
 t.test('a new token carries what the settings say, dates in whole seconds', async (t) => {
   setClock(t, now + 0.9)
   const issued = async (options: Partial<TokenAuthOptions>) => payloadOf((await login(await build(t, options))).json().access_token)

@@ -124,6 +124,7 @@ t.test('keys that are computed from requests', async (t) => {
     t.throws(() => cache.signer(es, { privateKey: { ...ecPrivate.export({ format: 'jwk' }), d: undefined } }), InvalidConfiguration)
   })
 
+  // Promise: security/key-file-getter
   await t.test('a key file that was replaced takes effect with the next request, and one that is gone is an error', async (t) => {
     const directory = t.testdir({ secret, next: otherSecret })
     const [path, next] = [join(directory, 'secret'), join(directory, 'next')]

@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import tokenAuth, { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
+import { pauseTime, refreshTime } from '../../lib/authorities/key-source.ts'
 import { TrustedIssuers } from '../../lib/authorities/issuers.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { createVerifier } from '../../lib/token/verifier.ts'
@@ -13,6 +14,8 @@ const other = 'https://other.example/'
 const noon = 1_800_000_000
 const retrieveUser = () => users[0]
 
+// Promise: specification/issuer-2
+// Promise: specification/issuers-2
 t.test('a token of a trusted issuer is accepted, and the request knows its issuer', async (t) => {
   const app = await withIssuers(t)
   t.same((await answer(app, issue('a'))).json(), { issuer, userId: 'user-1', scopes: null, sessionId: null })
@@ -45,6 +48,7 @@ t.test('issuers stand beside a secret, a pair and keys, whose tokens keep their 
   t.equal(Object.hasOwn(JSON.parse(Buffer.from((await login(app)).json().access_token.split('.')[0], 'base64url').toString()), 'kid'), false, 'own tokens carry no kid')
 })
 
+// Promise: keys/token-trusted-issuer
 t.test('a token that names a trusted issuer is never verified with own keys', async (t) => {
   for (const options of [{ secret }, { keys: [{ key: secret, kid: 'a' }] }]) {
     const app = await withIssuers(t, trusted(), together({ authMode: true, retrieveUser }, options))
@@ -59,6 +63,8 @@ t.test('with debug, an instance without keys says that an issuer is not trusted'
   t.match((await answer(app, issue('a', granted({ iss: issuer.slice(0, -1) })))).json(), { detail: /its "iss" is not one of the trusted issuers/ })
 })
 
+// Promise: keys/token-trusted-issuer
+// Promise: security/3-8-validate
 t.test('the key of one issuer is never used for another, whatever the kid', async (t) => {
   const app = await withIssuers(t, [trusted(), trusted({ issuer: other, jwks: { keys: [jwk('a', { which: 1 })] } })], { retrieveUser })
   t.equal(await status(app, issue('a')), 200)
@@ -67,6 +73,8 @@ t.test('the key of one issuer is never used for another, whatever the kid', asyn
   t.equal(await status(app, issue('a', granted(), { which: 1 })), 401)
 })
 
+// Promise: keys/token-trusted-issuer
+// Promise: security/3-8-validate
 t.test('the issuer is compared as a whole: no part, no other case, no list, no other claim', async (t) => {
   const app = await withIssuers(t)
   const wrong: unknown[] = [
@@ -84,6 +92,9 @@ t.test('the issuer is compared as a whole: no part, no other case, no list, no o
   t.equal(await status(app, `${issue('a').split('.')[0]}.eyJp.AAAA`), 401, 'a payload that is no JSON')
 })
 
+// Promise: keys/token-issuer-made
+// Promise: security/3-9-use
+// Promise: security/9-2-3
 t.test('one of the audiences must be in aud, as text or in a list; null accepts any', async (t) => {
   const codes = warnings(t, 'W18')
   const one = await withIssuers(t)
@@ -102,6 +113,7 @@ t.test('one of the audiences must be in aud, as text or in a list; null accepts 
   t.same(codes, ['TOKEN_AUTH_W18'])
 })
 
+// Promise: keys/token-issuer-made
 t.test('the audience may be in another claim, as client_id of Cognito', async (t) => {
   const app = await withIssuers(t, trusted({ audience: 'client', audienceName: 'client_id' }))
   const tokenOf = (claims: Record<string, unknown>) => issue('a', granted({ aud: undefined, ...claims }))
@@ -111,6 +123,9 @@ t.test('the audience may be in another claim, as client_id of Cognito', async (t
   t.match((await answer(app, tokenOf({}))).json(), { exception: 'InvalidClaim' })
 })
 
+// Promise: keys/token-issuer-made
+// Promise: security/3-11-use
+// Promise: security/9-2-2
 t.test('the type of a token is none, JWT or at+jwt, and where at+jwt is required an ID token is refused', async (t) => {
   const lax = await withIssuers(t)
   const strict = await withIssuers(t, trusted({ typ: 'at+jwt' }))
@@ -143,6 +158,7 @@ t.test('only the algorithms of the issuer are accepted, each with a key of its t
   t.equal(await status(every, issue('r', granted(), { algorithm: 'RS256' })), 200, 'RS256 by default')
 })
 
+// Promise: security/3-10-trust
 t.test('a hostile kid finds no key of an issuer: 401, and nothing of it is answered', async (t) => {
   const app = await withIssuers(t, trusted({ jwks: { keys: [jwk('a'), jwk('b', { which: 1 })] } }))
   const kids: unknown[] = ['__proto__', 'constructor', 'toString', '../../etc/passwd', "' OR 1=1 --", 'http://127.0.0.1/', 'A', ' a', 'a\0', '', 'x'.repeat(256), 'x'.repeat(5000), null, 5, [], ['a'], { a: 1 }, true]
@@ -214,6 +230,7 @@ function scopedRoutes (app: FastifyInstance): (required: string, token: string) 
   return async (required, token) => (await app.inject({ url: `/scoped/${required}`, headers: bearer(token) })).statusCode
 }
 
+// Promise: keys/scope-issuer-grants
 t.test('scopes of an issuer are whole strings: email does not grant email:write', async (t) => {
   const app = await withIssuers(t)
   const get = scopedRoutes(app)
@@ -229,6 +246,7 @@ t.test('scopes of an issuer are whole strings: email does not grant email:write'
   t.equal(await get('email', issue('a')), 403, 'a token without scopes')
 })
 
+// Promise: keys/scope-issuer-grants
 t.test('scopes may be in several claims, as scp and roles of Entra', async (t) => {
   const app = await withIssuers(t, trusted({ scopesName: ['scp', 'roles'] }))
   const get = scopedRoutes(app)
@@ -264,6 +282,7 @@ t.test('without retrieveUser, the user of an issuer has the id under the name of
   t.same((await other.inject({ url: '/auth/me', headers: bearer(issue('a')) })).json(), { me: { user_id: 7, iss: issuer, sub: 'user-1', issuer } })
 })
 
+// Promise: keys/token-trusted-issuer-serves
 t.test('an access token of an issuer never serves a refresh, remembered or not', async (t) => {
   const { stored, ...store } = refreshStore()
   const app = await withIssuers(t, trusted({ userId: 'user_id' }), together({ secret, authMode: true, retrieveUser }, store))
@@ -277,6 +296,7 @@ t.test('an access token of an issuer never serves a refresh, remembered or not',
   t.equal(stored.size, 1)
 })
 
+// Promise: keys/token-trusted-issuer-serves
 t.test('a refresh with sessions sees no token of an issuer that comes with it: it gets the scopes of its own user, and ends no session', async (t) => {
   const seen: unknown[] = []
   const app = await withIssuers(t, trusted(), {
@@ -302,6 +322,7 @@ t.test('a refresh with sessions sees no token of an issuer that comes with it: i
   }
 })
 
+// Promise: keys/token-trusted-issuer-serves
 t.test('a token of an issuer belongs to no session here: its sid is not looked up, and the endpoints of sessions refuse it', async (t) => {
   const store = memorySessions()
   const app = await withIssuers(t, trusted({ userId: 'user_id' }), { secret: `${secret} of issuers and sessions`, authMode: true, retrieveUser, sessions: { store } })
@@ -374,7 +395,7 @@ t.test('a signal that is read while the key of its token is being fetched does n
 /** An application whose keys are read again when the test says so, and the signals that its route `/signal` has read. */
 async function withSignals (t: Test) {
   withoutJitter(t)
-  const reload = holdTimers(t, 600_000)
+  const reload = holdTimers(t, refreshTime)
   const settle = async () => { for (let count = 0; count < 5; count++) await turn() }
   const { state, jwks } = keySource()
   const app = await withIssuers(t, trusted({ jwks }))
@@ -383,8 +404,9 @@ async function withSignals (t: Test) {
   return { app, state, signals, reload, settle }
 }
 
+// Promise: security/connection-stays-open
 t.test('a signal aborts when the key of its token is withdrawn, and not when the issuer cannot be reached', async (t) => {
-  const retry = holdTimers(t, 10_000)
+  const retry = holdTimers(t, pauseTime)
   const { app, state, signals, reload, settle } = await withSignals(t)
   await app.inject({ url: '/signal', headers: bearer(issue('a')) })
   state.instead = () => { throw new Error('down') }
@@ -426,6 +448,7 @@ t.test('a verification that fails while verifyToken does not wait for it is nobo
   t.throws(() => app.tokenAuth.verifyToken(token), { name: 'RequiredKeysNotFound' })
 })
 
+// Promise: keys/verifytoken-readers-request
 t.test('verifyToken and readers that cannot wait take a token whose key has to be fetched for invalid, and the key is fetched', async (t) => {
   const { state, jwks } = keySource()
   const app = await withIssuers(t, trusted({ jwks }))

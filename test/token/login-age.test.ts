@@ -5,6 +5,7 @@ import { setClock } from '../helper.ts'
 const leeway = 180
 const at = 1_800_000_000
 
+// Promise: security/sensitive-operation-stolen
 t.test('a login may be as old as the guard says, to the second and without tolerance; anything but a number in the past is refused', async (t) => {
   const set = setClock(t, at)
   const check = prepareLoginAge(300)

@@ -29,6 +29,7 @@ t.test('a token that comes again within eight times its size is remembered then,
   }
 })
 
+// Promise: security/long-valid-tokens
 t.test('the memory of tokens never holds more than twice its size', async (t) => {
   const size = 10
   const memory = new TokenMemory<{ token: string }>(size)

@@ -12,6 +12,7 @@ import { InvalidToken, type Algorithm, type SigningKey } from '../../lib/index.t
 const keyOf = (algorithm: Algorithm) => { const keys = keysFor(algorithm); return 'secret' in keys ? keys.secret : keys.privateKey }
 const jwkOf = (algorithm: Algorithm) => createPublicKey(pairFor(algorithm).publicKey).export({ format: 'jwk' })
 
+// Promise: specification/keys-2
 t.test('a ring of each algorithm signs and verifies, its tokens name their key, and jose agrees', async (t) => {
   for (const algorithm of algorithms) {
     const app = await withKeys(t, [{ key: keyOf(algorithm) }], { algorithm })
@@ -61,6 +62,7 @@ t.test('of undated keys, the first signs and all verify', async (t) => {
   t.equal(await get(app, forge(claims(), { header: { kid: 'new' } })), 401, 'with the key that its kid names, and no other')
 })
 
+// Promise: keys/valid-token-refused
 t.test('a dated key signs from its date on, to the millisecond; it verifies before', async (t) => {
   const setTime = setClock(t, noon)
   const app = await withKeys(t, [{ key: secret, kid: 'old', verifyUntil: iso(noon + 60 + overlap) }, { key: otherSecret, kid: 'new', signFrom: iso(noon + 60) }])
@@ -75,6 +77,7 @@ t.test('a dated key signs from its date on, to the millisecond; it verifies befo
   t.equal(await get(app, last), 200)
 })
 
+// Promise: keys/token-refused-when
 t.test('a remembered token dies with its key, to the millisecond', async (t) => {
   const setTime = setClock(t, noon)
   for (const tokenCacheSize of [1000, 0]) {
@@ -90,6 +93,7 @@ t.test('a remembered token dies with its key, to the millisecond', async (t) => 
   }
 })
 
+// Promise: keys/change-secret-pair
 t.test('an instance changes from a secret to a pair without a logout, and accepts tokens without kid of the undated key', async (t) => {
   warnings(t, 'W17')
   const setTime = setClock(t, noon)
@@ -124,6 +128,7 @@ t.test('tokens without kid are tried with all undated keys of their algorithm, i
   t.equal(await get(app, forge(claims(), { algorithm: 'HS512' })), 401, 'another algorithm')
 })
 
+// Promise: keys/kid-token-looked
 t.test('a hostile kid finds no key: 401, and nothing of it is answered', async (t) => {
   const app = await withKeys(t, [{ key: secret, kid: 'good' }], { debug: true })
   const hostile = [null, 5, true, [], ['good'], {}, '', 'x'.repeat(257), 'x'.repeat(5000), '__proto__', 'constructor', 'toString', '../../etc/passwd', "' OR 1=1 --", 'GOOD', 'good ', 'gооd']
@@ -179,6 +184,7 @@ t.test('of a kid that occurs twice in a header, the last one counts, as everywhe
   t.equal(await get(app, token('a', 'b')), 401)
 })
 
+// Promise: keys/kid-token-looked
 t.test('a known kid with another algorithm is refused: a public key is no secret, and RS256 is not PS256', async (t) => {
   warnings(t, 'W17')
   const rsa = rsaPair()
@@ -191,6 +197,7 @@ t.test('a known kid with another algorithm is refused: a public key is no secret
   for (const token of refused) t.equal(await get(app, token), 401)
 })
 
+// Promise: keys/change-secret-pair
 t.test('a refresh in the specification\'s own mode accepts the expired token of a retired key, and of no other', async (t) => {
   const setTime = setClock(t, noon)
   const { stored, ...handlers } = refreshStore()
@@ -210,6 +217,7 @@ t.test('a refresh in the specification\'s own mode accepts the expired token of 
   }
 })
 
+// Promise: keys/token-outlives-key
 t.test('a token whose exp lies beyond verifyUntil of its key is not signed', async (t) => {
   setClock(t, noon)
   const until = noon + 60 + overlap
@@ -241,6 +249,7 @@ t.test('a guard shares the remembered tokens of the registration, unless it over
   t.equal(await get(app, token), 200)
 })
 
+// Promise: keys/valid-token-refused
 t.test('a guard may not override keys (E11), nor accept tokens beyond the end of their key (E14); a reload keeps to its leeway', async (t) => {
   setClock(t, noon)
   const end = noon + 60 + overlap

@@ -32,6 +32,9 @@ function makeToken ({ id, key }: TokenVector): string {
   return `${input}.${signature(input, 'HS256', key)}`
 }
 
+// Promise: security/3-7-use
+// Promise: security/token-unsigned-signed
+// Promise: specification/algorithm-2
 t.test('every sample token is accepted or refused as the rules say, by guards and by verifyToken', async (t) => {
   const vectors: TokenVector[] = read('tokens')
   for (const vector of vectors) {
@@ -63,6 +66,10 @@ t.test('every sample token is accepted or refused as the rules say, by guards an
 
 interface ScopeVector { id: string, required: unknown, tokenScopes: unknown, options: ScopeRules, expect: 'accept' | 'reject', why: string }
 
+// Promise: security/scopes-empty-contain
+// Promise: specification/scope-b
+// Promise: specification/scope-ns
+// Promise: specification/scope-ns-ns
 t.test('every sample of scopes is accepted or refused as the rules say', async (t) => {
   const vectors: ScopeVector[] = read('scopes')
   for (const { id, required, tokenScopes, options, expect, why } of vectors) {

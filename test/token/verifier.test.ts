@@ -1,7 +1,5 @@
 /** What a verifier of several keys remembers: tokens, and what their headers say of the key. */
 import { isDeepStrictEqual } from 'node:util'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import { ownAuthority } from '../../lib/authorities/own.ts'
@@ -30,23 +28,6 @@ function issue (payload: object, header: object = {}): string {
   const input = `${encode({ alg: 'HS256', typ: 'JWT', kid: 'a', ...header })}.${encode(payload)}`
   return `${input}.${signature(input, 'HS256', secret)}`
 }
-
-t.test('a ring keeps tokens and their headers, and nothing of the requests in which they came', async (t) => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage: () => void = runInNewContext('gc')
-  const used = () => { collectGarbage(); return process.memoryUsage().heapUsed }
-  const count = 90
-  for (const cacheSize of [1000, 0]) {
-    const verify = verifierOf(cacheSize)
-    verify(issue({ user_id: 0 }))
-    const before = used()
-    // As in a header: a part of a long text.
-    for (let user = 1; user <= count; user++) verified(verify, `${'x'.repeat(100_000)}${issue({ user_id: user }, { n: user })}`.slice(100_000))
-    const growth = used() - before
-    t.ok(growth < 3_000_000, `${growth} bytes; the requests would be nine million`)
-    t.equal(verified(verify, issue({ user_id: 1 }, { n: 1 })).isRemembered, cacheSize > 0)
-  }
-})
 
 t.test('a remembered token is the same object each time, and nothing of it can be changed', async (t) => {
   const verify = verifierOf(10)

@@ -915,6 +915,7 @@ t.test('a payment needs a login of the last five minutes, which a refresh is not
   t.equal((await send(app, 'GET', '/auth/me', { cookies: before })).json().exception, 'SessionEnded', 'the session before has ended')
 })
 
+// Promise: security/two-logins-cannot
 t.test('logins in the same second have the same payload without the recipe, and ids of their own with it', async (t) => {
   setClock(t, 1_800_000_000)
   const app = await cook(t, 'distinguish-logins.md', 'class LoginId', { randomUUID })

@@ -50,6 +50,7 @@ const clusters: Record<string, (urls: readonly string[]) => Promise<Connection>>
   'node-redis 5': async (urls) => await nodeRedis(createCluster5(rootNodes(urls)))
 }
 
+// Promise: specification/redissessions-2
 t.test('the store in Redis keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis', '--appendonly', 'yes', '--appendfsync', 'always')
   for (const [name, open] of Object.entries(clients)) {
@@ -61,6 +62,7 @@ t.test('the store in Redis keeps every rule of the contract of stores, with each
   }
 })
 
+// Promise: specification/redissessions-2
 t.test('the store in a cluster of three Redis servers keeps every rule of the contract of stores, with each client', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis-cluster', '--appendonly', 'yes', '--appendfsync', 'always')
   for (const [name, open] of Object.entries(clusters)) {

@@ -49,6 +49,7 @@ async function setUp (t: Test, open: (t: Test, urls: readonly string[]) => Promi
 
 for (const [name, open] of Object.entries(clients)) {
   for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
+    // Promise: databases/server-redis-cluster
     t.test(`${name}: while one server of a cluster ${signal === 'SIGKILL' ? 'is down' : 'hangs'}, ended sessions of the others are read, and the store says since when it has not read all`, { skip: skip.redis }, async (t) => {
       const { store, pid, lost, others } = await setUp(t, open)
       t.ok(lost.length > 0 && others.length > 0)

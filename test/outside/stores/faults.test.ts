@@ -115,6 +115,7 @@ function passTime (t: Test): (milliseconds: number) => void {
 }
 
 for (const [name, kind] of Object.entries(kinds)) {
+  // Promise: databases/server-down-also
   t.test(`${name}: while the server is down, a refresh is 503, rotates nothing then or later, and every client goes on afterwards`, { skip: kind.skip }, async (t) => {
     const { server, counters } = await kind.start(t, ...kind.durable)
     const store = await kind.connect(t, server.url)
@@ -145,6 +146,7 @@ for (const [name, kind] of Object.entries(kinds)) {
   })
 
   for (const how of ['hangs', 'is cut'] as const) {
+    // Promise: databases/network-hangs-breaks
     t.test(`${name}, with a network that ${how}: a refresh that its client library still has when it is given up is not executed later`, { skip: kind.skip }, async (t) => {
       const { server, counters, endWindows } = await kind.start(t, ...kind.durable)
       const network = await Network.to(t, server.url)
@@ -172,6 +174,7 @@ for (const [name, kind] of Object.entries(kinds)) {
     })
   }
 
+  // Promise: databases/network-hangs-breaks
   t.test(`${name}: a login and a logout that its client library still has when they are given up are not executed later`, { skip: kind.skip }, async (t) => {
     const { server, counters } = await kind.start(t, ...kind.durable)
     const network = await Network.to(t, server.url)
@@ -193,6 +196,7 @@ for (const [name, kind] of Object.entries(kinds)) {
     t.same(await store.end('1', { sid: 'b' }, rules), ['b'])
   })
 
+  // Promise: databases/refresh-was-executed
   t.test(`${name}: an answer that comes after the response is dropped, and a retry gets the token that was lost, or after the window another one`, { skip: kind.skip }, async (t) => {
     const { server, counters, endWindows } = await kind.start(t, ...kind.durable)
     const network = await Network.to(t, server.url)
@@ -213,6 +217,7 @@ for (const [name, kind] of Object.entries(kinds)) {
     t.match(events.at(-1), { type: 'refreshed', reissued: true, sessionId: slow.sid })
   })
 
+  // Promise: databases/backup-restored
   t.test(`${name}: after a restored backup, clients go on; what came since is unknown; a stolen token is as good as one that was stolen just now`, { skip: kind.skip }, async (t) => {
     const { server, counters, endWindows, backUp } = await kind.start(t, ...kind.durable)
     const store = await kind.connect(t, server.url)
@@ -266,6 +271,7 @@ for (const [name, kind] of Object.entries(kinds)) {
 }
 
 for (const name of ['ioredis', 'node-redis']) {
+  // Promise: databases/failover-replica-behind
   t.test(`${name}: after a failover that loses writes, all clients go on; logouts are undone in the store, but not for processes that had read them, also when these read everything again`, { skip: skip.redis }, async (t) => {
     const primary = await redisBackend(t, '--repl-diskless-sync-delay', '0')
     const replica = await startDatabase(t, 'redis')
@@ -314,6 +320,7 @@ for (const name of ['ioredis', 'node-redis']) {
   })
 }
 
+// Promise: databases/redis-killed
 t.test('Redis that is killed loses nothing that is in its append-only file, and without persistence all sessions: users log in again, and no refresh is a 503', { skip: skip.redis }, async (t) => {
   for (const [parameters, status] of [[['--appendonly', 'yes', '--appendfsync', 'everysec'], 200], [[], 401]] as const) {
     const { server, counters, endWindows } = await redisBackend(t, ...parameters)
@@ -335,6 +342,7 @@ t.test('Redis that is killed loses nothing that is in its append-only file, and 
   }
 })
 
+// Promise: databases/network-hangs-breaks
 t.test('a table of PostgreSQL that is locked for longer than a refresh waits rotates nothing when it is unlocked', { skip: skip.postgres }, async (t) => {
   const { server, pool, counters } = await postgresBackend(t)
   const store = await kinds.pg!.connect(t, server.url)

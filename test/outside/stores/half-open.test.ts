@@ -71,6 +71,7 @@ async function recovery (store: SessionStore, polls: number): Promise<number | u
 }
 
 for (const [name, { kind, recovers, open }] of Object.entries(clients)) {
+  // Promise: databases/connection-open-dead
   t.test(`${name}: ${recovers ? 'recovers by itself from' : 'does not recover from'} connections that are open and dead`, { skip: kind === 'postgres' ? skip.postgres : skip.redis }, async (t) => {
     const { urls } = kind === 'postgres' ? (await postgresBackend(t)).server : await startDatabase(t, kind)
     const networks = await Promise.all(urls.map(async (url) => await Network.to(t, url)))

@@ -61,6 +61,8 @@ async function setUp (t: Test, client: typeof clients[number]) {
 }
 
 for (const client of clients) {
+  // Promise: databases/transaction-another-program
+  // Promise: stores/locks-2
   t.test(`${client}: what waited for a lock until it was given up is not executed, also where the transaction that had the lock is rolled back`, { skip: skip.postgres }, async (t) => {
     const { pool, rows, lock, callAll, untilHeld } = await setUp(t, client)
     const before = await rows()
@@ -96,6 +98,7 @@ for (const client of clients) {
   })
 }
 
+// Promise: stores/committed-sessions-logouts
 t.test('a session that had ended before and is still fed is fed again by an end, also by that of all sessions; one that is unknown, another user\'s, excepted or not fed any more is not', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   const store = await kinds.pg!.connect(t, server.url)

@@ -78,6 +78,7 @@ async function confirmsWith (t: Test, issuer: SessionStore, store: SessionStore,
   }
 }
 
+// Promise: stores/give-least-rights
 t.test('a role of PostgreSQL that may only select sid and ended_at is enough for a service that only verifies', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   await pool.query(/^CREATE ROLE reader .*\nGRANT .*$/m.exec(page)?.[0] ?? '')
@@ -117,6 +118,7 @@ async function clientsOf (t: Test, url: string, user: { username: string, passwo
   return [ioredis, nodeRedis] as const
 }
 
+// Promise: stores/give-least-rights
 t.test('a user of Redis with the rights to read which sessions have ended is enough for a service that only verifies', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis')
   const operator = redisOperator(t, server.url)
@@ -132,6 +134,7 @@ t.test('a user of Redis with the rights to read which sessions have ended is eno
   }
 })
 
+// Promise: stores/service-issues-tokens
 t.test('a user of Redis with the rights on the page is enough for a service that issues tokens, and has no others', { skip: skip.redis }, async (t) => {
   const server = await startDatabase(t, 'redis')
   const operator = redisOperator(t, server.url)
@@ -160,6 +163,7 @@ t.test('a user of Redis with the rights on the page is enough for a service that
   }
 })
 
+// Promise: stores/give-least-rights
 t.test('a user of a cluster of Redis with these rights, and the right to see its slots, is enough as well', { skip: skip.redis }, async (t) => {
   const { urls } = await startDatabase(t, 'redis-cluster')
   for (const url of urls) await redisOperator(t, url).call('ACL', 'SETUSER', 'reader', ...rightsOfClusters)
@@ -183,6 +187,7 @@ t.test('a user of a cluster of Redis with these rights, and the right to see its
   }
 })
 
+// Promise: databases/memory-redis-full
 t.test('a Redis server whose memory is full refuses logins and refreshes as a whole, and executes logouts', { skip: skip.redis }, async (t) => {
   const { url } = await startDatabase(t, 'redis')
   const operator = redisOperator(t, url)
@@ -210,6 +215,7 @@ t.test('a Redis server whose memory is full refuses logins and refreshes as a wh
   t.same((await store.list('1', rules)).map(({ sid }) => sid).toSorted(), ['c', 'd', 'e'])
 })
 
+// Promise: databases/after-failover-redis
 t.test('a Redis server that must not write answers no call but polls, because what it knows may be outdated', { skip: skip.redis }, async (t) => {
   const [primary, { url }] = await Promise.all([startDatabase(t, 'redis'), startDatabase(t, 'redis')])
   const operator = redisOperator(t, url)
@@ -251,6 +257,7 @@ t.test('the empty id in Redis ends no session, and excepts none', { skip: skip.r
   t.same((await store.end('1', { except: '' }, rules)).toSorted(), ['a', 'b'])
 })
 
+// Promise: databases/transaction-your-own
 t.test('a session that ends in a transaction of PostgreSQL that is committed more than 10 seconds later is found by the next complete read', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   const { app } = await withSessions(t, { sessions: { store: postgresSessions(pool), poll: 60 } })
@@ -285,6 +292,7 @@ t.test('a session that ends in a transaction of PostgreSQL that is committed mor
   t.equal(await get(token), 401)
 })
 
+// Promise: databases/serialization-failures-deadlocks
 t.test('whatever the isolation of PostgreSQL, many refreshes of one session at once are one rotation, and none is a 503', { skip: skip.postgres }, async (t) => {
   for (const isolation of ['serializable', 'repeatable read']) {
     const { pool, counters, endWindows } = await postgresBackend(t, '-c', `default_transaction_isolation=${isolation}`)
@@ -309,6 +317,7 @@ t.test('whatever the isolation of PostgreSQL, many refreshes of one session at o
   }
 })
 
+// Promise: databases/processes-different-settings
 t.test('the time to idle is part of a session in PostgreSQL: a process with a shorter one neither ends nor hides it, unless it refreshes it', { skip: skip.postgres }, async (t) => {
   const { pool } = await postgresBackend(t)
   const store = postgresSessions(pool)
@@ -347,6 +356,7 @@ for (const name of ['ioredis', 'node-redis']) {
   })
 }
 
+// Promise: databases/serialization-failures-deadlocks
 t.test('many logins at once are all executed, also where PostgreSQL is set to serializable transactions', { skip: skip.postgres }, async (t) => {
   const { pool } = await postgresBackend(t, '-c', 'default_transaction_isolation=serializable')
   let sent = 0
@@ -380,6 +390,7 @@ t.test('a login deletes the sessions of its user that have expired, also those t
   t.same(await sids(), ['new1', 'new2', 'over2', 'used1', 'used2'])
 })
 
+// Promise: databases/serialization-failures-deadlocks
 t.test('a deadlock with another transaction is tried again', { skip: skip.postgres }, async (t) => {
   // The server ends the transaction whose time is over first.
   const { pool } = await postgresBackend(t, '-c', 'deadlock_timeout=200ms')
@@ -406,6 +417,7 @@ t.test('a deadlock with another transaction is tried again', { skip: skip.postgr
   t.same(await store.list('1', rules), [])
 })
 
+// Promise: stores/pgbouncer-2
 t.test('no statement is prepared and no state is kept in a connection of PostgreSQL, so that transaction pools can be used', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
   const one = poolOf(t, server.url, { max: 1 })

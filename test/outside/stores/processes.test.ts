@@ -51,6 +51,7 @@ const setups: Record<Kind, (t: Test) => Promise<Setup>> = {
 }
 
 for (const kind of ['redis', 'postgres'] as const) {
+  // Promise: databases/request-many-times
   t.test(`${kind}: of 10,000 requests at once with one refresh token in four processes, one rotates, and all get the same next token`, { skip: skip[kind] }, async (t) => {
     const { backend } = await setups[kind](t)
     const processes = await Promise.all(Array.from({ length: 4 }, async () => await Process.start(t, { kind, url: backend.server.url })))
@@ -70,6 +71,7 @@ for (const kind of ['redis', 'postgres'] as const) {
     for (const process of processes) t.equal((await process.refresh(next[0]!)).status, 200)
   })
 
+  // Promise: databases/process-application-killed
   t.test(`${kind}: a process that is killed before, while or after a session is advanced costs nothing, however late its client tries again`, { skip: skip[kind] }, async (t) => {
     const { backend, hold } = await setups[kind](t)
     const other = await Process.start(t, { kind, url: backend.server.url })
@@ -93,6 +95,7 @@ for (const kind of ['redis', 'postgres'] as const) {
     t.match(await other.events(), { ...expected, refreshed: 4 }, 'after the window, too')
   })
 
+  // Promise: databases/logout-process
   t.test(`${kind}: a logout in one process ends the access token in another within a poll, and the refresh token at once`, { skip: skip[kind] }, async (t) => {
     const { backend } = await setups[kind](t)
     const [one, other] = await Promise.all([Process.start(t, { kind, url: backend.server.url }), Process.start(t, { kind, url: backend.server.url })])

@@ -129,6 +129,7 @@ function before (t: Test): string {
 
 /** What fails, to 20 clients. Each of them must go on afterwards. */
 const failures: Record<string, (t: Test, service: Service, clients: readonly Holder[]) => Promise<void>> = {
+  // Promise: sessions/response-lost-connection
   async 'answers are lost again and again, and the retries are late' (t, service, clients) {
     const reissued = await service.count('refreshed')
     for (let times = 0; times < 3; times++) {
@@ -139,6 +140,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     t.equal(await service.count('refreshed') - reissued, 4 * clients.length, 'none of them repeats another')
   },
 
+  // Promise: databases/refresh-was-executed
   async 'the database executes, and its answers are lost for minutes' (t, service, clients) {
     const { process, networks } = await service.beginBehindNetworks({ patience: 500 })
     await process.logIn()
@@ -155,6 +157,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     await process.kill()
   },
 
+  // Promise: sessions/process-paused-such
   async 'a process is paused with requests in its sockets, and their clients have tried elsewhere meanwhile, with and without using what they got' (t, service, clients) {
     const [patient, others] = half(clients)
     const [using, resting] = half(patient)
@@ -179,6 +182,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     t.equal((await paused.events()).refreshed, (events.refreshed ?? 0) + patient.length, 'each copy that was executed got a token of its own')
   },
 
+  // Promise: databases/process-application-killed
   async 'a process is killed before it has told the store what was received' (t, service, clients) {
     const copies = clients.map((client) => client.steal())
     t.same(await all(clients, async (client) => await client.refresh(service.asleep)), clients.map(() => 200))
@@ -189,6 +193,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     t.same(await all(copies, async (copy) => await copy.refresh(service.awake)), clients.map(() => 200), 'until the next refresh, it is lenient')
   },
 
+  // Promise: databases/after-failover-redis
   async 'the store refuses to write, and so to be told what was received' (t, service, clients) {
     t.same(await all(clients, async (client) => await client.refresh(service.awake)), clients.map(() => 200))
     await service.backend.refuseWrites(true)
@@ -211,6 +216,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     t.notOk(sidsOf(clients).some((sid) => confirmed.includes(sid)))
   },
 
+  // Promise: databases/backup-restored
   async 'the store loses what was received, and then a refresh, as by a failover or a backup' (t, service, clients) {
     t.same(await all(clients, async (client, index) => await client.refresh(service.at(index))), clients.map(() => 200))
     let restore = await service.backend.backUp()
@@ -237,6 +243,7 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     await service.backend.pass(3_600_000, sidsOf(clients))
   },
 
+  // Promise: databases/processes-different-settings
   async 'the version before runs beside this one, and alone' (t, service, clients) {
     const other = await service.begin({ library: before(t) })
     const processes = [other, service.awake, other, other, service.at(1)]
@@ -263,6 +270,7 @@ async function isOver ({ t, service, owner }: Theft, thief: Holder): Promise<voi
 }
 
 const thefts: Record<string, (theft: Theft) => Promise<void>> = {
+  // Promise: sessions/refresh-token-stolen
   async 'who presents a replaced token whose successor was used is found at once' (theft) {
     const { t, service, owner, late } = theft
     const thief = owner.steal()
@@ -284,6 +292,7 @@ const thefts: Record<string, (theft: Theft) => Promise<void>> = {
     await isOver(theft, thief)
   },
 
+  // Promise: sessions/refresh-token-stolen
   async 'who refreshes first and uses the access token is found at the refresh of the owner' (theft) {
     const { t, service, owner, late } = theft
     const thief = owner.steal()
@@ -306,6 +315,7 @@ const thefts: Record<string, (theft: Theft) => Promise<void>> = {
     await isOver(theft, thief)
   },
 
+  // Promise: sessions/refresh-token-stolen
   async 'who refreshes first and is silent is retired by the next refresh of the owner, and found when he comes' (theft) {
     const { t, service, owner, late } = theft
     const thief = owner.steal()
@@ -368,6 +378,7 @@ const thefts: Record<string, (theft: Theft) => Promise<void>> = {
     await isOver(theft, thief)
   },
 
+  // Promise: sessions/refresh-token-stolen
   async 'a session does not survive more than five changes of hands' (theft) {
     const { t, service, owner, late } = theft
     const thief = owner.steal()

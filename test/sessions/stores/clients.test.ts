@@ -189,6 +189,7 @@ t.test('what is no result of a script rejects, and is never taken for an empty l
   for (const outcome of ['', 'Rotated', 'toString']) await t.rejects(redisSessions(ioredis([outcome, 1]).client).advance('1', 'a', 0, rules), TypeError)
 })
 
+// Promise: databases/serialization-failures-deadlocks
 t.test('a serialization failure and a deadlock are tried again, five times at most; other errors reject at once', async (t) => {
   // No pause before another attempt.
   t.intercept(Math, 'random', { value: () => 0 })
@@ -246,6 +247,7 @@ t.test('an advance between whose statements the session changes looks again, fou
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
 
+// Promise: databases/network-hangs-breaks
 t.test('the server is told until when it may rotate, create and end, by its own clock; where it says that this is over, it is asked again for as long as there is time', async (t) => {
   const start = performance.now()
   let passed = 0

@@ -33,6 +33,7 @@ const clients: Record<string, (t: Test, url: string) => Promise<PostgresLike>> =
   }
 }
 
+// Promise: specification/postgressessions-postgressessionschema
 t.test('the store in PostgreSQL keeps every rule of the contract of stores, with each client', { skip: skip.postgres }, async (t) => {
   const server = await startDatabase(t, 'postgres')
   const setup = new pg.Client(server.url)
@@ -44,6 +45,7 @@ t.test('the store in PostgreSQL keeps every rule of the contract of stores, with
   }
 })
 
+// Promise: specification/postgressessions-postgressessionschema
 t.test('the store in PGlite keeps every rule of the contract of stores', async (t) => {
   const db = new PGlite()
   t.teardown(async () => await db.close())
