@@ -38,7 +38,7 @@ const quiet = {
 /** What is said under a tool, in a process of its own. */
 async function under (t: Test, tool: string, env: Record<string, string> = {}, execArgv: readonly string[] = []): Promise<Result> {
   const { PATH, HOME } = process.env
-  const child = fork(fileOf('programs.js'), { env: { PATH, HOME, ...quiet, TOOL: tool, ...env }, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [...execArgv] })
+  const child = fork(fileOf('programs.js'), { env: { PATH, HOME, ...quiet, TOOL: tool, ...env }, cwd: fileURLToPath(new URL('.', import.meta.url)), stdio: ['ignore', 'ignore', 'pipe', 'ipc'], execArgv: [...execArgv] })
   t.teardown(() => { child.kill() })
   let errors = ''
   child.stderr!.on('data', (chunk: Buffer) => { errors += String(chunk) })
