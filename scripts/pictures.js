@@ -1,7 +1,8 @@
 /**
  * `npm run pictures`: takes the pictures of the documents and of the landing page, which show pages of the example in
  * Chromium, and writes them to docs/pictures and docs/public, or to folders with these names in its first argument. Time and
- * data are fixed, so that they change only with the pages and with the fonts of the machine.
+ * data are fixed, so that they change only with the pages, with the fonts of the
+ * machine, and in a few edges of letters, which Chromium draws differently now and then.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'

@@ -30,21 +30,16 @@ function readPicture (path: string) {
   return { file, size: [file.readUInt32BE(16), file.readUInt32BE(20)], values: new Set(inflateSync(Buffer.concat(chunks))).size }
 }
 
-t.test('the pictures show pages, in the size of those in the repository, and look the same in every run', { skip }, async (t) => {
-  const parent = t.testdir({})
-  const runs = await Promise.all(['first', 'second'].map(async (name) => {
-    const folder = join(parent, name)
-    await promisify(execFile)(process.execPath, [script, folder])
-    return folder
-  }))
+t.test('the pictures show pages, in the size of those in the repository', { skip }, async (t) => {
+  const folder = t.testdir({})
+  await promisify(execFile)(process.execPath, [script, folder])
   for (const [name, size] of Object.entries(sizes)) {
-    const [first, second] = runs.map((folder) => readPicture(join(folder, name)))
+    const taken = readPicture(join(folder, name))
     const inRepository = readPicture(join(committed, name))
-    t.same(first?.size, size, name)
+    t.same(taken.size, size, name)
     t.same(inRepository.size, size, `${name} in the repository`)
     // A page without style or text has a few.
-    for (const picture of [first, inRepository]) t.ok(Number(picture?.values) > 200, `${name} is not blank: ${picture?.values}`)
-    t.ok(first?.file.equals(second?.file ?? Buffer.of()), `${name}: both runs`)
+    for (const picture of [taken, inRepository]) t.ok(picture.values > 200, `${name} is not blank: ${picture.values}`)
     // The package has those in pictures/.
     t.ok(inRepository.file.length < (name.startsWith('pictures/') ? 60_000 : 70_000), `${name}: ${inRepository.file.length} bytes`)
   }
