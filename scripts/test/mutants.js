@@ -1,5 +1,5 @@
 /**
- * `npm run test:mutants [text]`: makes each mistake of test/mutants/mutants.js in a copy of the repository, and runs the tests
+ * `npm run test:mutants [text]`: makes each mistake of test/repository/mutants.js in a copy of the repository, and runs the tests
  * that must find it. With a text: only those in whose file or code it is. What was found is kept in node_modules/.cache, so a
  * run that was stopped goes on where it was, until the code or the tests change.
  */
@@ -8,7 +8,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { mutants } from '../../test/mutants/mutants.js'
+import { mutants } from '../../test/repository/mutants.js'
 import { run } from './run.js'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -1,6 +1,6 @@
 /**
  * What a request without a valid token may cost at most, in CPU time: so many times what a refused one without anything costs.
- * No signature is verified here: test/counted-work.test.ts counts those of forged tokens.
+ * No signature is verified here: test/promises/counted-work.test.ts counts those of forged tokens.
  */
 import Fastify, { type FastifyInstance, type FastifyRequest, type InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'

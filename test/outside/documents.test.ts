@@ -17,8 +17,8 @@ import t from 'tap'
 import tokenAuth, * as library from '../../lib/index.ts'
 import { attack, createTestToken } from '../../lib/testing.ts'
 import { authenticate, bearer, claims, edPair, environment, forge, host, login, payloadOf, secret, setClock, users } from '../helper.ts'
-import { answerFetches } from '../keys/issuers.ts'
-import { brokenLinks } from '../links.ts'
+import { answerFetches } from '../authorities/issuers.ts'
+import { brokenLinks } from '../repository/links.ts'
 import { errorsIn, programsIn, programWith, run } from '../programs.ts'
 
 const root = new URL('../../', import.meta.url)
@@ -36,7 +36,7 @@ const evidence = pages.filter((path) => path.startsWith('docs/evidence/'))
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
   'docs/client.md': 'test/outside/client-page.test.ts',
-  'docs/deployment.md': 'test/deployment.test.ts',
+  'docs/deployment.md': 'test/promises/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
   'docs/issuers.md': 'test/keys/documentation.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',

@@ -7,7 +7,7 @@ import { formatMessage } from 'publint/utils'
 import t from 'tap'
 import * as source from '../../lib/index.ts'
 import { folderOf, install, manifest, name, root, run } from './installed.ts'
-import { brokenLinks } from '../links.ts'
+import { brokenLinks } from '../repository/links.ts'
 
 /** The package as a user gets it. */
 

@@ -4,7 +4,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
-import { answer, audience, status, trusted, withIssuers } from '../keys/issuers.ts'
+import { answer, audience, status, trusted, withIssuers } from '../authorities/issuers.ts'
 import { headerOf } from '../helper.ts'
 
 // It says on the console what a production needs, and which versions of Node.js it was tested with.

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
 import { InvalidToken, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { granted, issue, issuer, jwk, keySource, trusted, withIssuers } from '../keys/issuers.ts'
+import { granted, issue, issuer, jwk, keySource, trusted, withIssuers } from '../authorities/issuers.ts'
 import { started, withSessions } from '../sessions/helper.ts'
 import { bearer, build, claims, forge, now, secret, setClock, warnings } from '../helper.ts'
 

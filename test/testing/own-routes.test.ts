@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import type { Algorithm, TokenAuthOptions } from '../../lib/index.ts'
 import { attack, createTestToken, type AttackedRequest, type AttackOptions, type AttackTarget } from '../../lib/testing.ts'
 import { algorithms, build, forge, keysFor, login, pairFor, payloadOf, secret, signingKey, together, warnings } from '../helper.ts'
-import { audience, granted, issuer, jwk, trusted } from '../keys/issuers.ts'
+import { audience, granted, issuer, jwk, trusted } from '../authorities/issuers.ts'
 
 // The names of parameters that hostile requests use are not those of the application, so a log would show them.
 const silent = { logger: false }

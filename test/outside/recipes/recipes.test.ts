@@ -18,7 +18,7 @@ import tokenAuth, { AuthenticationFailed, memorySessions, requestSerializer, typ
 import { openBrowser, skip as withoutBrowser } from '../browser.ts'
 import { Network, skip, startDatabase } from '../../database.ts'
 import { bearer, forge, holdTimers, host, listen, login, now, pairFor, payloadOf, secret, setClock, together } from '../../helper.ts'
-import { jwk } from '../../keys/issuers.ts'
+import { jwk } from '../../authorities/issuers.ts'
 import { examplesOf, run } from '../../programs.ts'
 import { refresh, started, WatchedStore, type Tokens } from '../../sessions/helper.ts'
 import { script as clientScript } from '../../tabs.ts'

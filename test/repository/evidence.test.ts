@@ -5,7 +5,7 @@ import t from 'tap'
 interface Promised { page: string, heading: string, id: string, words: string }
 interface Tagged { file: string, title: string, ids: string[] }
 
-const root = new URL('../', import.meta.url)
+const root = new URL('../../', import.meta.url)
 const read = (path: string) => readFileSync(new URL(path, root), 'utf8')
 const { promises, taggedTests }: { promises: () => Promised[], taggedTests: () => Tagged[] } = await import(new URL('scripts/evidence.js', root).href)
 const all = promises()

@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
 import t from 'tap'
-import * as library from '../lib/index.ts'
-import { handlerNames } from '../lib/host/handlers.ts'
-import { settingNames } from '../lib/settings/schema.ts'
-import { areScopesEnough, parseRequirements } from '../lib/token/scopes.ts'
-import { authenticate, host, refreshStore, secret } from './helper.ts'
+import * as library from '../../lib/index.ts'
+import { handlerNames } from '../../lib/host/handlers.ts'
+import { settingNames } from '../../lib/settings/schema.ts'
+import { areScopesEnough, parseRequirements } from '../../lib/token/scopes.ts'
+import { authenticate, host, refreshStore, secret } from '../helper.ts'
 
-const page = new URL('../docs/evidence/specification.md', import.meta.url)
+const page = new URL('../../docs/evidence/specification.md', import.meta.url)
 const chapters = readFileSync(page, 'utf8').split(/^(?=## )/m)
 const isBeyond = (chapter: string) => chapter.startsWith('## Names beyond the specification\n')
 /** The names that the specification does not have, by their kind. */

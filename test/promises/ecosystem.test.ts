@@ -10,15 +10,15 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { WebSocket, type ClientOptions } from 'ws'
-import tokenAuth, { protect, type Guard } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, listen, login, otherSecret, refreshStore, secret } from './helper.ts'
+import tokenAuth, { protect, type Guard } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, listen, login, otherSecret, refreshStore, secret } from '../helper.ts'
 
 /** The plugin beside those of the Fastify organisation, each with the real package; @fastify/autoload is met in package.test.ts. */
 
 const token = forge(claims())
 const otherToken = forge(claims({ user_id: 2 }), { key: otherSecret })
 const expired = forge(claims({ exp: 1 }))
-const fixtures = (path: string) => fileURLToPath(new URL(`./fixtures/${path}`, import.meta.url))
+const fixtures = (path: string) => fileURLToPath(new URL(`../fixtures/${path}`, import.meta.url))
 
 t.test('@fastify/auth combines guards of two instances', async (t) => {
   const app = host(t)

@@ -2,8 +2,8 @@
 /** A memory of verified tokens may change speed and nothing else. */
 import fc from 'fast-check'
 import t from 'tap'
-import type { TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, claims, forge, now, otherSecret, setClock } from './helper.ts'
+import type { TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, forge, now, otherSecret, setClock } from '../helper.ts'
 
 const start = 1_700_000_000
 const leeway = 10

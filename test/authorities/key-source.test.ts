@@ -8,7 +8,7 @@ import type { Test } from 'tap'
 import tokenAuth from '../../lib/index.ts'
 import { pauseTime, refreshTime } from '../../lib/authorities/key-source.ts'
 import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
-import { iso, keyEvents } from './ring.ts'
+import { iso, keyEvents } from '../keys/ring.ts'
 import { bearer, claims, forge, holdTimers, host, leaksIn, mistyped, secret, setClock } from '../helper.ts'
 
 const noon = 1_800_000_000

@@ -11,9 +11,9 @@ interface Drawing {
   widths: Record<'wide' | 'narrow', number>
 }
 
-const { draw, widths }: Drawing = await import(new URL('../docs/.vitepress/diagrams/draw.js', import.meta.url).href)
+const { draw, widths }: Drawing = await import(new URL('../../docs/.vitepress/diagrams/draw.js', import.meta.url).href)
 
-const root = fileURLToPath(new URL('../', import.meta.url))
+const root = fileURLToPath(new URL('../../', import.meta.url))
 const generated = ['.git', '.tap', 'api', 'coverage', 'dist', 'node_modules']
 
 function filesIn (folder: string): string[] {

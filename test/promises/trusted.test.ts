@@ -6,10 +6,10 @@ import t, { type Test } from 'tap'
 import {
   Authentication, AuthenticationFailed, InsufficientScope, InvalidToken, KeysUnavailable, memorySessions, protect, RequiredKeysNotFound, Responses, SessionEnded,
   TokenAuthError, type RefusedEvent, type TokenAuthOptions
-} from '../lib/index.ts'
-import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from './keys/issuers.ts'
-import { logout, refresh as refreshSession, started } from './sessions/helper.ts'
-import { bearer, build, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, unhandled, warnings } from './helper.ts'
+} from '../../lib/index.ts'
+import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from '../authorities/issuers.ts'
+import { logout, refresh as refreshSession, started } from '../sessions/helper.ts'
+import { bearer, build, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
 
 warnings(t, 'W04', 'W05')
 

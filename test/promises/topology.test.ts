@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { bearer, claims, forge, otherSecret, rsaPair, secret } from './helper.ts'
+import { bearer, claims, forge, otherSecret, rsaPair, secret } from '../helper.ts'
 
 /** One service issues tokens, others only verify them: processes of their own, on real sockets, with the built package. */
 
@@ -23,7 +23,7 @@ async function stop (child: ChildProcess): Promise<void> {
 }
 
 async function start (t: Test, program: 'issuer' | 'verifier', options: object, port = 0): Promise<Service> {
-  const path = fileURLToPath(new URL(`./fixtures/${program}.js`, import.meta.url))
+  const path = fileURLToPath(new URL(`../fixtures/${program}.js`, import.meta.url))
   // No loader of the test runner in there: it is the package that runs, as it was built.
   const child = fork(path, { execArgv: [], env: { OPTIONS: JSON.stringify(options), PORT: String(port) } })
   t.teardown(() => stop(child))

@@ -7,8 +7,8 @@ import { connect } from 'node:http2'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
-import { CrossOriginRequest, injectUser, memorySessions, protect, scoped, TokenAuthError, View, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, listen, mistyped, refreshStore, refusal, warnings } from './helper.ts'
+import { CrossOriginRequest, injectUser, memorySessions, protect, scoped, TokenAuthError, View, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, exchange, forge, host, listen, mistyped, refreshStore, refusal, warnings } from '../helper.ts'
 
 const spa = 'https://app.example.org'
 /** What a page of another site makes a browser send. */

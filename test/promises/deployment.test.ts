@@ -8,12 +8,12 @@ import { setImmediate as turn } from 'node:timers/promises'
 import awsLambda from '@fastify/aws-lambda'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
-import { main } from '../lib/cli.ts'
-import tokenAuth, { memorySessions, type SessionStore } from '../lib/index.ts'
-import { createTestToken } from '../lib/testing.ts'
-import { authenticate, bearer, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from './helper.ts'
-import { examplesOf, run } from './programs.ts'
-import { refresh, started, withSessions } from './sessions/helper.ts'
+import { main } from '../../lib/cli.ts'
+import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts'
+import { createTestToken } from '../../lib/testing.ts'
+import { authenticate, bearer, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from '../helper.ts'
+import { examplesOf, run } from '../programs.ts'
+import { refresh, started, withSessions } from '../sessions/helper.ts'
 
 const page = examplesOf('deployment.md', ['js', 'ts'])
 const retrieveUser = (_request: unknown, payload: { user_id: unknown }) => users.find((user) => user.user_id === payload.user_id)
@@ -113,7 +113,7 @@ t.test('the first example does not start without its secrets and the address of 
 })
 
 t.test('the command `routes` takes the module of the page, and starts the server of a module that calls `listen`', async (t) => {
-  const source = page.take('// app.js').replace("from 'fastify-token-auth'", `from '${new URL('../lib/index.ts', import.meta.url).href}'`).replace('process.env.SERVICE_JWT_SECRET', `'${secret}'`)
+  const source = page.take('// app.js').replace("from 'fastify-token-auth'", `from '${new URL('../../lib/index.ts', import.meta.url).href}'`).replace('process.env.SERVICE_JWT_SECRET', `'${secret}'`)
   const names = "const authenticate = async () => ({ user_id: 1 })\nconst handler = async () => 'reached'\n"
   const listening = "\nconst app = await createApp()\nawait app.listen({ port: 0, host: '127.0.0.1' })\nglobalThis.listeningApp = app"
   const folder = t.testdir({ 'app.js': names + source, 'server.js': names + source + listening, 'open.js': names + source.replace('{ onRequest: app.tokenAuth.protect() }, ', '') })
@@ -128,7 +128,7 @@ t.test('the command `routes` takes the module of the page, and starts the server
 })
 
 t.test('the commands of the page append two secrets to a file of variables, and write a secret without a line break', async (t) => {
-  const commands = Array.from(readFileSync(new URL('../docs/deployment.md', import.meta.url), 'utf8').matchAll(/^```sh\n([^]*?)^```/gm), ([, command = '']) => command).filter((command) => command.includes('randomBytes'))
+  const commands = Array.from(readFileSync(new URL('../../docs/deployment.md', import.meta.url), 'utf8').matchAll(/^```sh\n([^]*?)^```/gm), ([, command = '']) => command).filter((command) => command.includes('randomBytes'))
   const folder = t.testdir({ '.env': 'PORT=3000\n' })
   for (const command of commands) execFileSync('bash', ['-c', command.replace('/run/secrets/token', './token')], { cwd: folder, env: { PATH: process.env.PATH } })
   t.match(readFileSync(join(folder, '.env'), 'utf8'), /^PORT=3000\nSERVICE_JWT_SECRET=([\w-]{43})\nSESSION_SECRET=(?!\1)[\w-]{43}\n$/)

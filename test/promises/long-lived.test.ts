@@ -11,8 +11,8 @@ import websocket from '@fastify/websocket'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
-import { SessionEnded, TokenExpired, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, listen, login, payloadOf, secret, setClock } from './helper.ts'
+import { SessionEnded, TokenExpired, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, listen, login, payloadOf, secret, setClock } from '../helper.ts'
 
 const run = promisify(execFile)
 
@@ -147,12 +147,12 @@ t.test('signals that nobody listens to are collected; those with a listener, and
 t.test('a process with open signals ends when it has nothing else to do', async (t) => {
   const program = `
     import Fastify from 'fastify'
-    import tokenAuth from ${JSON.stringify(new URL('../dist/lib/index.js', import.meta.url).href)}
+    import tokenAuth from ${JSON.stringify(new URL('../../dist/lib/index.js', import.meta.url).href)}
     const app = Fastify()
     await app.register(tokenAuth, { secret: ${JSON.stringify(secret)}, authenticate: () => ({ user_id: 1 }), sessions: {} })
     app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => { request.tokenAuth.signal.addEventListener('abort', () => {}) })
     const { access_token: token } = (await app.inject({ method: 'POST', url: '/auth', payload: {} })).json()
     console.log((await app.inject({ url: '/', headers: { authorization: 'Bearer ' + token } })).statusCode)`
-  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { env: { PATH: process.env.PATH }, cwd: fileURLToPath(new URL('..', import.meta.url)) })
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program], { env: { PATH: process.env.PATH }, cwd: fileURLToPath(new URL('../..', import.meta.url)) })
   t.equal(stdout.trim(), '200')
 })

@@ -3,7 +3,7 @@ import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import ts from 'typescript'
-import { pathSettings, routeSettings, settingNames } from '../lib/settings/schema.ts'
+import { pathSettings, routeSettings, settingNames } from '../../lib/settings/schema.ts'
 
 /** What every layer may import: values, errors with the challenge that they carry, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
 const open = ['values', 'documents', 'http/challenge', 'errors', 'configuration-errors', 'refusal', 'keys/algorithms']
@@ -70,7 +70,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin']
 }
 
-const root = fileURLToPath(new URL('..', import.meta.url))
+const root = fileURLToPath(new URL('../..', import.meta.url))
 const maximumLines = 350
 
 const filesOf = (folder: string) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
@@ -211,7 +211,7 @@ t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, asy
 // Files that no test imports would not count for coverage.
 t.test('every file of lib/ loads', async (t) => {
   for (const file of files) {
-    const exported: unknown = await import(new URL(`../${file}`, import.meta.url).href)
+    const exported: unknown = await import(new URL(`../../${file}`, import.meta.url).href)
     t.type(exported, 'object', file)
   }
 })

@@ -4,8 +4,8 @@ import t, { type Test } from 'tap'
 import {
   HandlerFailed, InvalidCustomClaim, InvalidToken, InvalidUserObject, MissingRegisteredClaim, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenExpired,
   type CustomClaim, type TokenAuthOptions, type TokenAuthInstance
-} from '../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from './helper.ts'
+} from '../../lib/index.ts'
+import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W04', 'W05', 'W06')
 

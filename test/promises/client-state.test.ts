@@ -4,12 +4,12 @@ import { getEventListeners } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { createClient, type Client, type ClientOptions, type SignedOutReason } from '../lib/client.ts'
-import type { TokenAuthOptions } from '../lib/index.ts'
-import { mistyped, now, setClock, together, users } from './helper.ts'
+import { createClient, type Client, type ClientOptions, type SignedOutReason } from '../../lib/client.ts'
+import type { TokenAuthOptions } from '../../lib/index.ts'
+import { mistyped, now, setClock, together, users } from '../helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable
-} from './tabs.ts'
+} from '../tabs.ts'
 
 const [ada, grace] = users
 /** Replaces a global until the test ends. */

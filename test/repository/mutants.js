@@ -9,9 +9,9 @@ export const mutants = [
   { file: 'lib/request/extract.ts', from: 'if (settings.cookieStrict) return missingCookie', to: 'if (!settings.cookieStrict) return missingCookie', tests: ['test/request/extract.test.ts'] },
   { file: 'lib/request/origin.ts', from: 'return !trustedOrigins.includes(origin)', to: 'return trustedOrigins.length > 0 && !trustedOrigins.includes(origin)', tests: ['test/request/origin.test.ts'] },
   { file: 'lib/request/origin.ts', from: "if (site === 'same-origin' || site === 'none') return false", to: "if (site !== 'cross-site') return false", tests: ['test/request/origin.test.ts'] },
-  { file: 'lib/request/state.ts', from: "const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null", to: "const crossOrigin = found.source === 'query' ? checkOrigin(this.request, this.settings) : null", tests: ['test/cross-origin.test.ts'] },
-  { file: 'lib/request/checks.ts', from: 'if (answer !== true) return chosen(answer, refusal)', to: 'if (!answer) return chosen(answer, refusal)', tests: ['test/trusted.test.ts'] },
-  { file: 'lib/request/slot.ts', from: 'if (known !== null && known.rules === rules) return known', to: 'if (known !== null) return known', tests: ['test/instances.test.ts'] },
+  { file: 'lib/request/state.ts', from: "const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null", to: "const crossOrigin = found.source === 'query' ? checkOrigin(this.request, this.settings) : null", tests: ['test/promises/cross-origin.test.ts'] },
+  { file: 'lib/request/checks.ts', from: 'if (answer !== true) return chosen(answer, refusal)', to: 'if (!answer) return chosen(answer, refusal)', tests: ['test/promises/trusted.test.ts'] },
+  { file: 'lib/request/slot.ts', from: 'if (known !== null && known.rules === rules) return known', to: 'if (known !== null) return known', tests: ['test/promises/instances.test.ts'] },
 
   // token
   { file: 'lib/token/claims.ts', from: 'if (checkExpiry && !(now < exp + settings.leeway)) return expired', to: 'if (checkExpiry && now > exp + settings.leeway) return expired', tests: ['test/token/claims.test.ts'] },
@@ -19,27 +19,27 @@ export const mutants = [
   { file: 'lib/token/scopes.ts', from: 'return requireAllActions ? required.actions.every(has) : required.actions.some(has)', to: 'return requireAllActions ? required.actions.some(has) : required.actions.every(has)', tests: ['test/token/scopes.test.ts'] },
   { file: 'lib/token/form.ts', from: '|| !isCanonical(token, second + 1, token.length)) return undefined', to: ') return undefined', tests: ['test/token/codec.test.ts'] },
   { file: 'lib/token/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/token/memory.test.ts'] },
-  { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/token/ring.test.ts'] },
+  { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/token/login-age.ts', from: 'return now - authTime <= maxAge ? null : old', to: 'return now - authTime <= maxAge + leeway ? null : old', tests: ['test/token/login-age.test.ts'] },
-  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return signature.equals(expected)', tests: ['test/counted-work.test.ts'] },
+  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return signature.equals(expected)', tests: ['test/promises/counted-work.test.ts'] },
 
   // keys
   { file: 'lib/keys/calendar.ts', from: 'if (key.canSign && key.signFrom <= at && (signing', to: 'if (key.signFrom <= at && (signing', tests: ['test/keys/calendar.test.ts'] },
   { file: 'lib/keys/life.ts', from: 'until === Infinity || Date.now() < until', to: 'until === Infinity || Date.now() <= until', tests: ['test/keys/live-keys.test.ts'] },
-  { file: 'lib/keys/key-ring.ts', from: 'const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)', to: 'const undated = keys', tests: ['test/token/ring.test.ts'] },
+  { file: 'lib/keys/key-ring.ts', from: 'const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)', to: 'const undated = keys', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/keys/key-checks.ts', from: 'if (publicExponent < 3n) {', to: 'if (publicExponent < 1n) {', tests: ['test/keys/material.test.ts'] },
   { file: 'lib/keys/live-keys.ts', from: 'for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)', to: '', tests: ['test/keys/live-keys.test.ts'] },
 
   // authorities
-  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/keys/issuer-keys.test.ts'] },
-  { file: 'lib/authorities/issuer-keys.ts', from: 'return fitting.length > 1 ? null : fitting[0]', to: 'return fitting[0]', tests: ['test/keys/issuer-keys.test.ts'] },
-  { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/keys/trusted-issuer.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: 'return fitting.length > 1 ? null : fitting[0]', to: 'return fitting[0]', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/authorities/key-source.test.ts'] },
   { file: 'lib/authorities/own.ts', from: 'return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm', to: 'return () => keys', tests: ['test/token/codec.test.ts'] },
 
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
   { file: 'lib/issuing/refresh-token.ts', from: 'return timingSafeEqual(digest(stored), digest(purported))', to: 'return stored === purported', tests: ['test/hostile/timing.test.ts'] },
-  { file: 'lib/issuing/issuing.ts', from: 'addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes', to: 'addScopesToPayload: scopes === undefined || scopes === null ? addScopesToPayload : () => scopes', tests: ['test/instance-helpers.test.ts'] },
+  { file: 'lib/issuing/issuing.ts', from: 'addScopesToPayload: scopes === undefined ? addScopesToPayload : scopes === null ? undefined : () => scopes', to: 'addScopesToPayload: scopes === undefined || scopes === null ? addScopesToPayload : () => scopes', tests: ['test/promises/instance-helpers.test.ts'] },
 
   // http
   { file: 'lib/http/cookies.ts', from: 'httpOnly: settings.cookieHttponly || settings.cookieSplit })', to: 'httpOnly: settings.cookieHttponly && !settings.cookieSplit })', tests: ['test/endpoints/cookies.test.ts'] },
@@ -112,6 +112,6 @@ export const mutants = [
   // the top of lib/
   { file: 'lib/events.ts', from: 'published.get(request)?.has(why) === true)) return', to: 'false)) return', tests: ['test/events.test.ts'] },
   { file: 'lib/warnings.ts', from: 'W10: settings.cookieSet && !settings.cookieSecure,', to: 'W10: false,', tests: ['test/hostile/startup.test.ts'] },
-  { file: 'lib/plugin.ts', from: 'if (Object.hasOwn(fastify, name) && isOurs) {', to: 'if (isOurs) {', tests: ['test/instances.test.ts'] },
+  { file: 'lib/plugin.ts', from: 'if (Object.hasOwn(fastify, name) && isOurs) {', to: 'if (isOurs) {', tests: ['test/promises/instances.test.ts'] },
   { file: 'lib/plugin.ts', from: 'if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', to: 'if (!noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', tests: ['test/sessions/settings.test.ts'] }
 ]

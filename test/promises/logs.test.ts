@@ -1,8 +1,8 @@
 // @slow
 import type { FastifyInstance, FastifyServerOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, together, users, warnings } from './helper.ts'
+import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
+import { authenticate, bearer, build, claims, forge, host, keysFor, leaksIn, login, now, otherSecret, refreshStore, rsaPair, secret, together, users, warnings } from '../helper.ts'
 
 warnings(t, 'W04', 'W05')
 

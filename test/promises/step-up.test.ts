@@ -1,8 +1,8 @@
 /** A guard with `maxAge` lets a request pass only if its user logged in recently (RFC 9470). */
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import { injectUser, InvalidConfiguration, protect, scoped, type Guard, type GuardOptions, type TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, claims, environment, forge, host, login, mistyped, payloadOf, refreshStore, secret, setClock, warnings } from './helper.ts'
+import { injectUser, InvalidConfiguration, protect, scoped, type Guard, type GuardOptions, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, environment, forge, host, login, mistyped, payloadOf, refreshStore, secret, setClock, warnings } from '../helper.ts'
 
 const at = 1_800_000_000
 const challenge = 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="300"'
@@ -237,7 +237,7 @@ t.test('with sessions the time of the login is that of the refresh token, whatev
 t.test('a host of several instances requires a recent login of the one that the guard belongs to', async (t) => {
   setClock(t, at)
   const app = host(t)
-  const { default: tokenAuth } = await import('../lib/index.ts')
+  const { default: tokenAuth } = await import('../../lib/index.ts')
   await app.register(tokenAuth, { secret, authMode: false })
   await app.register(tokenAuth, { secret, authMode: false, instanceName: 'staff', authorizationHeader: 'x-staff' })
   app.get('/', { onRequest: [app.tokenAuth.protect(), app.staff.protect({ maxAge: 300 })] }, async () => 'reached')

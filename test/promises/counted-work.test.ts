@@ -9,7 +9,7 @@ import { setImmediate as nextTask } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
+import type { TokenAuthError, TokenAuthOptions } from '../../lib/index.ts'
 
 const counts = { signers: 0, verifiers: 0, verified: 0, macs: 0, stacks: [] as string[] }
 
@@ -48,10 +48,10 @@ function countCalls (): void {
 }
 
 countCalls()
-const { bearer, build, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('./helper.ts')
-const { granted, jwk, trusted } = await import('./keys/issuers.ts')
-const { Responses, memorySessions, protect } = await import('../lib/index.ts')
-const { Refusal } = await import('../lib/refusal.ts')
+const { bearer, build, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('../helper.ts')
+const { granted, jwk, trusted } = await import('../authorities/issuers.ts')
+const { Responses, memorySessions, protect } = await import('../../lib/index.ts')
+const { Refusal } = await import('../../lib/refusal.ts')
 
 let secrets = 0
 /** A secret that no test before had: instances of one secret share what is made of it. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { InvalidConfiguration, type Payload, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, claims, exchange, forge, listen, login, now, otherSecret, secret, warnings } from './helper.ts'
+import tokenAuth, { InvalidConfiguration, type Payload, type TokenAuthOptions } from '../../lib/index.ts'
+import { bearer, build, claims, exchange, forge, listen, login, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
