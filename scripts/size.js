@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { minify } from 'terser'
 
-const [{ size, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+const [{ size, unpackedSize }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--ignore-scripts', '--json'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], shell: process.platform === 'win32' }))
 const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8'))
 const direct = Object.keys(packages[''].dependencies)
 const all = Object.keys(packages).filter((path) => path !== '' && !packages[path].dev && !packages[path].devOptional && !packages[path].peer)

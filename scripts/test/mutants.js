@@ -16,7 +16,7 @@ const cache = join(root, 'node_modules/.cache/mutants.json')
 const read = (file) => readFileSync(join(root, file), 'utf8')
 /** What is large and not changed is linked. */
 const linked = ['node_modules', 'dist', 'build']
-const ignored = ['.git', 'benchmarks', ...linked]
+const ignored = ['.git', ...linked]
 
 /** Copies the repository without what no test of a mutant needs. */
 function copyOf () {
@@ -52,38 +52,38 @@ async function isFound (copy, { tests }) {
   return results.some(({ failures }) => failures.length > 0)
 }
 
-async function work () {
-  const copy = copyOf()
-  try {
-    for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
-      const { file, from, to } = mutant
-      const original = read(file)
-      if (original.split(from).length !== 2) throw new Error(`Not once in ${file}: ${from}`)
-      const key = keyOf(mutant)
-      const start = performance.now()
-      let result = 'found before'
-      if (known[key] !== true) {
-        writeFileSync(join(copy, file), original.replace(from, () => to))
-        result = await isFound(copy, mutant) ? 'found' : 'NOT FOUND'
-        writeFileSync(join(copy, file), original)
-      }
-      counts[result]++
-      if (result === 'found') {
-        known[key] = true
-        mkdirSync(dirname(cache), { recursive: true })
-        writeFileSync(cache, JSON.stringify(known))
-      }
-      console.log(`${result}, ${Math.round((performance.now() - start) / 1000)} s: ${file}: ${from}`)
+async function work (copy) {
+  for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
+    const { file, from, to } = mutant
+    const original = read(file)
+    if (original.split(from).length !== 2) throw new Error(`Not once in ${file}: ${from}`)
+    const key = keyOf(mutant)
+    const start = performance.now()
+    let result = 'found before'
+    if (known[key] !== true) {
+      writeFileSync(join(copy, file), original.replace(from, () => to))
+      result = await isFound(copy, mutant) ? 'found' : 'NOT FOUND'
+      writeFileSync(join(copy, file), original)
     }
-  } finally {
-    rmSync(copy, { recursive: true, force: true })
+    counts[result]++
+    if (result === 'found') {
+      known[key] = true
+      mkdirSync(dirname(cache), { recursive: true })
+      writeFileSync(cache, JSON.stringify(known))
+    }
+    console.log(`${result}, ${Math.round((performance.now() - start) / 1000)} s: ${file}: ${from}`)
   }
 }
 
-// Tests that fail without a mutant would find everything.
-const files = [...new Set(left.filter((mutant) => known[keyOf(mutant)] !== true).flatMap(({ tests }) => tests))]
-const failing = (await run(files, { isQuiet: true })).filter(({ failures }) => failures.length > 0)
-if (failing.length > 0) throw new Error(`These fail without a mutant: ${failing.map(({ file }) => file).join(', ')}`)
-await Promise.all([work(), work()])
+const copies = [copyOf(), copyOf()]
+try {
+  // Tests that fail without a mutant, or in a copy, would find everything.
+  const files = [...new Set(left.filter((mutant) => known[keyOf(mutant)] !== true).flatMap(({ tests }) => tests))]
+  const failing = (await run(files, { root: copies[0], isQuiet: true })).filter(({ failures }) => failures.length > 0)
+  if (failing.length > 0) throw new Error(`These fail without a mutant: ${failing.map(({ file }) => file).join(', ')}`)
+  await Promise.all(copies.map(work))
+} finally {
+  for (const copy of copies) rmSync(copy, { recursive: true, force: true })
+}
 console.log(Object.entries(counts).map(([result, count]) => `${result}: ${count}`).join(', '))
 if (counts['NOT FOUND'] > 0) process.exitCode = 1

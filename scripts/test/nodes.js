@@ -41,7 +41,7 @@ function publicTests () {
 /** Packs the package and unpacks it in a folder. Returns the arguments with which a test gets it instead of the sources. */
 function installPackage (folder) {
   const { name, dependencies, peerDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
-  const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }))
+  const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], shell: process.platform === 'win32' }))
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, name), { recursive: true })
   execFileSync('tar', ['-xzf', join(folder, filename), '-C', join(modules, name), '--strip-components', '1'])

@@ -42,7 +42,7 @@ export async function install (t: Test, peers: readonly string[] = Object.keys(m
     symlinkSync(folderOf(dependency), path, 'junction')
   }
 
-  const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: root })
+  const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: root, shell: process.platform === 'win32' })
   const [packed]: [Packed] = JSON.parse(stdout)
   const tarball = join(project, packed.filename)
   mkdirSync(installed, { recursive: true })
@@ -56,6 +56,6 @@ export async function install (t: Test, peers: readonly string[] = Object.keys(m
     packed,
     link,
     /** Runs a program in the project, or a folder of it, without the hooks of the test runner: they change how modules are loaded. */
-    runNode: (args: string[], folder = '') => run('env', ['-u', 'NODE_OPTIONS', process.execPath, ...args], { cwd: join(project, folder) })
+    runNode: (args: string[], folder = '') => run(process.execPath, args, { cwd: join(project, folder), env: { ...process.env, NODE_OPTIONS: undefined } })
   }
 }

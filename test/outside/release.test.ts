@@ -19,8 +19,10 @@ const environment = Object.fromEntries(Object.entries(process.env).filter(([name
 interface Workflow {
   on: { push: { branches?: string[], tags?: string[] } }
   permissions: Record<string, string>
+  concurrency?: Record<string, unknown>
   jobs: Record<string, {
     needs?: string
+    'runs-on'?: string
     environment?: string
     permissions?: Record<string, string>
     strategy?: { matrix: Record<string, unknown> }
@@ -199,14 +201,23 @@ t.test('the change log is in the form of Keep a Changelog', async (t) => {
   for (const kind of read('CHANGELOG.md').match(/^### .*$/gm) ?? []) t.match(kind, /^### (?:Added|Changed|Deprecated|Removed|Fixed|Security)$/)
 })
 
-t.test('the workflow of each change runs .ci/run on Node 20, 22, 24 and 26, and may only read', async (t) => {
-  const { on, permissions, jobs } = workflow('ci')
+t.test('the workflow of each change has jobs for quality, versions of Node.js, systems, and browsers and stores; it may only read, and a newer run cancels it', async (t) => {
+  const { on, permissions, concurrency, jobs } = workflow('ci')
   t.strictSame(Object.keys(on), ['push', 'pull_request'])
   t.strictSame(permissions, { contents: 'read' })
-  t.strictSame(Object.keys(jobs), ['test'])
-  t.strictSame(jobs.test?.strategy?.matrix, { 'node-version': [20, 22, 24, 26] })
-  t.match(stepOf(jobs.test, 'setup-node')?.['node-version'], /matrix\.node-version/)
-  t.strictSame(commandsOf(jobs.test), ['.ci/run'])
+  t.match(concurrency, { group: /github\.ref/, 'cancel-in-progress': true })
+  const { quality, unit, package: packed, outside, ...others } = jobs
+  t.strictSame(others, {})
+  t.strictSame(unit?.strategy?.matrix, { 'node-version': [20, 22, 24, 26] })
+  t.match(stepOf(unit, 'setup-node')?.['node-version'], /matrix\.node-version/)
+  t.strictSame(packed?.strategy?.matrix, { os: ['ubuntu-latest', 'macos-latest', 'windows-latest'] })
+  t.match(packed?.['runs-on'], /matrix\.os/)
+
+  const commands = [quality, unit, packed, outside].flatMap(commandsOf)
+  const scripts = commands.flatMap((command) => /^npm run (\S+)/.exec(command)?.[1] ?? [])
+  t.strictSame(scripts.filter((script) => !Object.hasOwn(manifest.scripts, script)), [])
+  // What .ci/run and the scripts that it runs are made of.
+  for (const script of ['docs:site', 'check', 'test:unit', 'test:outside', 'test:nodes']) t.ok(scripts.includes(script), script)
   t.doesNotThrow(() => accessSync(join(root, '.ci/run'), constants.X_OK))
 })
 

@@ -354,6 +354,21 @@ t.test('in cookie mode, a request of one user is not repeated for another, of wh
   t.strictSame([one.reasons, one.client.user], [['switched'], await other.client.load()])
 })
 
+t.test('in cookie mode without Web Locks, an answer to what was asked before a login in another tab is not shown', async (t) => {
+  const served = await service(t, cookieOptions)
+  browse(t, served, { hasLocks: false })
+  const [one, other] = [observe(), openTab()]
+  await one.client.login(ada!)
+  one.seen.length = 0
+  served.gate.afterRefresh = async () => {
+    served.gate.afterRefresh = async () => {}
+    await other.client.login(grace!)
+  }
+  const { user_id: shown } = await one.client.load() ?? {}
+  t.equal(shown, grace!.user_id)
+  t.strictSame(one.seen, [2, 'switched'])
+})
+
 t.test('in header mode, other keys of the storage, renewals and a logout in another tab are no login', async (t) => {
   const events = watchEvents(t)
   const { served } = await opened(t, {})

@@ -87,6 +87,12 @@ t.test('customClaims and extendPayload of one call are added to those of the reg
   t.notMatch(Object.keys(payloadOf(await app.tokenAuth.generateAccessToken(user))), ['desk', 'extra'], 'the next token is without them')
 })
 
+t.test('the option scopes of generateAccessToken replaces the result of addScopesToPayload, and null means none', async (t) => {
+  const app = await build(t, { scopesEnabled: true, addScopesToPayload: () => 'a' })
+  const scopesOf = async (scopes?: string[] | null) => payloadOf(await app.tokenAuth.generateAccessToken(user, { scopes })).scopes
+  t.strictSame([await scopesOf(), await scopesOf(['b']), await scopesOf([]), await scopesOf(null)], [['a'], ['b'], [], undefined])
+})
+
 t.test('generateAccessToken makes no token for who is no user, nor from spoiled additions', async (t) => {
   const app = await build(t)
   const { tokenAuth: auth } = app

@@ -21,7 +21,7 @@ export const mutants = [
   { file: 'lib/token/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/token/memory.test.ts'] },
   { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/token/login-age.ts', from: 'return now - authTime <= maxAge ? null : old', to: 'return now - authTime <= maxAge + leeway ? null : old', tests: ['test/token/login-age.test.ts'] },
-  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return signature.equals(expected)', tests: ['test/promises/counted-work.test.ts'] },
+  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return timingSafeEqual(signature, expected)', tests: ['test/token/codec.test.ts', 'test/hostile/tokens.test.ts'] },
 
   // keys
   { file: 'lib/keys/calendar.ts', from: 'if (key.canSign && key.signFrom <= at && (signing', to: 'if (key.signFrom <= at && (signing', tests: ['test/keys/calendar.test.ts'] },
@@ -31,10 +31,10 @@ export const mutants = [
   { file: 'lib/keys/live-keys.ts', from: 'for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)', to: '', tests: ['test/keys/live-keys.test.ts'] },
 
   // authorities
-  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/authorities/key-source.test.ts'] },
   { file: 'lib/authorities/issuer-keys.ts', from: 'return fitting.length > 1 ? null : fitting[0]', to: 'return fitting[0]', tests: ['test/authorities/issuer-keys.test.ts'] },
-  { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/authorities/key-source.test.ts'] },
-  { file: 'lib/authorities/own.ts', from: 'return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm', to: 'return () => keys', tests: ['test/token/codec.test.ts'] },
+  { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/hostile/startup.test.ts'] },
+  { file: 'lib/authorities/own.ts', from: "const isUsable = purpose === 'refresh' ? isConfigured : isAlive", to: 'const isUsable = isConfigured', tests: ['test/authorities/own.test.ts'] },
 
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
@@ -59,8 +59,8 @@ export const mutants = [
   // sessions
   { file: 'lib/sessions/rotation.ts', from: 'if (!isOpen) return rotate(', to: 'if (isOpen) return rotate(', tests: ['test/sessions/rotation.test.ts'] },
   { file: 'lib/sessions/rotation.ts', from: '=> n - parent === received && !confirmed', to: '=> n - parent === received', tests: ['test/sessions/rotation.test.ts'] },
-  { file: 'lib/sessions/exchange.ts', from: "if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed", to: '', tests: ['test/sessions/endpoints.test.ts'] },
-  { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/races.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: "if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed", to: '', tests: ['test/sessions/failures.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/abuse.test.ts'] },
   { file: 'lib/sessions/service.ts', from: "if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }", to: '', tests: ['test/sessions/races.test.ts'] },
   { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
   { file: 'lib/sessions/revocation.ts', from: 'if (isReceived && verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', to: 'if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', tests: ['test/guards/renew.test.ts'] },
@@ -78,7 +78,7 @@ export const mutants = [
   { file: 'lib/sessions/store-call.ts', from: 'if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)', to: '', tests: ['test/sessions/store-call.test.ts'] },
 
   // guards
-  { file: 'lib/guards/run.ts', from: 'if (guard.isNobody?.(state, refusal) !== true) return refusal', to: 'if (guard.isNobody?.(state, refusal) === false) return refusal', tests: ['test/guards/protect.test.ts'] },
+  { file: 'lib/guards/run.ts', from: 'if (guard.isNobody?.(state, refusal) !== true) return refusal', to: 'if (guard.isNobody?.(state, refusal) === false) return refusal', tests: ['test/guards/scoped.test.ts'] },
   { file: 'lib/guards/run.ts', from: 'const refusal = await decision', to: 'const refusal = decision instanceof Promise ? null : decision', tests: ['test/guards/protect.test.ts'] },
   { file: 'lib/guards/scoped.ts', from: 'if (areEnough(state, requirements, rules)) return null', to: 'if (!areEnough(state, requirements, rules)) return null', tests: ['test/guards/scoped.test.ts'] },
   { file: 'lib/guards/redirect.ts', from: "return origin === base && !pathname.startsWith('//') ? pathname + search : fallback", to: 'return origin === base ? pathname + search : fallback', tests: ['test/guards/renew.test.ts'] },
@@ -106,12 +106,12 @@ export const mutants = [
   { file: 'lib/cli/inspect.ts', from: "return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined", to: "return typeof value === 'object' && value !== null ? { ...value } : undefined", tests: ['test/cli.test.ts'] },
 
   // client
-  { file: 'lib/client.ts', from: 'const isSame = () => logins === login && read().refresh === before.refresh', to: 'const isSame = () => read().refresh === before.refresh', tests: ['test/client.test.ts'] },
-  { file: 'lib/client.ts', from: 'if (!ok && status !== 401 && (status !== 400 || before.refresh)) return response', to: 'if (!ok && status !== 401 && status !== 400) return response', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'const isSame = () => logins === login && read().refresh === before.refresh', to: 'const isSame = () => read().refresh === before.refresh', tests: ['test/promises/client-state.test.ts'] },
+  { file: 'lib/client.ts', from: 'if (!ok && status !== 401 && (status !== 400 || before.refresh)) return response', to: 'if (!ok && status !== 401 && status !== 400) return response', tests: ['test/promises/client-state.test.ts'] },
 
   // the top of lib/
   { file: 'lib/events.ts', from: 'published.get(request)?.has(why) === true)) return', to: 'false)) return', tests: ['test/events.test.ts'] },
   { file: 'lib/warnings.ts', from: 'W10: settings.cookieSet && !settings.cookieSecure,', to: 'W10: false,', tests: ['test/hostile/startup.test.ts'] },
   { file: 'lib/plugin.ts', from: 'if (Object.hasOwn(fastify, name) && isOurs) {', to: 'if (isOurs) {', tests: ['test/promises/instances.test.ts'] },
-  { file: 'lib/plugin.ts', from: 'if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', to: 'if (!noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', tests: ['test/sessions/settings.test.ts'] }
+  { file: 'lib/plugin.ts', from: 'if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', to: 'if (!noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', tests: ['test/registration.test.ts'] }
 ]

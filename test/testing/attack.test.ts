@@ -134,6 +134,11 @@ t.test('a challenge of a report hides tokens, however long it is', async (t) => 
   t.equal(challengeOf('a.b, eyJhbGciOiJ, x.0123456789abcdef.y and eyJ0'), 'a.b, <token>, <token> and eyJ0')
 })
 
+t.test('a status of 2xx means that a request was let in, 5xx and no response that the guard failed, and all others that it refused', async (t) => {
+  const outcomes = [0, 200, 204, 206, 299, 300, 302, 400, 401, 404, 499, 500, 503].map((statusCode) => rowOf({ name: 'x', wrong: '' }, { statusCode, headers: {} }, tokenOf(), new Set()).outcome)
+  t.strictSame(outcomes, ['error', ...Array(4).fill('let in'), ...Array(6).fill('refused'), 'error', 'error'])
+})
+
 t.test('the root of an application is attacked like any other route', async (t) => {
   const app = guarded(t, right)
   app.get('/', async () => 'root')

@@ -41,3 +41,11 @@ t.test('the memory of tokens never holds more than twice its size', async (t) =>
   }
   t.ok(Array.from({ length: 1000 }, (_, index) => memory.get(text(index))).filter(Boolean).length <= 2 * size)
 })
+
+t.test('what is remembered of one token is nothing to another that ends like it', async (t) => {
+  const memory = new TokenMemory<{ token: string }>(10)
+  const token = 'a.b.signature-with-the-same-end'
+  memory.set({ token })
+  t.strictSame(memory.get(token), { token })
+  t.equal(memory.get(token.replace('a.b', 'a.c')), undefined)
+})
