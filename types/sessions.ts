@@ -224,9 +224,9 @@ export interface SessionStore extends SessionFeed {
   /** Returns the active sessions of a user, in any order. */
   list (user: string, rules: SessionRules): Promise<StoredSession[]>
   /**
-   * Confirms the families whose parents these generations are. Ignores all others: older and later generations, and sessions
-   * that are unknown, have ended, or are another user's. Begins the window anew, but is no use of the session. May skip what
-   * it cannot lock. Several processes may call it with the same generations.
+   * Confirms the families whose parents these generations are, and begins their windows anew. Ignores all others: families
+   * that are confirmed, older and later generations, and sessions that are unknown, have ended, or are another user's. Is no
+   * use of a session. May skip what it cannot lock. Several processes may call it with the same generations.
    * @param received at most 1,000
    */
   confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>

@@ -83,7 +83,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     }
   },
 
-  'a confirmation begins the window anew, and late copies do not': async (bench) => {
+  'a confirmation begins the window anew; late copies and further confirmations do not': async (bench) => {
     await withWindow(async (window) => {
       const session = await bench.start({ graceMs: window })
       await session.expect(0, 'rotated', 1)
@@ -91,9 +91,12 @@ export const rulesOfFamilies: Record<string, Rule> = {
       const isOpen = deadline(window)
       await session.confirm(0)
       await wait(partOf(window))
+      // If one of these began the window anew, it would be open at the end.
+      const wouldBeOpen = deadline(window)
+      await session.confirm(0)
       await session.expect(0, 'reissued', 2, isOpen)
       await wait(partOf(window))
-      await session.expect(0, 'reused', 2)
+      await session.expect(0, 'reused', 2, wouldBeOpen)
     })
   },
 
@@ -113,6 +116,11 @@ export const rulesOfFamilies: Record<string, Rule> = {
     await bench.store.confirm([], patient)
     await (await afterWindow(session)).expect(0, 'reissued', 3)
     await ended.expectEnded()
+    const advanced = await bench.start()
+    await advanced.expect(0, 'rotated', 1)
+    await (await afterWindow(advanced)).expect(1, 'rotated', 2)
+    await advanced.confirm(0)
+    await (await afterWindow(advanced)).expect(1, 'reissued', 3)
     const fresh = await withFamily(bench, 1)
     const beforeConfirmation = await fresh.find()
     await wait(20)

@@ -135,7 +135,7 @@ t.test('WebSockets and server-sent events end when their session ends; those of 
 
 // Promise: security/connection-stays-open
 t.test('signals that nobody listens to are collected; those with a listener, and those of open connections, end them', async (t) => {
-  const { stdout } = await run(process.execPath, ['--expose-gc', fileURLToPath(new URL('fixtures/signals.js', import.meta.url))], { env: { PATH: process.env.PATH } })
+  const { stdout } = await run(process.execPath, ['--expose-gc', fileURLToPath(new URL('../fixtures/signals.js', import.meta.url))], { env: { PATH: process.env.PATH } })
   const { count, alive, codes, aborted, left } = JSON.parse(stdout)
   t.same(alive, { ignored: 0, removed: 0, left: count, derived: 1, streamed: 1 })
   t.same(codes, [4401, 4401, 'end'])
