@@ -1,5 +1,6 @@
 // @slow
 /** The command line: each command as a process, and in this process, where it is measured. */
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
@@ -11,7 +12,7 @@ import t, { type Test } from 'tap'
 import { main, type Input } from '../lib/cli.ts'
 import type { Outcome } from '../lib/cli/outcome.ts'
 import { defaultKid } from '../lib/keys/key-id.ts'
-import { algorithms, bearer, build, forge, headerOf, login, mistyped, secret, setClock, together, valid, warnings } from './helper.ts'
+import { algorithms, bearer, build, forge, headerOf, login, mistyped, caseOf, secret, setClock, together, valid, warnings } from './helper.ts'
 
 const bin = fileURLToPath(new URL('../bin/fastify-token-auth.js', import.meta.url))
 const { NODE_OPTIONS, ...environment } = process.env
@@ -36,7 +37,7 @@ t.test('without a command, with an unknown one and with wrong arguments, the usa
   ]
   for (const [args, message] of wrong) {
     const { code, stdout, stderr } = await run(...args)
-    t.strictSame([code, stdout, stderr.split('\n\n', 1)[0]], [2, '', message])
+    assert.deepEqual([code, stdout, stderr.split('\n\n', 1)[0]], [2, '', message], caseOf(args))
     t.match(stderr, 'Usage: fastify-token-auth <command>')
   }
   t.match(await processOf(['keyz']), { code: 2, stdout: '', stderr: /^There is no command "keyz"\.\n\nUsage/ })
@@ -45,9 +46,9 @@ t.test('without a command, with an unknown one and with wrong arguments, the usa
 t.test('the usage names each command and algorithm, and is a result where it was asked for', async (t) => {
   for (const args of [['--help'], ['keys', '--help'], ['-h']]) {
     const { code, stdout, stderr } = await run(...args)
-    t.strictSame([code, stderr], [0, ''])
+    assert.deepEqual([code, stderr], [0, ''], caseOf(args))
     for (const name of ['inspect', 'keys', 'routes', 'doctor', '--jwk', '--check', '--json', ...algorithms]) t.match(stdout, name)
-    t.ok(stdout.split('\n').every((line) => line.length <= 80))
+    assert.ok(stdout.split('\n').every((line) => line.length <= 80), caseOf(args))
   }
   t.match(await processOf(['--help']), { code: 0, stdout: /^Usage/, stderr: '' })
 })
@@ -102,8 +103,8 @@ t.test('inspect answers to whatever is no token with one line, without a part of
   const garbage = ['', 'garbage', 'a.b.c', `${forge({}).split('.')[0]}.garbage.x`, forge([1]), forge('text'), forge(null), 'a.b.c.d.e', '\0'.repeat(100), '.'.repeat(10_000), '%'.repeat(100)]
   for (const text of garbage) {
     const { code, stdout, stderr } = await run('inspect', text)
-    t.strictSame([code, stdout], [1, ''])
-    t.match(stderr, /^This is no (?:signed )?JSON Web Token: it(?:s header is no JSON object in base64url| has \d+ instead of 3 parts with dots between them|s payload is no JSON object in base64url)\.\n$/)
+    assert.deepEqual([code, stdout], [1, ''], caseOf(text))
+    assert.match(stderr, /^This is no (?:signed )?JSON Web Token: it(?:s header is no JSON object in base64url| has \d+ instead of 3 parts with dots between them|s payload is no JSON object in base64url)\.\n$/, caseOf(text))
   }
   t.match(await processOf(['inspect', 'secret.secret.secret']), { code: 1, stdout: '', stderr: /^This is no JSON Web Token: its header [^\n]*\n$/ })
 })
@@ -135,11 +136,11 @@ t.test('inspect prints 100 levels, and answers to more of them with one line and
 t.test('a secret of keys is as long as the hash, and an application takes it from its environment', async (t) => {
   for (const [algorithm, bytes] of [['HS256', 32], ['HS384', 48], ['HS512', 64]] as const) {
     const { code, stdout, stderr } = await run('keys', algorithm)
-    t.strictSame([code, stderr], [0, ''])
+    assert.deepEqual([code, stderr], [0, ''], caseOf(algorithm))
     const [, value = ''] = /^SERVICE_JWT_SECRET=([\w-]+)\n$/.exec(stdout) ?? []
-    t.equal(Buffer.from(value, 'base64url').length, bytes)
+    assert.equal(Buffer.from(value, 'base64url').length, bytes, caseOf(algorithm))
     const app = await build(t, { algorithm, secret: value })
-    t.equal((await login(app)).statusCode, 200)
+    assert.equal((await login(app)).statusCode, 200, caseOf(algorithm))
   }
   const [one, other] = [await run('keys'), await run('keys')]
   t.match(one.stdout, /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, 'HS256 is the default')
@@ -149,23 +150,23 @@ t.test('a secret of keys is as long as the hash, and an application takes it fro
 t.test('keys are accepted by the plugin for each algorithm, as text and as JWK, with the id that the plugin gives them', async (t) => {
   for (const algorithm of algorithms) {
     const { code, stdout, stderr } = await run('keys', algorithm, '--jwk')
-    t.strictSame([code, stderr], [0, ''])
+    assert.deepEqual([code, stderr], [0, ''], caseOf(algorithm))
     const jwks = JSON.parse(stdout)
     const isHmac = algorithm.startsWith('HS')
     const { kid, alg } = isHmac ? jwks : jwks.privateKey
-    t.equal(alg, algorithm)
-    t.equal(kid, defaultKid(isHmac ? createSecretKey(Buffer.from(jwks.k, 'base64url')) : createPublicKey({ key: jwks.publicKey, format: 'jwk' })))
+    assert.equal(alg, algorithm, caseOf(algorithm))
+    assert.equal(kid, defaultKid(isHmac ? createSecretKey(Buffer.from(jwks.k, 'base64url')) : createPublicKey({ key: jwks.publicKey, format: 'jwk' })), caseOf(algorithm))
     const key = isHmac ? { secret: jwks } : jwks
     const app = await build(t, together({ secret: undefined, algorithm }, key))
-    t.equal((await app.inject({ url: '/auth/me', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'a token that it issued is accepted')
+    assert.equal((await app.inject({ url: '/auth/me', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'a token that it issued is accepted')
     if (isHmac) continue
-    t.notOk('d' in jwks.publicKey)
+    assert.ok(!('d' in jwks.publicKey), caseOf(algorithm))
     const pems = await run('keys', algorithm)
     const [privateKey = '', publicKey = ''] = pems.stdout.split(/(?<=-----END PRIVATE KEY-----\n)/)
     await build(t, mistyped({ secret: undefined, algorithm, privateKey, publicKey }))
-    t.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`)
+    assert.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`, caseOf(algorithm))
     const rotating = await build(t, mistyped({ secret: undefined, keys: [{ algorithm, key: jwks.privateKey }] }))
-    t.equal(headerOf((await login(rotating)).json().access_token).kid, kid)
+    assert.equal(headerOf((await login(rotating)).json().access_token).kid, kid, caseOf(algorithm))
   }
 })
 
@@ -210,12 +211,12 @@ const ofModules = (t: Test, given: Readonly<Record<string, string>>) => {
 t.test('routes prints the table of an application, whatever a module exports, with the routes before the plugin', async (t) => {
   const inEsm = Object.fromEntries(Object.entries(modules).filter(([name]) => !name.endsWith('.cjs')))
   const path = ofModules(t, asSource(inEsm))
-  for (const name of Object.keys(inEsm)) t.strictSame(await run('routes', path(name)), { code: 0, stdout: table, stderr: '' }, name)
+  for (const name of Object.keys(inEsm)) assert.deepEqual(await run('routes', path(name)), { code: 0, stdout: table, stderr: '' }, name)
 })
 
 t.test('routes loads ES modules and CommonJS in its process', async (t) => {
   const path = ofModules(t, texts('fastify-token-auth'))
-  for (const name of ['instance.js', 'plugin.cjs', 'transpiled.cjs']) t.strictSame(await processOf(['routes', path(name)]), { code: 0, stdout: table, stderr: '' }, name)
+  for (const name of ['instance.js', 'plugin.cjs', 'transpiled.cjs']) assert.deepEqual(await processOf(['routes', path(name)]), { code: 0, stdout: table, stderr: '' }, name)
 })
 
 t.test('routes --check exits with 1 where nobody has decided who may use a route, and names it', async (t) => {
@@ -287,9 +288,9 @@ t.test('routes fails for a module that is no application, and for an application
   }
   const path = ofModules(t, { ...Object.fromEntries(Object.entries(given).map(([name, [text = '']]) => [name, text])), 'other.js': "import Fastify from 'fastify'\nexport default Fastify().get('/', async () => 'ok')" })
   for (const [name, [, found]] of Object.entries(given)) {
-    t.strictSame(await run('routes', path(name)), {
+    assert.deepEqual(await run('routes', path(name)), {
       code: 1, stdout: '', stderr: `The application did not start. The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${found}.\n`
-    })
+    }, caseOf(name))
   }
   t.match(await run('routes', path('other.js')), { code: 1, stdout: '', stderr: /^The application does not use this installation[^\n]* in the folder of the application\.\n$/ })
   t.match(await processOf(['routes', path('object.js')]), { code: 1, stdout: '', stderr: /^The application did not start\. The default export/ })

@@ -1,11 +1,12 @@
 // @slow
 /** The client for browsers: its rules, with a browser made of a cookie jar and the API of Fastify. test/outside/ has real ones. */
+import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { createClient } from '../lib/client.ts'
 import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
-import { holdTimers, mistyped, now, setClock, together, users } from './helper.ts'
+import { holdTimers, mistyped, caseOf, now, setClock, together, users } from './helper.ts'
 import { received, WatchedStore } from './sessions/helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable, watchLimits
@@ -40,7 +41,7 @@ for (const [mode, serverOptions, options, renewing] of modes) {
       t.strictSame(await Promise.all(requests), requests.map(() => 200))
       t.equal(served.renewals(), 1)
       t.equal(served.count(question), tabs.length)
-      for (const { reasons } of tabs) t.strictSame(reasons, [])
+      for (const { reasons } of tabs) assert.deepEqual(reasons, [], caseOf(reasons))
     })
   }
 
@@ -162,8 +163,8 @@ for (const [mode, serverOptions, options, renewing] of modes) {
       served.gate.beforeRefresh = () => { controller.abort(); return waiting }
       await t.rejects(request(controller.signal), { name: 'AbortError' })
       goOn()
-      t.equal(await status(), 200)
-      t.equal(served.renewals(), before + 1)
+      assert.equal(await status(), 200, caseOf(request))
+      assert.equal(served.renewals(), before + 1, caseOf(request))
     }
   })
 
@@ -185,8 +186,8 @@ for (const [mode, serverOptions, options, renewing] of modes) {
     for (const [prefix, path] of [['/auth', 'POST /auth'], ['', 'POST /']]) {
       const served = await service(t, together(serverOptions, { urlPrefix: prefix!, strictSlashes: true }))
       browse(t, served)
-      t.equal((await openTab({ ...options, prefix }).client.login(ada!)).status, 200)
-      t.strictSame(served.log, [path])
+      assert.equal((await openTab({ ...options, prefix }).client.login(ada!)).status, 200, caseOf(prefix))
+      assert.deepEqual(served.log, [path], caseOf(prefix))
     }
   })
 
@@ -264,8 +265,8 @@ for (const [mode, serverOptions, options, renewing] of modes) {
     ]
     for (const [index, request] of requests.entries()) {
       setTime(now() + later)
-      t.equal(await (await request()).text(), 'one body')
-      t.equal(served.renewals(), index + 1)
+      assert.equal(await (await request()).text(), 'one body', caseOf(index))
+      assert.equal(served.renewals(), index + 1, caseOf(index))
     }
     setTime(now() + later)
     const stream = () => client.fetch('/echo', mistyped({ method: 'POST', headers, body: body(), duplex: 'half' }))
@@ -338,7 +339,7 @@ t.test('tokens are sent to the service alone', async (t) => {
   await client.login(ada!)
   for (const input of ['https://elsewhere.example/', new URL('http://shop.example/'), new Request('https://elsewhere.example/')]) {
     const response = await client.fetch(input, { headers: { 'x-own': '1' } })
-    t.strictSame(await response.json(), { 'x-own': '1' })
+    assert.deepEqual(await response.json(), { 'x-own': '1' }, caseOf(input))
   }
 })
 
@@ -442,9 +443,9 @@ t.test('in cookie mode the cookies of a renewal do not replace those of a later 
     }
     await status()
     await next
-    if (leave) t.equal(cookies.size, 0)
-    else t.equal(await status(), 200)
-    t.strictSame(reasons, leave ? ['logout'] : [])
+    if (leave) assert.equal(cookies.size, 0, caseOf(leave))
+    else assert.equal(await status(), 200, caseOf(leave))
+    assert.deepEqual(reasons, leave ? ['logout'] : [], caseOf(leave))
   }
 })
 
@@ -464,7 +465,7 @@ t.test('in cookie mode the cookies of a renewal in one tab do not replace those 
     }
     await first.status()
     await next
-    if (leave) t.equal(cookies.size, 0)
+    if (leave) assert.equal(cookies.size, 0, caseOf(leave))
     else t.match(await Promise.all([first, second].map(({ client }) => client.load())), [{ user_id: grace!.user_id }, { user_id: grace!.user_id }])
   }
 })
@@ -511,8 +512,8 @@ t.test('in header mode damaged text in the storage is no login, and a response t
   await client.login(ada!)
   for (const damaged of ['{"access":', 'null']) {
     for (const name of storage.values.keys()) storage.values.set(name, damaged)
-    t.equal(await status(), 401)
-    t.strictSame(reasons.splice(0), ['absent'])
+    assert.equal(await status(), 401, caseOf(damaged))
+    assert.deepEqual(reasons.splice(0), ['absent'], caseOf(damaged))
   }
   served.broken.set('/auth', () => new Response('a text with a token'))
   await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })
@@ -681,7 +682,7 @@ t.test('in header mode it renews tokens of a service without sessions, whose ref
   await client.login(ada!)
   for (const expected of [1, 2]) {
     setTime(now() + later)
-    t.equal(await status(), 200)
-    t.equal(served.count(refresh), expected)
+    assert.equal(await status(), 200, caseOf(expected))
+    assert.equal(served.count(refresh), expected, caseOf(expected))
   }
 })

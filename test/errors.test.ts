@@ -1,7 +1,8 @@
+import assert from 'node:assert/strict'
 import t from 'tap'
 import * as library from '../lib/index.ts'
 import tokenAuth, { TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, environment, login, mistyped } from './helper.ts'
+import { bearer, build, environment, login, mistyped, caseOf } from './helper.ts'
 
 const realm = 'Bearer realm="token-auth"'
 const invalid = (message: string) => `${realm}, error="invalid_token", error_description="${message}"`
@@ -57,7 +58,7 @@ function classOf (name: string): ErrorClass {
 // Promise: specification/tokenautherror-2
 t.test('every error that the contract names is exported, and no other', (t) => {
   t.same([...exported.keys()].sort(), errors.map(([name]) => name).sort())
-  for (const [name, errorClass] of exported) t.equal(Reflect.get(tokenAuth, name), errorClass, `${name} is also a property of the plugin`)
+  for (const [name, errorClass] of exported) assert.equal(Reflect.get(tokenAuth, name), errorClass, `${name} is also a property of the plugin`)
   t.end()
 })
 
@@ -70,7 +71,7 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
     t.equal(error.code, `TOKEN_AUTH_${name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`)
     t.equal(error.message, message)
     t.same(error.headers, challenge === undefined ? otherHeaders.get(name) ?? {} : { 'www-authenticate': challenge })
-    for (const base of [Error, TokenAuthError, classOf(parent ?? name)]) t.ok(error instanceof base, base.name)
+    for (const base of [Error, TokenAuthError, classOf(parent ?? name)]) assert.ok(error instanceof base, base.name)
     t.equal(error.detail, undefined)
     t.notOk(Object.hasOwn(error, 'cause'), 'no cause unless one is given')
 
@@ -95,7 +96,7 @@ for (const [name, statusCode, message, challenge, parent] of errors) {
 
 t.test('a challenge never quotes what a header must not carry (RFC 6750 section 3)', (t) => {
   for (const message of ['with "quotes"', 'with \\ backslash', 'two\r\nlines', 'naïve', '']) {
-    t.equal(new library.InvalidToken(message).headers['www-authenticate'], `${realm}, error="invalid_token"`, JSON.stringify(message))
+    assert.equal(new library.InvalidToken(message).headers['www-authenticate'], `${realm}, error="invalid_token"`, JSON.stringify(message))
     const refusal = new library.InsufficientScope('Invalid scope.', { required: [message] })
     t.notMatch(refusal.headers['www-authenticate'], ', scope=', JSON.stringify(message))
   }
@@ -153,15 +154,15 @@ t.test('in production, what an error says of the application is its cause, and i
   for (const [name, neutral] of Object.entries(hostErrors)) {
     const ErrorClass = library[name as keyof typeof hostErrors]
     t.match(new ErrorClass('"department" of ada is missing', { cause: original }), { message: neutral, cause: { message: '"department" of ada is missing', cause: original } })
-    t.equal(new ErrorClass().cause, undefined)
-    t.equal(new ErrorClass(undefined, { cause: original }).cause, original)
+    assert.equal(new ErrorClass().cause, undefined, caseOf(name))
+    assert.equal(new ErrorClass(undefined, { cause: original }).cause, original, caseOf(name))
   }
   for (const ErrorClass of [library.InvalidConfiguration, library.RequiredKeysNotFound, library.RefreshTokenNotImplemented]) {
-    t.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
+    assert.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
     const error = new ErrorClass('of a request', { duringRequest: true, page: 'guards.md' })
-    t.notMatch(error.message, /request/)
+    assert.doesNotMatch(error.message, /request/, caseOf(ErrorClass))
     t.match(error.cause, { message: /^of a request See .*\/docs\/guards\.md$/ })
-    t.equal(Object(error.cause).cause, undefined)
+    assert.equal(Object(error.cause).cause, undefined, caseOf(ErrorClass))
   }
   t.end()
 })
@@ -185,9 +186,9 @@ t.test('in production, mistakes of the host reach exceptionResponse and the log,
     const lines: string[] = []
     const app = await build(t, { ...options, responsesClass: Watching }, { logger: { stream: { write: (line) => { lines.push(line) } } } })
     const response = await login(app)
-    t.equal(response.statusCode, 500)
-    t.same(Object.keys(response.json()), ['reasons', 'exception'])
-    t.equal(response.json().exception, name)
+    assert.equal(response.statusCode, 500, caseOf(name))
+    assert.deepEqual(Object.keys(response.json()), ['reasons', 'exception'], caseOf(name))
+    assert.equal(response.json().exception, name, caseOf(name))
     t.notMatch(response.body, text)
     t.match(rendered, [{ name, cause: { message: text } }])
     t.match(lines.join('\n'), text, 'the log has all of it')

@@ -1,4 +1,5 @@
 /** What is published on `node:diagnostics_channel` when tokens are issued and requests are refused. */
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { readFileSync } from 'node:fs'
@@ -12,7 +13,7 @@ import tokenAuth, {
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, now, otherSecret, refreshStore, secret, setClock, together, users } from './helper.ts'
+import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, caseOf, now, otherSecret, refreshStore, secret, setClock, together, users } from './helper.ts'
 import { run } from './programs.ts'
 import { generationIn, sessionEvents, WatchedStore, type Tokens } from './sessions/helper.ts'
 
@@ -154,24 +155,24 @@ for (const [way, options] of Object.entries<Partial<TokenAuthOptions>>({
         requests++
         events.length = 0
         const response = await app.inject(request)
-        t.equal(response.statusCode, what.endsWith('redirects') && way !== 'thrown' ? 302 : statusCode, what)
-        t.equal(events.length, 1, what)
+        assert.equal(response.statusCode, what.endsWith('redirects') && way !== 'thrown' ? 302 : statusCode, what)
+        assert.equal(events.length, 1, what)
         const [event] = events
         if (event === undefined) continue
         t.match(event, { instanceName: 'tokenAuth', error: { name, statusCode, code: `TOKEN_AUTH_${name.replace(/(?<!^)[A-Z]/g, '_$&').toUpperCase()}` } }, what)
-        t.equal(event.request.headers['x-number'], String(requests), 'the live request')
-        if (reason === undefined) t.notOk('reason' in event, what)
+        assert.equal(event.request.headers['x-number'], String(requests), 'the live request')
+        if (reason === undefined) assert.ok(!('reason' in event), what)
         else t.match(event.reason, reason, what)
-        t.ok(event.error instanceof TokenAuthError)
-        t.notOk(Object.hasOwn(event.error, 'cause'))
-        t.notOk(Object.isFrozen(event.error))
-        t.equal(event.error.message, name === 'HandlerFailed' ? 'The retrieveUser handler failed.' : event.error.message)
+        assert.ok(event.error instanceof TokenAuthError, caseOf(what, time))
+        assert.ok(!Object.hasOwn(event.error, 'cause'), caseOf(what, time))
+        assert.ok(!Object.isFrozen(event.error), caseOf(what, time))
+        assert.equal(event.error.message, name === 'HandlerFailed' ? 'The retrieveUser handler failed.' : event.error.message, caseOf(what, time))
         checkSecrecy(t, event, tokensIn(request), what)
         errors.add(event.error)
       }
     }
     t.equal(errors.size, rows.length * 2, 'each has an error of its own')
-    for (const error of [...thrown, ...Rendering.seen]) t.notOk(errors.has(error), 'and none that somebody else sees')
+    for (const error of [...thrown, ...Rendering.seen]) assert.ok(!errors.has(error), 'and none that somebody else sees')
   })
 }
 
@@ -236,9 +237,9 @@ t.test('with sessions, their endpoints publish each refusal once', async (t) => 
     isDown = state
     for (const [what, request, name, statusCode, reason] of list) {
       events.length = 0
-      t.equal((await app.inject(request)).statusCode, statusCode, what)
+      assert.equal((await app.inject(request)).statusCode, statusCode, what)
       t.match(events, [{ instanceName: 'tokenAuth', error: { name, statusCode }, ...(reason !== undefined && { reason }) }], what)
-      t.equal(events.length, 1, what)
+      assert.equal(events.length, 1, what)
       for (const event of events) checkSecrecy(t, event, [...Object.values(tokens), ...Object.values(ended)], what)
     }
   }
@@ -312,11 +313,11 @@ t.test('whatever becomes of a refresh token, no event and no line of the log has
     ])
     for (const event of events.flat()) {
       checkSecrecy(t, event, given, JSON.stringify({ ...event, request: undefined }))
-      t.same(tokensOf(textOf(event)), [])
+      assert.deepEqual(tokensOf(textOf(event)), [], caseOf(options, event))
     }
     const logged = lines.join('')
     for (const message of ['lost writes', 'retired', 'takes no confirmations']) t.match(logged, message)
-    t.same(tokensOf(logged), [], 'the log')
+    assert.deepEqual(tokensOf(logged), [], 'the log')
   }
 })
 
@@ -336,7 +337,7 @@ t.test('what passes is not published, nor what the verify endpoint says, nor wha
     [{ url: '/auth/verify', headers: bearer(expired) }, 400], [post('/auth', {}), 200], [{ method: 'POST', url: '/auth', payload: 'x' }, 415],
     [{ method: 'POST', url: '/auth' }, 400], [{ url: '/nowhere' }, 404], [post('/auth', { username: 'limited' }), 429]
   ]
-  for (const [request, statusCode] of passing) t.equal((await app.inject(request)).statusCode, statusCode, JSON.stringify(request))
+  for (const [request, statusCode] of passing) assert.equal((await app.inject(request)).statusCode, statusCode, JSON.stringify(request))
   t.same(events, [])
 })
 
@@ -356,8 +357,8 @@ t.test('of an error that is thrown, an event has what a client may read, and not
   for (const [index, event] of events.entries()) {
     checkSecrecy(t, event, [], String(index))
     t.match(event.error, index < 3 ? { message: 'Denied.', headers: { 'www-authenticate': 'Bearer realm="token-auth"' } } : { name: 'HandlerFailed' })
-    t.equal(event.error instanceof Denied, index < 3)
-    t.match(event.error.stack, /./)
+    assert.equal(event.error instanceof Denied, index < 3, caseOf(index))
+    assert.match(String(event.error.stack), /./, caseOf(index))
     Object.assign(event.error, { message: 'changed', headers: Object.assign(event.error.headers, { changed: 'yes' }) })
   }
   t.same([shared.message, shared.headers], ['Denied.', { 'www-authenticate': 'Bearer realm="token-auth"' }])
@@ -415,7 +416,7 @@ t.test('a token that is not issued in the end is not published', async (t) => {
     { sessions: { store: Object.assign(memorySessions(), { create: async () => { throw new Error('down') } }) } }
   ]
   const events = eventsOf(t, 'issued')
-  for (const options of failures) t.ok((await login(await build(t, options))).statusCode >= 400)
+  for (const options of failures) assert.ok((await login(await build(t, options))).statusCode >= 400, caseOf(options))
   const app = await build(t, { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => 'stored' })
   t.equal((await app.inject(post('/auth/refresh', { refresh_token: 'other' }, good()))).statusCode, 401)
   await t.rejects(app.tokenAuth.generateAccessToken(mistyped({})))
@@ -449,7 +450,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     t.teardown(() => unsubscribe(name, listener))
   }
   for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app })
-  for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) t.ok(subscribed.has(name), name)
+  for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) assert.ok(subscribed.has(name), name)
   t.equal(subscribed.size, 4)
   const { access_token: accessToken } = (await login(app)).json()
   await app.inject({ url: '/private?access_token=x' })
@@ -470,7 +471,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     return Array.from(list.matchAll(/^- `(\w+)`/gm), ([, field]) => field)
   }
   t.same(new Set([...fields('issued'), ...fields('refused'), ...fields('keys')]), members('events.ts'))
-  for (const [, type = ''] of /type: ('switched'.*)$/m.exec(readFileSync(new URL('../types/events.ts', import.meta.url), 'utf8'))?.[1]?.matchAll(/'([\w-]+)'/g) ?? []) t.ok(page.includes(`\n- \`${type}\`: `), type)
+  for (const [, type = ''] of /type: ('switched'.*)$/m.exec(readFileSync(new URL('../types/events.ts', import.meta.url), 'utf8'))?.[1]?.matchAll(/'([\w-]+)'/g) ?? []) assert.ok(page.includes(`\n- \`${type}\`: `), type)
   const sessionMembers = members('sessions.ts')
   t.same(fields('session').filter((field) => !sessionMembers.has(field)), [])
   for (const [, type = ''] of readFileSync(new URL('../types/sessions.ts', import.meta.url), 'utf8').matchAll(/type: '(\w+)'/g)) t.match(page, `\n- \`${type}\`: `)

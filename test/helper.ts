@@ -113,6 +113,9 @@ export function keysFor (algorithm: Algorithm): { algorithm: Algorithm, secret: 
   return algorithm.startsWith('HS') ? { algorithm, secret } : { algorithm, ...pairFor(algorithm) }
 }
 
+/** The name of a case, for the message of an assertion in a loop. */
+export const caseOf = (...parts: unknown[]): string => parts.map((part) => typeof part === 'string' ? part : inspect(part, { depth: 1, breakLength: Infinity })).join(', ')
+
 /** Seconds since 1970. */
 export const now = () => Math.floor(Date.now() / 1000)
 

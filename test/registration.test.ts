@@ -1,4 +1,5 @@
 /** What `register()` takes, makes, refuses and warns of. */
+import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { inspect } from 'node:util'
@@ -9,7 +10,7 @@ import * as library from '../lib/index.ts'
 import tokenAuth, {
   Authentication, AuthenticationFailed, Configuration, initialize, Responses, View, type TokenAuthInstance, type TokenAuthOptions
 } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, ecPair, environment, forge, host, login, mistyped, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
+import { authenticate, bearer, build, claims, ecPair, environment, forge, host, login, mistyped, caseOf, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
 
 const token = forge(claims())
 const { stored: _stored, ...refreshHandlers } = refreshStore()
@@ -22,7 +23,7 @@ t.test('the plugin is the default export, a named one, and what require() gives,
   t.equal(library.default, library.tokenAuth)
   t.equal(Reflect.get(library, 'module.exports'), tokenAuth)
   for (const [name, value] of Object.entries(library)) {
-    if (name !== 'module.exports') t.equal(Reflect.get(tokenAuth, name), value, name)
+    if (name !== 'module.exports') assert.equal(Reflect.get(tokenAuth, name), value, name)
   }
 })
 
@@ -88,7 +89,7 @@ t.test('a nested context may have an instance of the same name, and siblings do 
     })
   }
   app.get('/', async (request) => ({ leeway: request.tokenAuth.settings.leeway }))
-  for (const [url, leeway] of [['/', 1], ['/a', 2], ['/b', 3]] as const) t.equal((await app.inject(url)).json().leeway, leeway)
+  for (const [url, leeway] of [['/', 1], ['/a', 2], ['/b', 3]] as const) assert.equal((await app.inject(url)).json().leeway, leeway, caseOf(url))
 })
 
 t.test('a name that Fastify or another plugin has already is refused', async (t) => {
@@ -100,7 +101,7 @@ t.test('a name that Fastify or another plugin has already is refused', async (t)
     app.decorateRequest('ofRequests', '')
     app.decorateRequest('lazy', { getter: () => 1 })
     const error = await refusal(t, { instanceName }, app)
-    t.equal(error?.name, 'InvalidConfiguration', instanceName)
+    assert.equal(error?.name, 'InvalidConfiguration', instanceName)
     t.match(error?.message, `"instanceName" is "${instanceName}", which is already a property of Fastify or of another plugin. Choose another name.`)
   }
 })
@@ -122,7 +123,7 @@ t.test('both refresh handlers must be there where refresh tokens are enabled', a
   ]
   for (const [handlers, missing] of cases) {
     const error = await refusal(t, { refreshTokenEnabled: true, ...handlers })
-    t.equal(error?.name, 'RefreshTokenNotImplemented')
+    assert.equal(error?.name, 'RefreshTokenNotImplemented', caseOf(handlers))
     t.match(error?.message, `missing: ${missing}.`)
   }
   t.equal(await refusal(t, refreshHandlers), undefined)
@@ -144,12 +145,12 @@ t.test('asymmetric algorithms need a public key, and a private key to issue', as
     ]
     for (const [options, missing] of refused) {
       const error = await refusal(t, options)
-      t.equal(error?.name, 'RequiredKeysNotFound', algorithm)
+      assert.equal(error?.name, 'RequiredKeysNotFound', algorithm)
       t.match(error?.message, `${algorithm} needs "${missing}"`)
     }
-    t.equal(await refusal(t, { ...none, publicKey, privateKey }), undefined)
-    t.equal(await refusal(t, { ...none, secret: publicKey, privateKey }), undefined, 'secret is an alias of publicKey')
-    t.equal(await refusal(t, { ...none, publicKey, authMode: false }), undefined, 'the public key is enough to verify')
+    assert.equal(await refusal(t, { ...none, publicKey, privateKey }), undefined, caseOf(algorithm))
+    assert.equal(await refusal(t, { ...none, secret: publicKey, privateKey }), undefined, 'secret is an alias of publicKey')
+    assert.equal(await refusal(t, { ...none, publicKey, authMode: false }), undefined, 'the public key is enough to verify')
   }
 })
 
@@ -209,15 +210,15 @@ t.test('a handler that is no function is refused', async (t) => {
 t.test('the classes must extend those of the library, and may be those', async (t) => {
   const bases: Readonly<Record<string, new () => object>> = { configurationClass: Configuration, authenticationClass: Authentication, responsesClass: Responses }
   for (const [name, Base] of Object.entries(bases)) {
-    t.equal(await refusal(t, { [name]: Base }), undefined)
-    t.equal(await refusal(t, { [name]: class extends Base {} }), undefined)
-    t.equal(await refusal(t, { [name]: undefined }), undefined)
+    assert.equal(await refusal(t, { [name]: Base }), undefined, caseOf(name))
+    assert.equal(await refusal(t, { [name]: class extends Base {} }), undefined, caseOf(name))
+    assert.equal(await refusal(t, { [name]: undefined }), undefined, caseOf(name))
     const wrong: [unknown, string][] = [
       [null, 'null'], [new Base(), 'an object'], ['Base', 'a string'], [class Other {}, 'Other, which does not extend it'], [() => {}, 'a function, which does not extend it'], [[Base], 'an array']
     ]
     for (const [value, shown] of wrong) {
       const error = await refusal(t, { [name]: value })
-      t.equal(error?.name, 'InvalidConfiguration')
+      assert.equal(error?.name, 'InvalidConfiguration', caseOf(name, value))
       t.match(error?.message, `Option "${name}" must be a subclass of ${Base.name}; given: ${shown}.`)
     }
   }
@@ -231,7 +232,7 @@ t.test('a responses class is made once, and its methods are used with their obje
     override extendAuthenticate () { return { number: this.#number } }
   }
   const app = await build(t, { responsesClass: Counting })
-  for (let round = 0; round < 2; round++) t.equal((await login(app)).json().number, 1)
+  for (let round = 0; round < 2; round++) assert.equal((await login(app)).json().number, 1, caseOf(round))
   t.ok(app.tokenAuth.responses instanceof Counting)
 })
 
@@ -268,7 +269,7 @@ t.test('custom claims are objects or classes with key, setup and verify', async 
   ]
   for (const [customClaims, message] of refused) {
     const error = await refusal(t, { customClaims })
-    t.equal(error?.name, 'InvalidCustomClaim', inspect(customClaims))
+    assert.equal(error?.name, 'InvalidCustomClaim', inspect(customClaims))
     t.match(error?.message, message)
   }
   t.match(await refusal(t, { userId: 'sub', customClaims: [{ key: 'sub', setup, verify }] }), { name: 'InvalidCustomClaim' })
@@ -320,7 +321,7 @@ t.test('class views are pairs of a path and a view class', async (t) => {
   ]
   for (const [classViews, message] of refused) {
     const error = await refusal(t, { classViews })
-    t.equal(error?.name, 'InvalidClassViews', String(message))
+    assert.equal(error?.name, 'InvalidClassViews', String(message))
     t.match(error?.message, message)
   }
   t.equal(await refusal(t, { classViews: [['/verify', Ping]], authMode: false }), undefined, 'a path is free where the endpoints are off')
@@ -339,7 +340,7 @@ t.test('a view has its instance, settings and responses; its guards guard single
   const app = await build(t, { leeway: 5, classViews: [['/both', Both]] })
   t.strictSame((await app.inject('/auth/both')).json(), { leeway: 5, isOurs: true, responses: true })
   for (const [method, headers, status] of [['POST', {}, 401], ['POST', bearer(token), 200], ['PUT', bearer(token), 403], ['OPTIONS', {}, 204]] as const) {
-    t.equal((await app.inject({ method, url: '/auth/both', headers })).statusCode, status, method)
+    assert.equal((await app.inject({ method, url: '/auth/both', headers })).statusCode, status, method)
   }
 })
 
@@ -363,7 +364,7 @@ t.test('without a secret the instances of a process share a random one; producti
     {}, { secret: undefined, publicKey: secret }, { secret: undefined, setSecret: () => secret }, { secret: undefined, getSecret: () => secret },
     { secret: undefined, configurationClass: class extends Configuration { override secret = secret } }, { secret: undefined, algorithm: 'ES256', publicKey, privateKey }
   ]
-  for (const options of sufficient) t.equal(await refusal(t, options), undefined, inspect(options))
+  for (const options of sufficient) assert.equal(await refusal(t, options), undefined, inspect(options))
 })
 
 t.test('what is allowed, and dangerous or without effect, is warned of once for each registration, and nothing else is', async (t) => {
@@ -407,11 +408,11 @@ t.test('what is allowed, and dangerous or without effect, is warned of once for 
   for (const [options, expected] of cases) {
     codes.length = 0
     const app = host(t)
-    t.equal(await refusal(t, options, app), undefined)
+    assert.equal(await refusal(t, options, app), undefined, caseOf(options))
     app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'in')
     for (let request = 0; request < 2; request++) await app.inject({ url: '/', headers: bearer(token) })
     await turn()
-    t.strictSame(codes, expected.map((code) => `TOKEN_AUTH_${code}`), inspect(options))
+    assert.deepEqual(codes, expected.map((code) => `TOKEN_AUTH_${code}`), inspect(options))
   }
 })
 

@@ -1,7 +1,8 @@
+import assert from 'node:assert/strict'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import tokenAuth, { AuthenticationFailed, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, caseOf, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
@@ -38,8 +39,8 @@ t.test('the access token may have expired, however long ago, and is valid nowher
   const { access_token: token } = (await login(app)).json()
   for (const seconds of [0, 1979, 1980, 3600, 30 * 365 * 86400]) {
     tick(start + seconds)
-    t.equal((await refresh(app, { token })).statusCode, 200, `after ${seconds} seconds`)
-    t.equal((await app.inject({ url: '/auth/me', headers: bearer(token) })).statusCode, seconds < 1980 ? 200 : 401)
+    assert.equal((await refresh(app, { token })).statusCode, 200, `after ${seconds} seconds`)
+    assert.equal((await app.inject({ url: '/auth/me', headers: bearer(token) })).statusCode, seconds < 1980 ? 200 : 401, caseOf(seconds))
   }
 })
 
@@ -71,8 +72,8 @@ t.test('everything else about the access token must hold, or the answer is 401',
   ]
   for (const [name, token, exception] of cases) {
     const response = await refresh(app, { token })
-    t.equal(response.statusCode, 401, name)
-    t.equal(response.json().exception, exception, name)
+    assert.equal(response.statusCode, 401, name)
+    assert.equal(response.json().exception, exception, name)
     t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': /error="invalid_token"/ })
   }
   const missing = await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: stored } })
@@ -96,7 +97,7 @@ t.test('a host that refusals of the refresh endpoint are thrown to has each for 
     return reply.code(error.statusCode).send({ exception: error.name })
   })
   for (const cookie of ['', 'access_token=x', `access_token=${forge(claims())}; refresh_token=a; refresh_token=b`]) {
-    for (let time = 0; time < 2; time++) t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: { cookie }, payload: {} })).statusCode, 401)
+    for (let time = 0; time < 2; time++) assert.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: { cookie }, payload: {} })).statusCode, 401, caseOf(cookie, time))
   }
   t.equal(new Set(seen).size, 6)
 })
@@ -111,9 +112,9 @@ t.test('a refresh token that is missing or no string is 400 MissingRefreshToken'
   ]
   for (const body of bodies) {
     const response = await refresh(app, { body })
-    t.equal(response.statusCode, 400, JSON.stringify(body))
-    t.same(response.json(), { reasons: 'Refresh token not present.', exception: 'MissingRefreshToken' })
-    t.equal(response.headers['cache-control'], 'no-store')
+    assert.equal(response.statusCode, 400, JSON.stringify(body))
+    assert.deepEqual(response.json(), { reasons: 'Refresh token not present.', exception: 'MissingRefreshToken' }, caseOf(body))
+    assert.equal(response.headers['cache-control'], 'no-store', caseOf(body))
   }
   const empty = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(forge(claims())) })
   t.equal(empty.json().exception, 'MissingRefreshToken', 'no body')
@@ -129,10 +130,10 @@ t.test('with debug, a missing refresh cookie or query parameter has a detail tha
     const token = forge(claims())
     const sent = { method: 'POST' as const, url: `/auth/refresh?access_token=${token}`, headers: { cookie: `access_token=${token}` } }
     const answer = await app.inject(sent)
-    t.equal(answer.statusCode, 401)
-    t.equal(answer.json().detail, detail)
+    assert.equal(answer.statusCode, 401, caseOf(options))
+    assert.equal(answer.json().detail, detail, caseOf(options))
     const quiet = await build(t, together(refreshing, options))
-    t.notOk('detail' in (await quiet.inject(sent)).json())
+    assert.ok(!('detail' in (await quiet.inject(sent)).json()), caseOf(options))
   }
 })
 
@@ -143,8 +144,8 @@ t.test('a body that is no JSON object is 400, never a crash', async (t) => {
   const headers = { ...bearer(forge(claims())), 'content-type': 'application/json' }
   for (const payload of ['null', '[]', '"x"', '1', 'false', '{', '', '{"__proto__":{"refresh_token":"x"}}']) {
     const response = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload })
-    t.equal(response.statusCode, 400, payload)
-    t.equal(response.headers['cache-control'], 'no-store')
+    assert.equal(response.statusCode, 400, payload)
+    assert.equal(response.headers['cache-control'], 'no-store', caseOf(payload))
   }
   const text = await app.inject({ method: 'POST', url: '/auth/refresh', headers: { ...headers, 'content-type': 'text/plain' }, payload: stored })
   t.equal(text.statusCode, 415)
@@ -171,8 +172,8 @@ t.test("a refresh token that is wrong, another user's, or not stored is 401 Auth
   ]
   for (const [name, token, refreshToken] of cases) {
     const response = await refresh(app, { token, body: { refresh_token: refreshToken } })
-    t.equal(response.statusCode, 401, name)
-    t.equal(response.body, '{"reasons":"Authentication failed.","exception":"AuthenticationFailed"}', name)
+    assert.equal(response.statusCode, 401, name)
+    assert.equal(response.body, '{"reasons":"Authentication failed.","exception":"AuthenticationFailed"}', name)
     t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': /^Bearer realm="token-auth"/ })
   }
   t.equal(stored.size, 2)
@@ -182,8 +183,8 @@ t.test("a refresh token that is wrong, another user's, or not stored is 401 Auth
 t.test('nothing that is stored as nothing equals anything that is sent', async (t) => {
   for (const nothing of [undefined, null, '']) {
     const app = await build(t, { ...refreshing, retrieveRefreshToken: () => nothing })
-    for (const value of ['undefined', 'null', ' ', '""']) t.equal((await refresh(app, { body: { refresh_token: value } })).statusCode, 401)
-    t.equal((await refresh(app, { body: { refresh_token: '' } })).statusCode, 400)
+    for (const value of ['undefined', 'null', ' ', '""']) assert.equal((await refresh(app, { body: { refresh_token: value } })).statusCode, 401, caseOf(nothing, value))
+    assert.equal((await refresh(app, { body: { refresh_token: '' } })).statusCode, 400, caseOf(nothing))
   }
 })
 
@@ -191,9 +192,9 @@ t.test('a store that gives something else than a string fails closed', async (t)
   for (const value of [1, true, {}, [stored], Buffer.from(stored)]) {
     const app = await build(t, { ...refreshing, retrieveRefreshToken: () => mistyped(value) })
     const response = await refresh(app)
-    t.equal(response.statusCode, 500)
-    t.equal(response.json().message, 'The retrieveRefreshToken handler failed.')
-    t.notOk('access_token' in response.json())
+    assert.equal(response.statusCode, 500, caseOf(value))
+    assert.equal(response.json().message, 'The retrieveRefreshToken handler failed.', caseOf(value))
+    assert.ok(!('access_token' in response.json()), caseOf(value))
   }
 })
 
@@ -222,8 +223,8 @@ t.test('no user, or another one than the token is of, is 401', async (t) => {
   for (const user of [null, undefined, { user_id: 2 }, { user_id: '1' }]) {
     const app = await build(t, { ...refreshing, retrieveUser: () => user })
     const response = await refresh(app)
-    t.equal(response.statusCode, 401)
-    t.same(response.json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+    assert.equal(response.statusCode, 401, caseOf(user))
+    assert.deepEqual(response.json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' }, caseOf(user))
   }
 })
 
@@ -232,8 +233,8 @@ t.test('what retrieveUser gives must be a user: 500 InvalidUserObject otherwise'
   for (const user of [{}, { user_id: null }, 'ada', [1], new Plain()]) {
     const app = await build(t, { ...refreshing, retrieveUser: () => mistyped(user) })
     const response = await refresh(app)
-    t.equal(response.statusCode, 500)
-    t.equal(response.json().exception, 'InvalidUserObject')
+    assert.equal(response.statusCode, 500, caseOf(user))
+    assert.equal(response.json().exception, 'InvalidUserObject', caseOf(user))
   }
 })
 
@@ -243,9 +244,9 @@ t.test('a refusal by a handler is JSON here: text belongs to the authenticate en
   for (const options of [{ retrieveUser: refuse }, { retrieveRefreshToken: refuse }]) {
     const app = await build(t, together(refreshing, options))
     const response = await refresh(app)
-    t.equal(response.statusCode, 401)
+    assert.equal(response.statusCode, 401, caseOf(options))
     t.match(response.headers['content-type'], 'application/json')
-    t.same(response.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' })
+    assert.deepEqual(response.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' }, caseOf(options))
   }
 })
 
@@ -260,11 +261,11 @@ t.test('fields and paths bear the names that the settings give them', async (t) 
 // Promise: specification/none-auth-mode
 t.test('where refresh is not enabled, or the endpoints are off, there is nothing: 404', async (t) => {
   for (const options of [{}, { authMode: false }, { ...refreshing, authMode: false }]) {
-    t.equal((await refresh(await build(t, options))).statusCode, 404)
+    assert.equal((await refresh(await build(t, options))).statusCode, 404, caseOf(options))
   }
   const app = await build(t, { authMode: false })
   for (const url of ['/auth', '/auth/', '/auth/verify', '/auth/me']) {
-    for (const method of ['GET', 'POST', 'HEAD'] as const) t.equal((await app.inject({ method, url })).statusCode, 404)
+    for (const method of ['GET', 'POST', 'HEAD'] as const) assert.equal((await app.inject({ method, url })).statusCode, 404, caseOf(url, method))
   }
 })
 
@@ -303,7 +304,7 @@ t.test('a refresh that was answered while its key was computed goes no further, 
   for (const more of [{}, { fails: 'yes' }]) {
     const sent = { method: 'POST' as const, url: '/auth/refresh', headers: { ...bearer(forge(claims())), ...more }, payload: { refresh_token: 'stored' } }
     const answer = await app.inject(sent)
-    t.same([answer.statusCode, answer.body], [418, 'answered'])
+    assert.deepEqual([answer.statusCode, answer.body], [418, 'answered'], caseOf(more))
   }
   t.equal(stored, 0)
 })

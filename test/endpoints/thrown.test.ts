@@ -1,4 +1,5 @@
 /** What handlers, hooks of the host and other plugins throw, and is no `Error` of this realm. */
+import assert from 'node:assert/strict'
 import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
@@ -121,8 +122,8 @@ for (const [kind, [before, after]] of Object.entries(kinds)) {
           const isReached = where !== 'preSerialization' || !withoutJson.includes(name)
           const isSending = where === 'preSerialization' || where === 'onSend'
           // Fastify keeps the status of a refusal that could not be sent.
-          if (isSending && refused.includes(name)) t.ok(Number(answers[0]?.statusCode) >= 400, `${name}: ${where} throws ${what}`)
-          else if (isReached) t.strictSame(answers[0], answers[1], `${name}: ${where} throws ${what}`)
+          if (isSending && refused.includes(name)) assert.ok(Number(answers[0]?.statusCode) >= 400, `${name}: ${where} throws ${what}`)
+          else if (isReached) assert.deepEqual(answers[0], answers[1], `${name}: ${where} throws ${what}`)
         }
       }
     }
@@ -139,8 +140,8 @@ for (const [kind, [before, after]] of Object.entries(kinds)) {
           Object.assign(throwing, { where: 'handler', what: value })
           answers.push(shown(await app.inject({ method, url })))
         }
-        t.ok(Number(answers[0]?.statusCode) >= 400, `${method}: ${what}`)
-        t.strictSame(answers[0], answers[1], `${method}: ${what}`)
+        assert.ok(Number(answers[0]?.statusCode) >= 400, `${method}: ${what}`)
+        assert.deepEqual(answers[0], answers[1], `${method}: ${what}`)
       }
     }
   })
@@ -194,7 +195,7 @@ t.test('what any function of the host throws is never a success: with a status o
         const own = shown(await app.inject({ ...sent, url: '/own' }))
         const label = `${name} of ${request} throws ${what}`
         const { statusCode }: { statusCode?: number } = Object(one())
-        if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) t.strictSame(answer, own, label)
+        if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) assert.deepEqual(answer, own, label)
         else t.match(answer, { statusCode: 500, body: /"code":"TOKEN_AUTH_HANDLER_FAILED"/ }, label)
       }
     }
@@ -214,8 +215,8 @@ t.test('what the logger of the host throws while a request is refused, falsy val
     value = made
     for (const url of ['/guarded', '/followed', '/injected', '/auth/me', '/auth/sessions']) {
       const { statusCode, body } = await app.inject({ url, headers: bearer('x') })
-      t.ok(statusCode >= 400, `${url}: ${what}`)
-      t.notMatch(body, /reached|"me"|"sessions"/, `${url}: ${what}`)
+      assert.ok(statusCode >= 400, `${url}: ${what}`)
+      assert.doesNotMatch(body, /reached|"me"|"sessions"/, `${url}: ${what}`)
       if (what in falsy && url !== '/injected') t.match(body, '"TOKEN_AUTH_HANDLER_FAILED"', `${url}: ${what}`)
     }
   }
@@ -230,7 +231,7 @@ t.test('a rate limit with the builder of its README is 429 at every endpoint, an
     for (const name of names) {
       await app.inject(requests[name]!)
       const limited = await app.inject(requests[name]!)
-      t.strictSame([limited.statusCode, limited.json()], [429, builder()], name)
+      assert.deepEqual([limited.statusCode, limited.json()], [429, builder()], name)
     }
   }
   const app = await service(t, new Throwing(), { sessions: {} }, limit, none)

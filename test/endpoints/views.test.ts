@@ -1,9 +1,10 @@
+import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import tokenAuth, { AuthenticationFailed, InvalidClassViews, Responses, View, type ClassView, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, host, mistyped, secret } from '../helper.ts'
+import { bearer, build, claims, forge, host, mistyped, caseOf, secret } from '../helper.ts'
 
 const headers = bearer(forge(claims({ scopes: ['admin'] })))
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
@@ -25,13 +26,13 @@ t.test('the methods of a view become routes under the prefix, with the endpoints
     for (const method of methods) {
       for (const url of ['/auth/echo', '/auth/echo/']) {
         const response = await app.inject({ method, url, ...(method !== 'GET' && { payload: { a: 1 } }) })
-        t.equal(response.statusCode, 200)
-        t.same(response.json(), { method, body: method === 'GET' ? null : { a: 1 } })
-        t.equal(response.headers['cache-control'], 'no-store')
+        assert.equal(response.statusCode, 200, caseOf(authMode, method, url))
+        assert.deepEqual(response.json(), { method, body: method === 'GET' ? null : { a: 1 } }, caseOf(authMode, method, url))
+        assert.equal(response.headers['cache-control'], 'no-store', caseOf(authMode, method, url))
       }
     }
-    t.equal((await app.inject({ method: 'HEAD', url: '/auth/echo' })).statusCode, 200)
-    t.equal((await app.inject('/auth/me')).statusCode, authMode ? 401 : 404)
+    assert.equal((await app.inject({ method: 'HEAD', url: '/auth/echo' })).statusCode, 200, caseOf(authMode))
+    assert.equal((await app.inject('/auth/me')).statusCode, authMode ? 401 : 404, caseOf(authMode))
   }
 })
 
@@ -77,9 +78,9 @@ t.test('a method that returns nothing and sends nothing answers 204 with an empt
   const answers: [typeof methods[number], number, string][] = [['OPTIONS', 204, ''], ['DELETE', 204, ''], ['GET', 201, 'sent'], ['PUT', 202, '{"sent":true}']]
   for (const [method, status, body] of answers) {
     const response = await app.inject({ method, url: '/auth/silent' })
-    t.equal(response.statusCode, status, method)
-    t.equal(response.body, body, method)
-    t.equal(response.headers['content-type'] === undefined, status === 204)
+    assert.equal(response.statusCode, status, method)
+    assert.equal(response.body, body, method)
+    assert.equal(response.headers['content-type'] === undefined, status === 204, caseOf(method))
   }
   t.equal((await app.inject({ method: 'OPTIONS', url: '/auth/silent' })).headers['access-control-allow-methods'], 'GET')
   t.equal((await app.inject({ method: 'POST', url: '/auth/silent' })).statusCode, 200, 'null is something')
@@ -94,7 +95,7 @@ t.test('guards of a view hold for their method only', async (t) => {
     override put () { return 'open' }
   }
   const app = await build(t, { classViews: [['/guarded', Guarded]] })
-  for (const method of ['GET', 'HEAD', 'DELETE'] as const) t.equal((await app.inject({ method, url: '/auth/guarded' })).statusCode, 401)
+  for (const method of ['GET', 'HEAD', 'DELETE'] as const) assert.equal((await app.inject({ method, url: '/auth/guarded' })).statusCode, 401, caseOf(method))
   t.equal((await app.inject({ method: 'DELETE', url: '/auth/guarded', headers })).statusCode, 403, 'every guard of a list is asked')
   t.equal(reached, 0)
   t.equal((await app.inject({ method: 'DELETE', url: '/auth/guarded', headers: bearer(forge(claims({ scopes: ['admin', 'owner'] }))) })).body, 'deleted')
@@ -153,7 +154,7 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
     const classViews: ClassView[] = [[path, Fine]]
     await t.rejects(build(t, { ...options, classViews }), { name: 'InvalidClassViews', message: /default endpoint/ }, path)
     const app = await build(t, { ...options, classViews, authMode: false })
-    t.equal((await app.inject(path === '/' ? '/auth' : `/auth${path}`)).body, 'fine')
+    assert.equal((await app.inject(path === '/' ? '/auth' : `/auth${path}`)).body, 'fine', caseOf(path))
   }
   const app = await build(t, { pathToRetrieveUser: '/who', classViews: [['/me', Fine]] })
   t.equal((await app.inject('/auth/me')).body, 'fine')
@@ -161,7 +162,7 @@ t.test('a view on the path of a default endpoint is refused, and welcome where t
     const classViews: ClassView[] = [[path, Fine]]
     await t.rejects(build(t, { sessions: {}, classViews }), { name: 'InvalidClassViews', message: /default endpoint/ }, path)
     const without = await build(t, { classViews })
-    t.equal((await without.inject(`/auth${path}`)).body, 'fine')
+    assert.equal((await without.inject(`/auth${path}`)).body, 'fine', caseOf(path))
   }
 })
 
@@ -211,7 +212,7 @@ t.test('a view that sends its answer itself, by a stream or through slow hooks, 
     ]
     for (const [method, status, body] of answers) {
       const response = await app.inject({ method, url: '/auth/sending' })
-      t.same([response.statusCode, response.body], [status, body], `${method}, ${isSlow ? 'slow' : 'no'} hook`)
+      assert.deepEqual([response.statusCode, response.body], [status, body], `${method}, ${isSlow ? 'slow' : 'no'} hook`)
     }
   }
 })
@@ -226,8 +227,8 @@ t.test('a guarded view reads nothing of a body before its guard has let the requ
   const app = await build(t, { classViews: [['/rooms', Rooms]] })
   for (const payload of ['{}', '{', '"x"', `{"a":"${'x'.repeat(2_000_000)}"}`]) {
     const json = { 'content-type': 'application/json' }
-    t.equal((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: json })).statusCode, 401)
-    t.match(String((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: { ...json, ...headers } })).statusCode), /400|413/)
+    assert.equal((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: json })).statusCode, 401, caseOf(payload))
+    assert.match(String((await app.inject({ method: 'POST', url: '/auth/rooms', payload, headers: { ...json, ...headers } })).statusCode), /400|413/, caseOf(payload))
   }
 })
 
@@ -246,11 +247,11 @@ t.test('a view may have schemas for its methods, which the application\'s compil
   const app = await build(t, { classViews: [['/rooms', Rooms]] })
   for (const url of ['/auth/rooms', '/auth/rooms/']) {
     const good = await app.inject({ method: 'POST', url, payload: { seats: '2' } })
-    t.same(good.json(), { seats: 2 }, 'coerced, and nothing shown that the schema does not name')
+    assert.deepEqual(good.json(), { seats: 2 }, 'coerced, and nothing shown that the schema does not name')
     const bad = await app.inject({ method: 'POST', url, payload: { seats: 0 } })
-    t.equal(bad.statusCode, 400)
+    assert.equal(bad.statusCode, 400, caseOf(url))
     t.match(bad.json(), { code: 'FST_ERR_VALIDATION', message: 'body/seats must be >= 1' })
-    t.same((await app.inject({ method: 'PUT', url, payload: { seats: 0 } })).json(), { seats: 0 })
+    assert.deepEqual((await app.inject({ method: 'PUT', url, payload: { seats: 0 } })).json(), { seats: 0 }, caseOf(url))
   }
 })
 

@@ -1,7 +1,8 @@
+import assert from 'node:assert/strict'
 import type { FastifyError, FastifyInstance, FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import { AuthenticationFailed, HandlerFailed, injectUser, type InjectedRouteHandler, type TokenAuthOptions, type UserRouteHandler } from '../../lib/index.ts'
-import { bearer, build, claims, forge, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
+import { bearer, build, claims, forge, mistyped, caseOf, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 
@@ -46,13 +47,13 @@ t.test('alone it is optional authentication: no token gives null, a valid one th
     const { app, given } = await injected(t, inject)
     for (const [what, headers, status, user] of cases) {
       const response = await app.inject({ url: '/', headers })
-      t.equal(response.statusCode, status, `${form}: ${what}`)
-      if (status === 200) t.same(response.json(), { user })
-      else t.match(response.headers['www-authenticate'], /error="invalid_token"/)
-      t.equal(given.length, status === 200 ? 1 : 0, 'the handler runs where the request may pass, and not elsewhere')
+      assert.equal(response.statusCode, status, `${form}: ${what}`)
+      if (status === 200) assert.deepEqual(response.json(), { user }, caseOf(form, what))
+      else assert.match(String(response.headers['www-authenticate']), /error="invalid_token"/, caseOf(form, what))
+      assert.equal(given.length, status === 200 ? 1 : 0, 'the handler runs where the request may pass, and not elsewhere')
       given.length = 0
       const behind = await app.inject({ url: '/guarded', headers })
-      t.equal(behind.statusCode, user === null ? 401 : status, `${form}, behind protect: ${what}`)
+      assert.equal(behind.statusCode, user === null ? 401 : status, `${form}, behind protect: ${what}`)
       given.length = 0
     }
   }
@@ -76,8 +77,8 @@ t.test('it looks for the token where its instance or its overrides say', async (
     single.get('/', injectUser(async (_request, _reply, user) => ({ user }), { cookieSet: options.cookieSet, queryStringSet: options.queryStringSet }))
     for (const app of [whole, single]) {
       const response = await app.inject({ url: '/', ...request })
-      t.equal(response.statusCode, user === undefined ? 401 : 200)
-      if (user !== undefined) t.same(response.json(), { user })
+      assert.equal(response.statusCode, user === undefined ? 401 : 200, caseOf(options))
+      if (user !== undefined) assert.deepEqual(response.json(), { user }, caseOf(options))
     }
   }
 })
@@ -94,12 +95,12 @@ t.test('behind a guard it goes by what the guard found out, and the token is not
         return { user, complete: [payload, userId, scopes, token, source].every((value) => value !== null) && app.tokenAuth.isAuthenticated(request) }
       }))
       for (const url of ['/', '/guarded']) {
-        t.same((await app.inject({ url, headers: bearer(forge(claims())) })).json(), { user: { user_id: 1 } }, form)
-        t.equal(verified, 1, `${form} ${url}`)
+        assert.deepEqual((await app.inject({ url, headers: bearer(forge(claims())) })).json(), { user: { user_id: 1 } }, form)
+        assert.equal(verified, 1, `${form} ${url}`)
         verified = 0
       }
-      t.same((await app.inject({ url: '/all', headers: bearer(forge(claims({ scopes: 'a' }))) })).json(), { user: { user_id: 1 }, complete: true })
-      t.equal(verified, 1, `${form}, everything read`)
+      assert.deepEqual((await app.inject({ url: '/all', headers: bearer(forge(claims({ scopes: 'a' }))) })).json(), { user: { user_id: 1 }, complete: true }, caseOf(options, form))
+      assert.equal(verified, 1, `${form}, everything read`)
       verified = 0
     }
   }
@@ -110,7 +111,7 @@ t.test('behind a guard with overrides it sees the token of the guard, not anothe
     const app = await build(t)
     app.get('/', { preHandler: app.tokenAuth.protect({ cookieSet: true }) }, inject(app, async (_request, _reply, user) => ({ user })))
     const headers = { ...bearer(forge(claims({ user_id: 2 }))), cookie: `access_token=${forge(claims({ user_id: 1 }))}` }
-    t.same((await app.inject({ url: '/', headers })).json(), { user: { user_id: 1 } }, form)
+    assert.deepEqual((await app.inject({ url: '/', headers })).json(), { user: { user_id: 1 } }, form)
   }
 })
 
@@ -131,14 +132,14 @@ t.test('the user is what retrieveUser gives for the verified payload', async (t)
       for (const retrieveUser of [() => user, async () => user]) {
         const { app } = await injected(t, inject, { retrieveUser: mistyped(retrieveUser) })
         for (const url of ['/', '/guarded']) {
-          t.same((await app.inject({ url, headers: bearer(forge(claims())) })).json(), { user: expected }, form)
+          assert.deepEqual((await app.inject({ url, headers: bearer(forge(claims())) })).json(), { user: expected }, form)
         }
       }
     }
     const person = new Person()
     const { app, given } = await injected(t, inject, { retrieveUser: mistyped(() => person) })
     await app.inject({ url: '/', headers: bearer(forge(claims())) })
-    t.equal(given[0], person, 'the object itself, not what it shows')
+    assert.equal(given[0], person, 'the object itself, not what it shows')
   }
 })
 
@@ -179,12 +180,12 @@ t.test('a retrieveUser that fails, or gives something that is no user, closes th
     for (const [what, retrieveUser, status, exception] of cases) {
       const { app, given, caught } = await injected(t, inject, { retrieveUser: mistyped(retrieveUser) })
       const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
-      t.equal(response.statusCode, status, `${form}: ${what}`)
+      assert.equal(response.statusCode, status, `${form}: ${what}`)
       t.notMatch(response.body, 'secret detail')
-      t.equal(response.json().exception, exception, what)
-      if (exception === undefined && status === 500) t.ok(caught[0] instanceof HandlerFailed && caught[0].cause === original)
-      t.same(given, [])
-      t.same((await app.inject('/')).json(), { user: null }, 'others are not affected')
+      assert.equal(response.json().exception, exception, what)
+      if (exception === undefined && status === 500) assert.ok(caught[0] instanceof HandlerFailed && caught[0].cause === original, caseOf(form, what))
+      assert.deepEqual(given, [], caseOf(form, what))
+      assert.deepEqual((await app.inject('/')).json(), { user: null }, 'others are not affected')
     }
   }
 })
@@ -201,7 +202,7 @@ t.test('a route that was answered while retrieveUser was at work does not run', 
     })
     app.addHook('onRequest', async (_request, reply) => { replies.push(reply) })
     const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
-    t.same([response.statusCode, response.body, given], [503, 'too late', []], form)
+    assert.deepEqual([response.statusCode, response.body, given], [503, 'too late', []], form)
   }
 })
 
@@ -218,8 +219,8 @@ t.test('this, request, reply and what the handler does with them are those of th
     app.get('/throw', inject(app, async () => { throw Object.assign(new Error('mine'), { statusCode: 418 }) }))
     app.setErrorHandler(async (error: FastifyError, _request, reply) => reply.code(error.statusCode ?? 500).send(error.message))
     const answers = await Promise.all(['/return', '/send', '/send-without-waiting', '/throw'].map((url) => app.inject(url)))
-    t.same(answers.map(({ statusCode, body }) => [statusCode, body]), [[200, 'returned'], [201, 'sent'], [200, 'sent'], [418, 'mine']], form)
-    t.same(contexts, [app])
+    assert.deepEqual(answers.map(({ statusCode, body }) => [statusCode, body]), [[200, 'returned'], [201, 'sent'], [200, 'sent'], [418, 'mine']], form)
+    assert.deepEqual(contexts, [app], caseOf(form))
   }
 })
 
@@ -230,7 +231,7 @@ t.test('the route generics reach the handler', async (t) => {
   app.get<Route>('/bound/:id', { schema }, app.tokenAuth.injectUser<Route>(async ({ params, query }, _reply, user) => ({ id: params.id.toUpperCase(), full: query.full, user })))
   app.get<Route>('/free/:id', { schema }, injectUser<Route>(async ({ params, query }, _reply, user) => ({ id: params.id.toUpperCase(), full: query.full, user })))
   for (const form of ['bound', 'free']) {
-    t.same((await app.inject({ url: `/${form}/a?full=true`, headers: bearer(forge(claims())) })).json(), { id: 'A', full: true, user: { userId: 1 } })
+    assert.deepEqual((await app.inject({ url: `/${form}/a?full=true`, headers: bearer(forge(claims())) })).json(), { id: 'A', full: true, user: { userId: 1 } }, caseOf(form))
   }
 })
 

@@ -1,11 +1,12 @@
 /** Settings and keys that are computed from a request. */
+import assert from 'node:assert/strict'
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, Configuration, HandlerFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, ecPair, forge, headerOf, host, login, readsOf, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, build, claims, ecPair, forge, headerOf, host, login, caseOf, readsOf, refreshStore, secret } from '../helper.ts'
 
 /** Counts the calls of a function by name. */
 function counter () {
@@ -47,8 +48,8 @@ t.test('a getter runs once for a request, however many guards and readers ask fo
   const headers = bearer(forge(claims({ scopes: ['read'] })))
   for (let round = 1; round <= 3; round++) {
     const response = await app.inject({ url: '/', headers })
-    t.equal(response.statusCode, 200)
-    t.strictSame(calls, { leeway: round, userId: round, secret: round, claimIss: round })
+    assert.equal(response.statusCode, 200, caseOf(round))
+    assert.deepEqual(calls, { leeway: round, userId: round, secret: round, claimIss: round }, caseOf(round))
   }
 })
 
@@ -122,15 +123,15 @@ t.test('a getter that fails is a 500 of the host, and the route is not reached',
     for (const url of ['/protect', '/scoped', '/injected', '/auth/verify', '/auth/me']) {
       runs = 0
       const response = await app.inject({ url, headers: bearer(token) })
-      t.equal(response.statusCode, 500, `${title}: ${url}`)
+      assert.equal(response.statusCode, 500, `${title}: ${url}`)
       t.match(response.json(), { message: 'The getLeeway handler failed.', code: 'TOKEN_AUTH_HANDLER_FAILED' })
       t.notMatch(response.body, 'canary', 'the client sees nothing of the original')
-      t.ok(seen instanceof HandlerFailed, 'the host\'s error handling sees it')
-      t.ok(seen !== undefined && 'cause' in seen === (title !== 'throws no error at all'), 'with its cause')
-      t.equal(runs, 1, 'and it is not tried again')
+      assert.ok(seen instanceof HandlerFailed, 'the host\'s error handling sees it')
+      assert.ok(seen !== undefined && 'cause' in seen === (title !== 'throws no error at all'), 'with its cause')
+      assert.equal(runs, 1, 'and it is not tried again')
     }
-    t.equal(reached, 0)
-    t.equal((await app.inject({ url: '/protect' })).statusCode, 401, 'other requests are not affected')
+    assert.equal(reached, 0, caseOf(title))
+    assert.equal((await app.inject({ url: '/protect' })).statusCode, 401, 'other requests are not affected')
   }
 })
 
@@ -139,8 +140,8 @@ t.test('a failing getter of a setting that is needed only for the refusal is a 5
     const app = await buildWrong(t, { [name]: () => { throw new Error('broken') } })
     app.get('/', { onRequest: app.tokenAuth.protect({ redirectOnFail: name === 'getLoginRedirectUrl' }) }, async () => t.fail('reached'))
     const response = await app.inject({ url: '/', headers: bearer('x.y.z') })
-    t.equal(response.statusCode, 500, name)
-    t.equal(response.json().message, `The ${name} handler failed.`)
+    assert.equal(response.statusCode, 500, name)
+    assert.equal(response.json().message, `The ${name} handler failed.`, caseOf(name))
   }
 })
 
@@ -149,9 +150,9 @@ t.test('a failing getter issues no token and stores nothing', async (t) => {
     const { stored, ...handlers } = refreshStore()
     const app = await buildWrong(t, { ...handlers, [name]: () => { throw new Error('broken') } })
     const response = await login(app)
-    t.equal(response.statusCode, 500, name)
-    t.equal(response.json().message, `The ${name} handler failed.`)
-    t.equal(stored.size, 0)
+    assert.equal(response.statusCode, 500, name)
+    assert.equal(response.json().message, `The ${name} handler failed.`, caseOf(name))
+    assert.equal(stored.size, 0, caseOf(name))
   }
 })
 
@@ -170,7 +171,7 @@ t.test('the settings of a request are frozen, complete and its own', async (t) =
     return { leeway: settings.leeway, claimIss: settings.claimIss, again: request.tokenAuth.settings === settings }
   })
   const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => app.inject({ url: '/', headers: { 'x-leeway': String(index) } })))
-  for (const [index, answer] of answers.entries()) t.strictSame(answer.json(), { leeway: 2 * index, claimIss: 'us', again: true })
+  for (const [index, answer] of answers.entries()) assert.deepEqual(answer.json(), { leeway: 2 * index, claimIss: 'us', again: true }, caseOf(index))
   t.equal(app.tokenAuth.settings.leeway, 180, 'the instance shows what holds without a request')
 })
 
@@ -210,19 +211,19 @@ t.test('each tenant has a secret of its own: tokens of one are refused for anoth
   app.get('/', { onRequest: [app.tokenAuth.protect(), app.tokenAuth.protect({ leeway: 0 })] }, async (request) => request.tokenAuth.payload)
   for (const [tenant, key] of secrets.entries()) {
     const issued = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' }, headers: { 'x-tenant': String(tenant) } })
-    t.equal(issued.statusCode, 200)
+    assert.equal(issued.statusCode, 200, caseOf(tenant))
     const { access_token: own, refresh_token: refreshToken } = issued.json()
     for (const other of secrets.keys()) {
       const headers = { ...bearer(own), 'x-tenant': String(other) }
       const status = other === tenant ? 200 : 401
       const before = lookups()
-      t.equal((await app.inject({ url: '/', headers })).statusCode, status, `a token of ${tenant} at ${other}`)
-      t.equal(lookups(), before + 1, 'looked up once for two guards')
-      t.equal((await app.inject({ url: '/auth/verify', headers })).json().valid, status === 200)
-      t.equal((await app.inject({ url: '/auth/me', headers })).statusCode, status)
-      t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: refreshToken } })).statusCode, status)
+      assert.equal((await app.inject({ url: '/', headers })).statusCode, status, `a token of ${tenant} at ${other}`)
+      assert.equal(lookups(), before + 1, 'looked up once for two guards')
+      assert.equal((await app.inject({ url: '/auth/verify', headers })).json().valid, status === 200, caseOf(tenant, other))
+      assert.equal((await app.inject({ url: '/auth/me', headers })).statusCode, status, caseOf(tenant, other))
+      assert.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: refreshToken } })).statusCode, status, caseOf(tenant, other))
     }
-    t.equal((await app.inject({ url: '/', headers: { ...bearer(forge(claims(), { key })), 'x-tenant': String(tenant) } })).statusCode, 200, 'any token with the right secret will do')
+    assert.equal((await app.inject({ url: '/', headers: { ...bearer(forge(claims(), { key })), 'x-tenant': String(tenant) } })).statusCode, 200, 'any token with the right secret will do')
   }
   const unknown = await app.inject({ url: '/', headers: { ...bearer(token), 'x-tenant': '99' } })
   t.equal(unknown.statusCode, 500)
@@ -242,7 +243,7 @@ t.test('concurrent requests of different tenants never mix', async (t) => {
     return app.inject({ url: '/', headers }).then((response) => ({ index, tenant, isOwn: tenant === signedBy, response }))
   })
   for (const { index, tenant, isOwn, response } of await Promise.all(asking)) {
-    t.equal(response.statusCode, isOwn ? 200 : 401)
+    assert.equal(response.statusCode, isOwn ? 200 : 401, caseOf(index))
     if (isOwn) t.match(response.json(), { id: `user ${index}`, payload: { [`id-${tenant}`]: `user ${index}` } })
   }
 })
@@ -266,7 +267,7 @@ t.test('computed keys may have every form that given keys may have', async (t) =
     for (const getSecret of [() => given ?? '', async () => given ?? '']) {
       const app = await build(t, { getSecret })
       app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'in')
-      for (const round of [1, 2]) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, `round ${round}`)
+      for (const round of [1, 2]) assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, `round ${round}`)
     }
   }
 })
@@ -282,10 +283,10 @@ t.test('a key getter that gives nothing, or something that is no key, is a 500: 
       app.get('/', { onRequest: app.tokenAuth.protect() }, async () => t.fail('reached'))
       for (const sent of [emptyKeyed, token]) {
         const response = await app.inject({ url: '/', headers: bearer(sent) })
-        t.equal(response.statusCode, 500)
-        t.equal(response.json().message, 'The getSecret handler failed.')
+        assert.equal(response.statusCode, 500, caseOf(given, getSecret, sent))
+        assert.equal(response.json().message, 'The getSecret handler failed.', caseOf(given, getSecret, sent))
       }
-      t.equal((await login(app)).statusCode, 500)
+      assert.equal((await login(app)).statusCode, 500, caseOf(given, getSecret))
     }
   }
 })
@@ -297,9 +298,9 @@ t.test('a key getter that fails fails for that request only, and recovers', asyn
     down = true
     const app = await build(t, { secret: undefined, getSecret: () => down ? fail() : secret })
     app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'in')
-    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 500)
+    assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 500, caseOf(fail))
     down = false
-    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+    assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, caseOf(fail))
   }
 })
 
@@ -318,9 +319,9 @@ t.test('the algorithm and both halves of a pair may be computed', async (t) => {
   const tenancies: Record<string, string>[] = [{ 'x-tenant': '0' }, { 'x-tenant': '1' }, {}]
   for (const [index, headers] of tenancies.entries()) {
     const issued = await loginAs(headers)
-    t.equal(headerOf(issued).alg, index === 2 ? 'HS256' : 'ES256')
+    assert.equal(headerOf(issued).alg, index === 2 ? 'HS256' : 'ES256', caseOf(index))
     for (const [other, at] of tenancies.entries()) {
-      t.equal((await app.inject({ url: '/', headers: { ...bearer(issued), ...at } })).statusCode, index === other ? 200 : 401)
+      assert.equal((await app.inject({ url: '/', headers: { ...bearer(issued), ...at } })).statusCode, index === other ? 200 : 401, caseOf(index, other))
     }
   }
 })
@@ -341,7 +342,7 @@ t.test('a getter that refuses, since the header names a tenant that nobody knows
     const app = await build(t, options)
     app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
     const response = await app.inject({ url: '/', headers: bearer(forge(claims())) })
-    t.equal(response.statusCode, 401)
-    t.same(response.json(), { reasons: 'Unknown tenant.', exception: 'AuthenticationFailed' })
+    assert.equal(response.statusCode, 401, caseOf(options))
+    assert.deepEqual(response.json(), { reasons: 'Unknown tenant.', exception: 'AuthenticationFailed' }, caseOf(options))
   }
 })

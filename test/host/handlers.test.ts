@@ -1,9 +1,10 @@
+import assert from 'node:assert/strict'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, caseOf, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
 
 const confession = 'password of the database'
 const headers = bearer(forge(claims({ scopes: ['user'] })))
@@ -81,29 +82,29 @@ for (const { name, calledBy, options, isSync = false } of subjects) {
         const refusal = new InsufficientScope('In these words.')
         const refused = await service(t, options(make(refusal)))
         const answer = await requests[request](refused.app)
-        t.equal(answer.statusCode, 403, request)
-        t.same(answer.json(), { reasons: 'In these words.', exception: 'InsufficientScope' })
+        assert.equal(answer.statusCode, 403, request)
+        assert.deepEqual(answer.json(), { reasons: 'In these words.', exception: 'InsufficientScope' }, caseOf(request))
         t.match(answer.headers['www-authenticate'], 'error="insufficient_scope"')
-        t.same(refused.seen, [])
+        assert.deepEqual(refused.seen, [], caseOf(request))
         await checkNothing(t, refused, answer)
 
         const own = Object.assign(new Error('Come back later.'), { statusCode: 429, code: 'OWN' })
         const passed = await service(t, options(make(own)))
         const late = await requests[request](passed.app)
-        t.equal(late.statusCode, 429, request)
+        assert.equal(late.statusCode, 429, request)
         t.match(late.json(), { message: 'Come back later.', code: 'OWN' })
-        t.equal(passed.seen[0], own, 'as it is')
+        assert.equal(passed.seen[0], own, 'as it is')
         await checkNothing(t, passed, late)
 
         for (const error of [new Error(confession), confession, Object.assign(new Error(confession), { statusCode: 503, secret }), { statusCode: '429' }, null]) {
           const failed = await service(t, options(make(error)))
           const broken = await requests[request](failed.app)
-          t.equal(broken.statusCode, 500, request)
-          t.same(broken.json(), {
+          assert.equal(broken.statusCode, 500, request)
+          assert.deepEqual(broken.json(), {
             statusCode: 500, code: 'TOKEN_AUTH_HANDLER_FAILED', error: 'Internal Server Error', message: `The ${name} handler failed.`
-          })
-          t.ok(failed.seen[0] instanceof HandlerFailed)
-          t.equal(failed.seen[0]?.cause, error)
+          }, caseOf(request, error))
+          assert.ok(failed.seen[0] instanceof HandlerFailed, caseOf(request, error))
+          assert.equal(failed.seen[0]?.cause, error, caseOf(request, error))
           await checkNothing(t, failed, broken)
         }
       }
@@ -115,13 +116,13 @@ t.test('a function given to scoped() is such a handler too', async (t) => {
   for (const make of Object.values(ways)) {
     const failed = await service(t, {}, make(new Error(confession)))
     const broken = await requests.computed(failed.app)
-    t.equal(broken.statusCode, 500)
-    t.equal(broken.json().message, 'The scopes handler failed.')
+    assert.equal(broken.statusCode, 500, caseOf(make))
+    assert.equal(broken.json().message, 'The scopes handler failed.', caseOf(make))
     await checkNothing(t, failed, broken)
     const refused = await service(t, {}, make(new AuthenticationFailed('No.')))
     const answer = await requests.computed(refused.app)
-    t.equal(answer.statusCode, 401)
-    t.same(answer.json(), { reasons: 'No.', exception: 'AuthenticationFailed' })
+    assert.equal(answer.statusCode, 401, caseOf(make))
+    assert.deepEqual(answer.json(), { reasons: 'No.', exception: 'AuthenticationFailed' }, caseOf(make))
     await checkNothing(t, refused, answer)
   }
 })
@@ -130,8 +131,8 @@ t.test('a refusal keeps the status of its class, whichever it is', async (t) => 
   for (const [error, status] of [[new MissingRefreshToken('Sent nothing.'), 400], [new AuthenticationFailed('Gone.'), 401], [new InvalidScopes('Wrong.'), 500]] as const) {
     const { app } = await service(t, { retrieveUser: () => { throw error } })
     const response = await requests.me(app)
-    t.equal(response.statusCode, status)
-    t.same(response.json(), { reasons: error.message, exception: error.name })
+    assert.equal(response.statusCode, status, caseOf(error))
+    assert.deepEqual(response.json(), { reasons: error.message, exception: error.name }, caseOf(error))
   }
 })
 
@@ -147,8 +148,8 @@ t.test('a handler of the wrong type of result is HandlerFailed, and nothing of t
     for (const result of results) {
       const failed = await service(t, options(mistyped(async () => result)))
       const response = await requests[calledBy[0]!](failed.app)
-      t.equal(response.statusCode, 500)
-      t.equal(response.json().message, `The ${name} handler failed.`)
+      assert.equal(response.statusCode, 500, caseOf(name, result))
+      assert.equal(response.json().message, `The ${name} handler failed.`, caseOf(name, result))
       t.match(failed.seen[0], { cause: { message: /must return/ } })
       t.notMatch(String(mistyped<Error>(failed.seen[0]?.cause).message), confession)
       await checkNothing(t, failed, response)
@@ -173,7 +174,7 @@ t.test('each handler may be synchronous or asynchronous', async (t) => {
       handlers[name] = () => { calls.push(name); return isAsync ? Promise.resolve(result) : result }
     }
     const { app } = await service(t, { scopesEnabled: true, ...handlers })
-    for (const [name, request] of Object.entries(requests)) t.equal((await request(app)).statusCode, 200, name)
+    for (const [name, request] of Object.entries(requests)) assert.equal((await request(app)).statusCode, 200, name)
   }
   t.same(new Set(calls), new Set(Object.keys(results)))
 })

@@ -1,4 +1,5 @@
 // @slow
+import assert from 'node:assert/strict'
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
 import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
-import { authenticate, build, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
+import { authenticate, build, ecPair, environment, host, keysFor, mistyped, caseOf, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)
@@ -180,10 +181,10 @@ t.test('what has no safe meaning is an error at registration, numbered, which sa
       t.fail(`${what} was accepted, or failed otherwise`)
       continue
     }
-    t.equal(error.finding, `TOKEN_AUTH_${finding}`, what)
+    assert.equal(error.finding, `TOKEN_AUTH_${finding}`, what)
     t.match(error.message, instruction, `${what}: what to do`)
-    t.ok(error.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
-    for (const part of secretsOf(options)) t.notOk(base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
+    assert.ok(error.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
+    for (const part of secretsOf(options)) assert.ok(!base64(`${error.message} ${String(error.cause)}`).includes(part), `${what}: no key is shown`)
   }
 })
 
@@ -273,8 +274,8 @@ t.test('what is allowed and dangerous is one warning of the process, numbered, w
     await build(t, options)
     await settled()
     t.match(given, [{ code: `TOKEN_AUTH_${finding}`, message: instruction }], what)
-    t.ok(given[0]?.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
-    t.equal(given.splice(0).length, 1, `${what}: one`)
+    assert.ok(given[0]?.message.endsWith(entryOf(finding)), `${what}: where its cause and remedy are`)
+    assert.equal(given.splice(0).length, 1, `${what}: one`)
   }
 })
 
@@ -332,7 +333,7 @@ t.test('sessions in memory warn in production only (W23)', async (t) => {
   const { create, advance, end, list, endedSince, confirm } = memory
   const options = [{}, { store: memory }, { store: { create, advance, end, list, endedSince, confirm } }]
   const warned = async (sessions: object) => { const app = await build(t, { sessions }); await app.close(); return await taken() }
-  for (const sessions of options) t.same(await warned(sessions), [])
+  for (const sessions of options) assert.deepEqual(await warned(sessions), [], caseOf(sessions))
   environment(t, 'production')
   t.same(await warned({}), ['TOKEN_AUTH_W23'], 'the default')
   t.same(await warned({ store: memory }), ['TOKEN_AUTH_W23'])
@@ -371,9 +372,9 @@ t.test('a secret that everybody knows, or that repeats, is an error in productio
   for (const key of weak) {
     for (const options of places(key)) {
       codes.splice(0)
-      if (Buffer.byteLength(key) >= 32) t.equal(await failureOf(t, options), undefined)
+      if (Buffer.byteLength(key) >= 32) assert.equal(await failureOf(t, options), undefined, caseOf(key, options))
       await settled()
-      if (Buffer.byteLength(key) >= 32) t.same(codes, ['TOKEN_AUTH_W02'], String(key))
+      if (Buffer.byteLength(key) >= 32) assert.deepEqual(codes, ['TOKEN_AUTH_W02'], String(key))
     }
   }
   environment(t, 'production')
@@ -382,7 +383,7 @@ t.test('a secret that everybody knows, or that repeats, is an error in productio
     t.throws(() => app.tokenAuth.protect({ secret: key }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E23' })
   }
   codes.splice(0)
-  for (const key of strong) t.equal(await failureOf(t, { secret: key }), undefined, String(key))
+  for (const key of strong) assert.equal(await failureOf(t, { secret: key }), undefined, String(key))
   await settled()
   t.same(codes, [])
 })
@@ -431,7 +432,7 @@ t.test('a key may come from a file, by path or URL, and is checked like any othe
   const bad = join(folder, 'public.pem')
   writeFileSync(good, secret)
   writeFileSync(bad, rsa.publicKey)
-  for (const key of [{ path: good }, pathToFileURL(good)]) t.equal(await failureOf(t, { secret: key }), undefined)
+  for (const key of [{ path: good }, pathToFileURL(good)]) assert.equal(await failureOf(t, { secret: key }), undefined, caseOf(key))
   for (const key of [{ path: bad }, pathToFileURL(bad)]) t.match(await failureOf(t, { secret: key }), { finding: 'TOKEN_AUTH_E02' })
 })
 

@@ -1,4 +1,5 @@
 // @slow
+import assert from 'node:assert/strict'
 import { createHash, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, privateEncrypt, sign as signBytes, constants, type KeyObject } from 'node:crypto'
 import dgram from 'node:dgram'
 import dns from 'node:dns'
@@ -10,7 +11,7 @@ import type { FastifyInstance } from 'fastify'
 import { jwtVerify } from 'jose'
 import t from 'tap'
 import tokenAuth, { type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
+import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, caseOf, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
 
 // Secrets of standards and advisories are known to everybody.
 warnings(t, 'W02', 'W05')
@@ -91,9 +92,9 @@ const advisories: [advisory: string, algorithm: Algorithm, token: () => string, 
 t.test('the token of every advisory is refused with 401', async (t) => {
   for (const [advisory, algorithm, token, options] of advisories) {
     const verify = await verifying(t, algorithm, options)
-    t.equal(verify(token()), 'refused', advisory)
-    t.equal(verify(token()), 'refused', `${advisory}, again`)
-    t.equal(verify(valid(algorithm, claims({ iss: options?.claimIss ?? 'x', aud: options?.claimAud ?? 'x' }))), 'accepted', `control: ${advisory}`)
+    assert.equal(verify(token()), 'refused', advisory)
+    assert.equal(verify(token()), 'refused', `${advisory}, again`)
+    assert.equal(verify(valid(algorithm, claims({ iss: options?.claimIss ?? 'x', aud: options?.claimAud ?? 'x' }))), 'accepted', `control: ${advisory}`)
   }
 })
 
@@ -113,9 +114,9 @@ t.test('no token, whatever addresses it names, makes the process look up a name 
   for (const algorithm of algorithms) {
     const verify = await verifying(t, algorithm)
     const made = (header: object, key: string) => forge(claims({ iss: address, aud: address, jku: address }), { algorithm, key, header: { ...header } })
-    t.equal(verify(made(hints, signingKey(algorithm))), 'accepted', `${algorithm}: hints are ignored`)
-    t.equal(verify(made({ ...hints, alg: 'none' }, signingKey(algorithm))), 'refused')
-    if (algorithm.startsWith('RS')) t.equal(verify(made(hints, attacker.privateKey)), 'refused', `${algorithm}: signed by the key that the hints lead to`)
+    assert.equal(verify(made(hints, signingKey(algorithm))), 'accepted', `${algorithm}: hints are ignored`)
+    assert.equal(verify(made({ ...hints, alg: 'none' }, signingKey(algorithm))), 'refused', caseOf(algorithm))
+    if (algorithm.startsWith('RS')) assert.equal(verify(made(hints, attacker.privateKey)), 'refused', `${algorithm}: signed by the key that the hints lead to`)
     await setImmediate()
   }
   t.same(opened, [])
@@ -147,7 +148,7 @@ t.test('fast-jwt: a key that a resolver gives empty verifies nothing, and a fail
   })()
   for (const key of ['', undefined, null, Buffer.alloc(0)]) {
     given = key
-    t.equal(await ask(emptyKey), 500)
+    assert.equal(await ask(emptyKey), 500, caseOf(key))
   }
   given = secret
   t.equal(await ask(forge(claims())), 200)
@@ -162,14 +163,14 @@ t.test('fast-jwt: tokens with the same signature, end, header or payload are not
   for (const algorithm of ['HS256', 'RS256', 'ES256'] as const) {
     const verify = await verifying(t, algorithm)
     const [a, b] = [valid(algorithm, claims({ user_id: 'a' })), valid(algorithm, claims({ user_id: 'b' }))]
-    t.same([verify(a), verify(b), verify(a)], ['accepted', 'accepted', 'accepted'])
+    assert.deepEqual([verify(a), verify(b), verify(a)], ['accepted', 'accepted', 'accepted'], caseOf(algorithm))
     const [[header = '', payloadA = '', signatureA = ''], [, payloadB = '', signatureB = '']] = [a.split('.'), b.split('.')]
     const otherHeader = encode({ typ: 'JWT', alg: algorithm })
     const mixed = [
       `${header}.${payloadB}.${signatureA}`, `${header}.${payloadA}.${signatureB}`, `${otherHeader}.${payloadA}.${signatureA}`,
       `${header}.${payloadA}.${signatureA.slice(0, -43)}${signatureB.slice(-43)}`, `${header}.${payloadA}.x${signatureA.slice(1)}`
     ]
-    for (const token of mixed) if (token !== a && token !== b) t.equal(verify(token), 'refused', algorithm)
+    for (const token of mixed) if (token !== a && token !== b) assert.equal(verify(token), 'refused', algorithm)
   }
 })
 
@@ -182,13 +183,13 @@ t.test('@fastify/cookie: the options with which a host signs or scopes its own c
     app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.userId)
     const login = await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })
     const setCookie = String(login.headers['set-cookie'])
-    t.equal(setCookie, `access_token=${login.json().access_token}; Path=/; HttpOnly; Secure; SameSite=Lax`)
+    assert.equal(setCookie, `access_token=${login.json().access_token}; Path=/; HttpOnly; Secure; SameSite=Lax`, caseOf(parseOptions))
     const get = async (value: string) => (await app.inject({ url: '/', headers: { cookie: `access_token=${value}` } })).statusCode
-    t.equal(await get(login.json().access_token), 200)
+    assert.equal(await get(login.json().access_token), 200, caseOf(parseOptions))
     // A signature of the host's cookie plugin makes no token, and a token needs none.
-    t.equal(await get(app.signCookie('1')), 401)
-    t.equal(await get(app.signCookie(forge(claims(), { key: otherSecret }))), 401)
-    t.equal(await get(`"${forge(claims())}"`), 401)
+    assert.equal(await get(app.signCookie('1')), 401, caseOf(parseOptions))
+    assert.equal(await get(app.signCookie(forge(claims(), { key: otherSecret }))), 401, caseOf(parseOptions))
+    assert.equal(await get(`"${forge(claims())}"`), 401, caseOf(parseOptions))
   }
 })
 
@@ -206,12 +207,12 @@ t.test('every error of fast-jwt is one 401, on every guard, and a 400 of the ver
   for (const token of tokens) {
     for (const url of ['/protect', '/scoped', '/inject', '/auth/me']) {
       const { statusCode, payload, headers } = await app.inject({ url, headers: bearer(token) })
-      t.equal(statusCode, 401, `${url} ${token.slice(0, 60)}`)
-      t.match(headers['www-authenticate'], /^Bearer realm="token-auth", error="invalid_token"/)
+      assert.equal(statusCode, 401, `${url} ${token.slice(0, 60)}`)
+      assert.match(String(headers['www-authenticate']), /^Bearer realm="token-auth", error="invalid_token"/, caseOf(token, url))
       if (token.length > 20) t.notMatch(payload, token.split('.').at(-1)?.slice(0, 20) || token)
     }
     const { statusCode, payload } = await app.inject({ url: '/auth/verify', headers: bearer(token) })
-    t.equal(statusCode, 400)
+    assert.equal(statusCode, 400, caseOf(token))
     t.match(JSON.parse(payload), { valid: false, reason: /^(?:Token is invalid\.|Token has an invalid claim\.|Token is not active yet\.|Signature has expired)$/ }, 'one phrase for each kind')
   }
 })
@@ -258,7 +259,7 @@ t.test('random bytes, JSON and segments at every door give a refusal, never a 5x
       outcomes.add(statusCode)
       return allowed.includes(statusCode) && !payload.includes('reached') && !/\bat .*\.[jt]s:/.test(payload)
     }), { numRuns: 250 })
-    t.ok(outcomes.size > 0, `${name}: ${[...outcomes].sort().join(', ')}`)
+    assert.ok(outcomes.size > 0, `${name}: ${[...outcomes].sort().join(', ')}`)
   }
   t.equal(Reflect.get({}, 'a'), undefined, 'no prototype was touched')
   t.same([...stored], [[1, 'refresh']])
@@ -337,8 +338,8 @@ t.test('jose accepts every token that is accepted here, and what it accepts beyo
   const verify = await verifying(t, 'HS256')
   const checked = await verifying(t, 'HS256', { claimIss: 'us', claimAud: 'us' })
   for (const [reason, token] of stricter) {
-    t.equal(await joseAccepts(token()), true, `jose accepts: ${reason}`)
-    t.equal(verify(token()), 'refused', reason)
+    assert.equal(await joseAccepts(token()), true, `jose accepts: ${reason}`)
+    assert.equal(verify(token()), 'refused', reason)
   }
   const claim = fc.constantFrom<unknown>(undefined, null, '', 'us', 'them', ['us'], ['them', 'us'], [], 0, 1, now() + 1000, now() - 1000, now() + 100, 1e300, true, {})
   const changes = fc.record({ exp: claim, nbf: claim, iat: claim, iss: claim, aud: claim })
@@ -369,7 +370,7 @@ t.test('a token of every algorithm, with every claim that can be configured, is 
     const key: KeyObject = 'secret' in keys ? createSecretKey(Buffer.from(keys.secret)) : createPublicKey(keys.publicKey)
     const demands = { algorithms: [algorithm], issuer: 'us', audience: 'them', typ: 'JWT', maxTokenAge: '30min', requiredClaims: ['user_id', 'exp', 'nbf', 'iat', 'iss', 'aud'] }
     const { payload } = await jwtVerify(token, key, demands)
-    t.equal(payload.user_id, 1, algorithm)
+    assert.equal(payload.user_id, 1, algorithm)
   }
 })
 
@@ -409,7 +410,7 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
     const verify = await verifying(t, algorithm)
     const token = valid(algorithm)
     const end = token.lastIndexOf('.')
-    t.equal(verify(token), 'accepted')
+    assert.equal(verify(token), 'accepted', caseOf(algorithm))
     const broken: Record<string, string> = {
       'a bit flipped': withSignature(token, (bytes) => { bytes[0]! ^= 1; return bytes }),
       'the last bit flipped': withSignature(token, (bytes) => { bytes[bytes.length - 1]! ^= 1; return bytes }),
@@ -455,7 +456,7 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
         const s = littleEndian(bytes.subarray(32)) + times * ed25519Order
         return Buffer.concat([bytes.subarray(0, 32), Buffer.from(s.toString(16).padStart(64, '0'), 'hex').reverse()])
       })
-      t.equal(plus(0n), token, 'control')
+      assert.equal(plus(0n), token, 'control')
       // RFC 8032 section 5.1.7: S must be smaller than the order L, or one signature would have several texts.
       for (const times of [1n, 2n, 8n, 14n]) broken[`S + ${times} L`] = plus(times)
       const points = { zero: Buffer.alloc(32), 'the neutral point': Buffer.from(`01${'00'.repeat(31)}`, 'hex'), 'a point of order 2': Buffer.from(`ec${'ff'.repeat(30)}7f`, 'hex') }
@@ -467,7 +468,7 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
       // As Ed25519ph does, another algorithm of RFC 8032 section 5.1.
       broken['of the hash of what it signs'] = withSignature(token, () => signBytes(null, createHash('sha512').update(token.slice(0, end)).digest(), signingKey(algorithm)))
     }
-    for (const [what, changed] of Object.entries(broken)) t.equal(verify(changed), 'refused', `${algorithm}: ${what}`)
+    for (const [what, changed] of Object.entries(broken)) assert.equal(verify(changed), 'refused', `${algorithm}: ${what}`)
   }
 })
 
@@ -477,9 +478,9 @@ t.test('a token of EdDSA is of Ed25519 and says EdDSA: neither Ed448 nor the nam
   const key = signingKey('EdDSA')
   t.equal(verify(valid('EdDSA')), 'accepted')
   for (const alg of ['Ed25519', 'Ed448', 'eddsa', 'EDDSA', 'EdDSA ', 'ES256', 'none', ['EdDSA'], null]) {
-    t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { alg } })), 'refused', `${alg}`)
+    assert.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { alg } })), 'refused', `${alg}`)
   }
-  for (const crv of ['Ed448', 'Ed25519', 'X25519']) t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { crv } })), 'accepted', 'a curve in the header is not used')
+  for (const crv of ['Ed448', 'Ed25519', 'X25519']) assert.equal(verify(forge(claims(), { algorithm: 'EdDSA', key, header: { crv } })), 'accepted', 'a curve in the header is not used')
   const ed448 = generateKeyPairSync('ed448').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
   t.equal(verify(forge(claims(), { algorithm: 'EdDSA', key: ed448 })), 'refused', 'a signature of Ed448')
 })
@@ -507,7 +508,7 @@ t.test('what Wycheproof asks of RSASSA-PKCS1-v1_5: a padding that is nearly righ
     'no separator': { separator: 'ff' },
     'a longer NULL': { prefix: '3032300e06096086480165030402010501000420' }
   }
-  for (const [what, options] of Object.entries(wrong)) t.equal(verify(made(options)), 'refused', what)
+  for (const [what, options] of Object.entries(wrong)) assert.equal(verify(made(options)), 'refused', what)
   const modulus = BigInt(`0x${Buffer.from(String(createPublicKey(rsa.publicKey).export({ format: 'jwk' }).n), 'base64url').toString('hex')}`)
   const shifted = withSignature(token, (bytes) => {
     const sum = BigInt(`0x${bytes.toString('hex')}`) + modulus
@@ -539,7 +540,7 @@ t.test('a token signed by a fresh key of the same kind is refused, by every algo
       Ed: () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     }
     const key = strangers[algorithm.slice(0, 2)]?.() ?? ''
-    t.ok(key === otherSecret || createPrivateKey(key).asymmetricKeyType)
-    t.equal(verify(forge(claims(), { algorithm, key })), 'refused', algorithm)
+    assert.ok(key === otherSecret || createPrivateKey(key).asymmetricKeyType, caseOf(algorithm))
+    assert.equal(verify(forge(claims(), { algorithm, key })), 'refused', algorithm)
   }
 })

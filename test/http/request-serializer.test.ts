@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { FastifyRequest, FastifyServerOptions } from 'fastify'
 import Fastify from 'fastify'
 import fc from 'fast-check'
@@ -5,7 +6,7 @@ import { parse } from 'node:querystring'
 import t, { type Test } from 'tap'
 import { requestSerializer } from '../../lib/index.ts'
 import { readParameter } from '../../lib/request/pairs.ts'
-import { exchange, host, listen, mistyped } from '../helper.ts'
+import { caseOf, exchange, host, listen, mistyped } from '../helper.ts'
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>
@@ -29,7 +30,7 @@ async function logged (t: Test, url: string, req?: Serializer): Promise<unknown>
 // Promise: specification/requestserializer-removes-tokens
 t.test('requestSerializer writes what Fastify writes, the values of tokens apart', async (t) => {
   for (const url of ['/', '/a?b=c', '/a?', '/a?b=c&d', '/a?xaccess_token=1', '/a?access_tokens=1&Access_token=2', '/access_token=1', '/a?b=access_token']) {
-    t.same(await logged(t, url, requestSerializer()), await logged(t, url), url)
+    assert.deepEqual(await logged(t, url, requestSerializer()), await logged(t, url), url)
   }
   const cases: [url: string, written: string][] = [
     ['/?access_token=abc', '/?access_token=[redacted]'],
@@ -112,7 +113,7 @@ t.test('no reader of query strings finds a token in what requestSerializer write
       from = at + part.length
     }
   }), { numRuns: 10_000 })
-  for (const name of Object.keys(readers)) t.ok(found[name]! > 500, `${name} found something ${found[name]} times`)
+  for (const name of Object.keys(readers)) assert.ok(found[name]! > 500, `${name} found something ${found[name]} times`)
   t.ok(unchanged > 500, `${unchanged} URLs without a token`)
 })
 
@@ -132,11 +133,11 @@ t.test('what Fastify itself takes for a token is not written', async (t) => {
         t.notMatch(redact(url), 'S3CR3T', url)
       }
     }
-    t.ok(count > 10, `${count} of them are tokens to Fastify`)
+    assert.ok(count > 10, `${count} of them are tokens to Fastify`)
   }
 })
 
-t.test('names of any characters are redacted, in each of their spellings', async (t) => {
+t.test('names of any characters are redacted, in each of their spellings', async () => {
   const cases: Record<string, string[]> = {
     'a b': ['a b', 'a+b', 'a%20b', '%61+%62'],
     clé: ['cl\u00e9', 'cl%C3%A9', 'cl%c3%a9', '%63l%c3%A9'],
@@ -145,7 +146,7 @@ t.test('names of any characters are redacted, in each of their spellings', async
     'a;b': ['a;b', 'a%3bb']
   }
   for (const [name, spellings] of Object.entries(cases)) {
-    for (const spelling of spellings) t.equal(redact(`/?x=1&${spelling}=a&y=2`, name), `/?x=1&${spelling}=[redacted]&y=2`, spelling)
-    t.equal(redact('/?ab=1&axb=2&cl=3', name), '/?ab=1&axb=2&cl=3')
+    for (const spelling of spellings) assert.equal(redact(`/?x=1&${spelling}=a&y=2`, name), `/?x=1&${spelling}=[redacted]&y=2`, spelling)
+    assert.equal(redact('/?ab=1&axb=2&cl=3', name), '/?ab=1&axb=2&cl=3', caseOf(name))
   }
 })

@@ -1,7 +1,8 @@
+import assert from 'node:assert/strict'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, InsufficientScope, Responses, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, secret, together } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, login, mistyped, caseOf, secret, together } from '../helper.ts'
 
 const stored = 'stored'
 const refreshing = { refreshTokenEnabled: true, storeRefreshToken: () => {}, retrieveRefreshToken: () => stored }
@@ -38,8 +39,8 @@ t.test('a hook may call the one that it replaces, which adds nothing', async (t)
   const [app, plain] = [await build(t, { ...refreshing, responsesClass: Twice }), await build(t, refreshing)]
   for (const hook of hooks) {
     const { more, ...rest } = (await requests[hook](app)).json()
-    t.equal(more, 1, hook)
-    t.same(Object.keys(rest), Object.keys((await requests[hook](plain)).json()))
+    assert.equal(more, 1, hook)
+    assert.deepEqual(Object.keys(rest), Object.keys((await requests[hook](plain)).json()), caseOf(hook))
   }
 })
 
@@ -56,10 +57,10 @@ t.test('what a hook returns, or promises, is merged into the body of its endpoin
     }
     for (const hook of hooks) {
       const response = await requests[hook](app)
-      t.equal(response.statusCode, 200)
+      assert.equal(response.statusCode, 200, caseOf(way, hook))
       t.match(response.json(), { ...bodies[hook], nested: { list: [1] } }, `${hook} ${way}`)
-      t.equal(Object.keys(response.json()).length, Object.keys(bodies[hook]).length + 1)
-      t.equal(response.headers['cache-control'], 'no-store')
+      assert.equal(Object.keys(response.json()).length, Object.keys(bodies[hook]).length + 1, caseOf(way, hook))
+      assert.equal(response.headers['cache-control'], 'no-store', caseOf(way, hook))
     }
   }
 })
@@ -68,8 +69,8 @@ t.test('what a hook returns, or promises, is merged into the body of its endpoin
 t.test('a hook that returns nothing changes nothing', async (t) => {
   for (const nothing of [undefined, null, {}]) {
     const app = await build(t, { ...refreshing, responsesClass: extending(() => nothing) })
-    t.equal((await requests.extendVerify(app)).body, '{"valid":true}')
-    t.equal((await requests.extendRetrieveUser(app)).body, '{"me":{"user_id":1}}')
+    assert.equal((await requests.extendVerify(app)).body, '{"valid":true}', caseOf(nothing))
+    assert.equal((await requests.extendRetrieveUser(app)).body, '{"me":{"user_id":1}}', caseOf(nothing))
   }
 })
 
@@ -121,12 +122,12 @@ t.test('a hook that fails, or gives no fields, is 500 without any token', async 
     const app = await build(t, { ...refreshing, cookieSet: true, cookieStrict: false, storeRefreshToken: (id) => { stores.push(id) }, responsesClass: extending(fail) })
     for (const hook of hooks) {
       const response = await requests[hook](app)
-      t.equal(response.statusCode, 500, `${hook} ${name}`)
-      t.equal(response.json().message, `The ${hook} handler failed.`)
-      t.notMatch(response.body, /original message|access_token|refresh_token/)
-      t.equal(response.headers['set-cookie'], undefined)
+      assert.equal(response.statusCode, 500, `${hook} ${name}`)
+      assert.equal(response.json().message, `The ${hook} handler failed.`, caseOf(name, hook))
+      assert.doesNotMatch(response.body, /original message|access_token|refresh_token/, caseOf(name, hook))
+      assert.equal(response.headers['set-cookie'], undefined, caseOf(name, hook))
     }
-    t.same(stores, [])
+    assert.deepEqual(stores, [], caseOf(name))
   }
 })
 
@@ -134,8 +135,8 @@ t.test('a refusal that a hook throws is rendered as one', async (t) => {
   const app = await build(t, { ...refreshing, responsesClass: extending(() => { throw new InsufficientScope('Not today.') }) })
   for (const hook of hooks) {
     const response = await requests[hook](app)
-    t.equal(response.statusCode, 403)
-    t.same(response.json(), { reasons: 'Not today.', exception: 'InsufficientScope' })
+    assert.equal(response.statusCode, 403, caseOf(hook))
+    assert.deepEqual(response.json(), { reasons: 'Not today.', exception: 'InsufficientScope' }, caseOf(hook))
   }
 })
 
@@ -173,10 +174,10 @@ async function service (t: Test, options: Partial<TokenAuthOptions>, prepare: (a
 t.test('by default every refusal is JSON with reasons and exception, but for the refused login', async (t) => {
   const app = await service(t, {})
   for (const [status, response] of await refusals(app)) {
-    t.equal(response.statusCode, status)
-    t.same(Object.keys(response.json()), ['reasons', 'exception'])
+    assert.equal(response.statusCode, status, caseOf(status))
+    assert.deepEqual(Object.keys(response.json()), ['reasons', 'exception'], caseOf(status))
     t.match(response.headers['content-type'], response.json().reasons === 'User not found.' ? 'text/plain' : 'application/json')
-    t.equal('www-authenticate' in response.headers, status !== 400)
+    assert.equal('www-authenticate' in response.headers, status !== 400, caseOf(status))
   }
 })
 
@@ -187,10 +188,10 @@ t.test('exceptionResponse renders every refusal: what it returns or promises is 
   for (const render of [body, async (request: FastifyRequest, exception: TokenAuthError) => body(request, exception)]) {
     const app = await service(t, { responsesClass: rendering(render) })
     for (const [status, response] of await refusals(app)) {
-      t.equal(response.statusCode, status)
+      assert.equal(response.statusCode, status, caseOf(render, status))
       t.match(response.json(), { error: { name: /./, statusCode: status, path: /^\// } })
       t.match(response.headers['content-type'], 'application/json')
-      t.equal('www-authenticate' in response.headers, status !== 400)
+      assert.equal('www-authenticate' in response.headers, status !== 400, caseOf(render, status))
     }
   }
 })
@@ -206,9 +207,9 @@ t.test('exceptionResponse may change status and headers, or send by itself', asy
   for (const render of renders) {
     const app = await service(t, { responsesClass: rendering(render) })
     for (const [, response] of await refusals(app)) {
-      t.equal(response.statusCode, 418)
+      assert.equal(response.statusCode, 418, caseOf(render))
       t.match(response.headers, { 'x-mine': '1', 'content-type': /^text\/html/ })
-      t.equal(response.body, '<h1>no</h1>')
+      assert.equal(response.body, '<h1>no</h1>', caseOf(render))
     }
   }
 })
@@ -217,8 +218,8 @@ t.test('a body that is text or nothing is sent as it is', async (t) => {
   for (const body of ['', 'no']) {
     const app = await service(t, { responsesClass: rendering(() => body) })
     for (const [status, response] of await refusals(app)) {
-      t.equal(response.statusCode, status)
-      t.equal(response.body, body)
+      assert.equal(response.statusCode, status, caseOf(body, status))
+      assert.equal(response.body, body, caseOf(body, status))
     }
   }
 })
@@ -230,7 +231,7 @@ t.test('exceptionResponse may ask the default one', async (t) => {
     }
   }
   for (const [, response] of await refusals(await service(t, { responsesClass: Mine }))) {
-    t.same(Object.keys(response.json()), ['reasons', 'exception', 'id'])
+    assert.deepEqual(Object.keys(response.json()), ['reasons', 'exception', 'id'])
     t.match(response.headers['content-type'], 'application/json')
   }
 })
@@ -248,17 +249,17 @@ for (const [name, options] of Object.entries(passingOn)) {
       return reply.code(error.statusCode).headers(error.headers).send({ problem: error.code })
     }))
     for (const [status, response] of await refusals(app)) {
-      t.equal(response.statusCode, status)
+      assert.equal(response.statusCode, status, caseOf(status))
       t.match(response.json(), { problem: /^TOKEN_AUTH_/ })
-      t.equal('www-authenticate' in response.headers, status !== 400)
+      assert.equal('www-authenticate' in response.headers, status !== 400, caseOf(status))
     }
   })
 
   t.test(`where ${name}, Fastify's own error handler answers the same status and challenge`, async (t) => {
     for (const [status, response] of await refusals(await service(t, options))) {
-      t.equal(response.statusCode, status)
+      assert.equal(response.statusCode, status, caseOf(status))
       t.match(response.json(), { statusCode: status, code: /^TOKEN_AUTH_/, message: /./ })
-      t.equal('www-authenticate' in response.headers, status !== 400)
+      assert.equal('www-authenticate' in response.headers, status !== 400, caseOf(status))
     }
   })
 }
@@ -269,9 +270,9 @@ t.test('another error that exceptionResponse throws is an error of the host: 500
     for (const render of [() => { throw error }, async () => { throw error }]) {
       const app = await service(t, { responsesClass: rendering(render) })
       for (const [, response] of await refusals(app)) {
-        t.equal(response.statusCode, status)
-        t.equal(response.json().message, error.message)
-        t.equal(response.headers['www-authenticate'], undefined)
+        assert.equal(response.statusCode, status, caseOf(error))
+        assert.equal(response.json().message, error.message, caseOf(error))
+        assert.equal(response.headers['www-authenticate'], undefined, caseOf(error))
       }
     }
   }
@@ -282,8 +283,8 @@ t.test('an exceptionResponse that throws nothing at all has failed, and opens no
   for (const render of [() => { throw nothing }, async () => { throw nothing }]) {
     const app = await service(t, { responsesClass: rendering(render) })
     for (const [, response] of await refusals(app)) {
-      t.equal(response.statusCode, 500)
-      t.equal(response.json().message, 'The exceptionResponse handler failed.')
+      assert.equal(response.statusCode, 500, caseOf(render))
+      assert.equal(response.json().message, 'The exceptionResponse handler failed.', caseOf(render))
     }
   }
 })
@@ -306,12 +307,12 @@ t.test('debug adds a detail to refusals of guards, never to refused logins, and 
   const debug = await refusals(await service(t, { debug: true }))
   for (const [index, [, response]] of debug.entries()) {
     const [, before] = plain[index]!
-    t.equal(response.statusCode, before.statusCode)
-    t.equal(response.headers['www-authenticate'], before.headers['www-authenticate'])
+    assert.equal(response.statusCode, before.statusCode, caseOf(index))
+    assert.equal(response.headers['www-authenticate'], before.headers['www-authenticate'], caseOf(index))
     const { detail, ...rest } = response.json()
-    t.same(rest, before.json())
+    assert.deepEqual(rest, before.json(), caseOf(index))
     const isGuard = index < 5
-    t.equal(typeof detail, isGuard ? 'string' : 'undefined')
+    assert.equal(typeof detail, isGuard ? 'string' : 'undefined', caseOf(index))
   }
   t.match(debug[3][1].json().detail, 'token found in the header')
 })

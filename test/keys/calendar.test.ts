@@ -1,6 +1,8 @@
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { endOfSigning, nextSwitch, readDate, signingAt, type Period } from '../../lib/keys/calendar.ts'
+import { caseOf } from '../helper.ts'
 
 const since = (signFrom: number, canSign = true): Period => ({ signFrom, canSign })
 const times = fc.integer({ min: 0, max: 50 })
@@ -43,15 +45,15 @@ t.test('the first listed of undated keys signs, the latest dated one before it, 
 
 t.test('a date is a Date, or ISO 8601 text with a time zone', async (t) => {
   const at = Date.UTC(2027, 0, 2, 3, 4, 5, 678)
-  for (const date of [new Date(at), '2027-01-02T03:04:05.678Z', '2027-01-02T04:04:05.678+01:00', '2027-01-01T22:04:05.678-05:00']) t.equal(readDate(date), at)
+  for (const date of [new Date(at), '2027-01-02T03:04:05.678Z', '2027-01-02T04:04:05.678+01:00', '2027-01-01T22:04:05.678-05:00']) assert.equal(readDate(date), at, caseOf(date))
   t.equal(readDate('2028-02-29T00:00Z'), Date.UTC(2028, 1, 29))
   t.equal(readDate('1970-01-01T00:00:00Z'), 0)
   const latest = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-  for (const date of [new Date(latest), '9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999999999Z']) t.equal(readDate(date), latest)
+  for (const date of [new Date(latest), '9999-12-31T23:59:59.999Z', '9999-12-31T23:59:59.999999999Z']) assert.equal(readDate(date), latest, caseOf(date))
   const none = [
     new Date(latest + 1), '9999-12-31T23:59:59-00:01', '2027-01-01T00:00:00.0000000001Z', '2027-01-01T00:00:00Z ', '2027-01-01T00:00:00Z (UTC)', '2027-01-01T00:00:00+01:00 (CET)', ' 2027-01-01T00:00:00Z',
     '2027-01-02', '2027-01-02T03:04:05', '2027-01-02 03:04:05Z', '2027-02-29T00:00:00Z', '2027-02-30T00:00:00Z', '2027-13-01T00:00:00Z', '2027-01-01T25:00:00Z', '2027-01-01T00:00:00z',
     '', 'tomorrow', '1969-12-31T23:59:59Z', new Date(NaN), new Date(8.64e15), new Date(-1), 1_800_000_000_000, null, {}, true
   ]
-  for (const value of none) t.equal(readDate(value), undefined, String(value))
+  for (const value of none) assert.equal(readDate(value), undefined, String(value))
 })

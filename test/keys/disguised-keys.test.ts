@@ -1,4 +1,5 @@
 // @slow
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { createPublicKey, createSecretKey, generateKeyPairSync, X509Certificate } from 'node:crypto'
 import t from 'tap'
@@ -100,7 +101,7 @@ const quotes: Record<string, (content: string | Buffer) => string | Buffer> = Ob
 t.test('nothing that is an asymmetric key is a secret, however it is spelled (RFC 8725 section 2.1)', async (t) => {
   const attempt = (title: string, value: string | Buffer) => {
     const shown = /^"publicKey" is an? .+, but HS\d+ signs with a secret \(RFC 8725 section 2\.1\)\./
-    refused(t, title, shown, () => hmacKey('HS256', 'publicKey', value, 'verify'), String(value))
+    refused(title, shown, () => hmacKey('HS256', 'publicKey', value, 'verify'), String(value))
     for (const [quote, put] of Object.entries(quotes)) if (asymmetricForm(Buffer.from(put(value))) === undefined) t.fail(`${title} between ${quote}`)
   }
   for (const [name, text] of Object.entries({ ...pems, ...jwks, ...ssh })) {
@@ -116,10 +117,10 @@ t.test('nothing that is an asymmetric key is a secret, however it is spelled (RF
     attempt(`${name} in DER, after a line end and before one`, Buffer.concat([Buffer.from('\n'), der, Buffer.from('\r\n')]))
   }
   for (const [name, object] of Object.entries({ rsaPublic, rsaPrivate, ecPublic, ecPrivate, edPublic })) {
-    refused(t, name, /^"secret" is a (?:public|private) key, but HS256/, () => hmacKey('HS256', 'secret', object, 'verify'))
+    refused(name, /^"secret" is a (?:public|private) key, but HS256/, () => hmacKey('HS256', 'secret', object, 'verify'))
   }
-  refused(t, 'bytes of a PEM in a KeyObject', /PEM/, () => hmacKey('HS256', 'secret', createSecretKey(Buffer.from(rsa.publicKey)), 'verify'), rsa.publicKey)
-  refused(t, 'an encrypted PEM with its passphrase', /^"secret" is a PEM key/, () => hmacKey('HS256', 'secret', { pem: encrypted(rsa.privateKey), passphrase: 'x' }, 'sign'))
+  refused('bytes of a PEM in a KeyObject', /PEM/, () => hmacKey('HS256', 'secret', createSecretKey(Buffer.from(rsa.publicKey)), 'verify'), rsa.publicKey)
+  refused('an encrypted PEM with its passphrase', /^"secret" is a PEM key/, () => hmacKey('HS256', 'secret', { pem: encrypted(rsa.privateKey), passphrase: 'x' }, 'sign'))
 })
 
 // Promise: security/public-key-secret
@@ -132,13 +133,13 @@ t.test('a disguised key is refused at registration, in a guard and by a getter a
   t.match(await computed.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } }), { statusCode: 500 })
 })
 
-t.test('a key in PEM is recognized in lower case, with cut lines, and without its first line', async (t) => {
+t.test('a key in PEM is recognized in lower case, with cut lines, and without its first line', async () => {
   for (const algorithm of ['RS256', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const) {
     const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor(algorithm) }
     for (const pem of [publicKey, privateKey]) {
       const lines = pem.trim().split('\n')
       const cut = [pem.toLowerCase(), pem.toUpperCase(), pem.toLowerCase().slice(0, 40), pem.toLowerCase().slice(4), lines.slice(1).join('\n').toLowerCase(), lines.slice(1, -1).join('').toLowerCase()]
-      for (const text of cut) t.ok(asymmetricForm(Buffer.from(text)), `${algorithm}: ${text.slice(0, 30)}`)
+      for (const text of cut) assert.ok(asymmetricForm(Buffer.from(text)), `${algorithm}: ${text.slice(0, 30)}`)
     }
   }
 })
@@ -149,7 +150,7 @@ t.test('the modulus of an RSA key is recognized, in every encoding', async (t) =
     const bytes = Buffer.from(n, 'base64url')
     const hex = bytes.toString('hex')
     const forms = [bytes, Buffer.concat([Buffer.alloc(1), bytes]), n, bytes.toString('base64'), hex, `00${hex}`, `Modulus=${hex.toUpperCase()}\n`, hex.replace(/../g, '$&:').slice(0, -1)]
-    for (const form of forms) t.match(asymmetricForm(Buffer.from(form)), /modulus|key or certificate/, String(form).slice(0, 20))
+    for (const form of forms) assert.match(String(asymmetricForm(Buffer.from(form))), /modulus|key or certificate/, String(form).slice(0, 20))
   }
   t.match(asymmetricForm(Buffer.from(createPublicKey(rsaPair().publicKey).export({ format: 'jwk' }).n ?? '', 'base64url')), 'the modulus of an RSA key')
   const odd = Buffer.alloc(256, 0xff)
@@ -157,13 +158,13 @@ t.test('the modulus of an RSA key is recognized, in every encoding', async (t) =
   t.equal(asymmetricForm(Buffer.concat([odd.subarray(1), Buffer.from([0xfe])])), undefined, 'an even number')
 })
 
-t.test('what only resembles a key is a secret like any other', async (t) => {
+t.test('what only resembles a key is a secret like any other', async () => {
   const good = [
     secret, 'ssh', 'BEGIN PUBLIC KEY', '-----', '{"a":1}', '{not json', '[]', '[1]', '[null]', '{"keys":[]}', '0'.repeat(64), 'a'.repeat(64), '{"kty', 'kty: RSA', 'MIIB'.repeat(40),
     base64(Buffer.alloc(64, 0x30)), Buffer.alloc(64, 0x30), Buffer.concat([Buffer.from([0x30, 0x82]), Buffer.alloc(62, 1)]), Buffer.alloc(64, 0xff), Buffer.from([0x30]),
     '%41%ZZ100%', '\\x41\\u0041\\n', `0x${'30'.repeat(40)}`, '\0'.repeat(40), '"quoted, and nothing else"'
   ]
-  for (const given of good) t.ok(hmacKey('HS256', 'secret', given, 'verify').material.equals(Buffer.from(given)), String(given).slice(0, 20))
+  for (const given of good) assert.ok(hmacKey('HS256', 'secret', given, 'verify').material.equals(Buffer.from(given)), String(given).slice(0, 20))
 })
 
 // Promise: security/public-key-secret
@@ -177,6 +178,6 @@ t.test('no random secret is taken for a key, in any of the encodings in which se
   fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1 }), (text) => asymmetricForm(Buffer.from(text)) === undefined))
 })
 
-t.test('the refusal of a JWK as text says that a secret JWK is given as an object', async (t) => {
-  refused(t, 'a JWK as text', /^"secret" is a JWK, but HS256 .* A JWK with "kty": "oct" is given as an object, not as text\./, () => hmacKey('HS256', 'secret', jwks['a secret JWK as text'], 'sign'), secret)
+t.test('the refusal of a JWK as text says that a secret JWK is given as an object', async () => {
+  refused('a JWK as text', /^"secret" is a JWK, but HS256 .* A JWK with "kty": "oct" is given as an object, not as text\./, () => hmacKey('HS256', 'secret', jwks['a secret JWK as text'], 'sign'), secret)
 })

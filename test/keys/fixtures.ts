@@ -1,7 +1,7 @@
+import assert from 'node:assert/strict'
 /** Keys in many spellings, and how their refusal is judged. */
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { inspect } from 'node:util'
-import type { Test } from 'tap'
 import { InvalidConfiguration } from '../../lib/configuration-errors.ts'
 import { ecPair, edPair, rsaPair } from '../helper.ts'
 
@@ -34,15 +34,13 @@ export const encrypted = (pem: string, type: 'pkcs8' | 'pkcs1' | 'sec1' = 'pkcs8
 export const base64 = (content: string | Buffer, encoding: 'base64' | 'base64url' = 'base64') => Buffer.from(content).toString(encoding)
 
 /** Expects an InvalidConfiguration with a message, in which nothing of the canaries is shown. */
-export function refused (t: Test, title: string, shown: RegExp, read: () => unknown, ...canaries: string[]): void {
-  try {
-    read()
-    t.fail(`${title} was accepted`)
-  } catch (error) {
-    t.ok(error instanceof InvalidConfiguration, title)
-    t.match(error, { message: shown }, title)
+export function refused (title: string, shown: RegExp, read: () => unknown, ...canaries: string[]): void {
+  assert.throws(read, (error: unknown) => {
+    assert.ok(error instanceof InvalidConfiguration, title)
+    assert.match(error.message, shown, title)
     const text = inspect(error, { depth: null, showHidden: true })
     const parts = canaries.map((canary) => canary.replace(/-----[^-]+-----\s*/g, '').slice(0, 20)).filter((part) => part !== '' && !part.startsWith('[object'))
-    t.strictSame(parts.filter((part) => text.includes(part)), [], `${title} is not shown`)
-  }
+    assert.deepEqual(parts.filter((part) => text.includes(part)), [], `${title} is not shown`)
+    return true
+  }, `${title} was accepted`)
 }

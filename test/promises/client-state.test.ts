@@ -1,4 +1,5 @@
 /** The state of the client for browsers: `user`, `subscribe`, `load` and `token`, and what tabs, Back and servers do to it. */
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { getEventListeners } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -6,7 +7,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createClient, type Client, type ClientOptions, type SignedOutReason } from '../../lib/client.ts'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { mistyped, now, setClock, together, users } from '../helper.ts'
+import { mistyped, caseOf, now, setClock, together, users } from '../helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable
 } from '../tabs.ts'
@@ -182,8 +183,8 @@ for (const [mode, serverOptions, options] of modes) {
     replace(t, 'fetch', async (input: URL, { signal: _signal, ...init }: RequestInit) => await request(input, init))
     for (let count = 1; count <= 100; count++) {
       setTime(now() + later)
-      t.equal((await client.fetch('/private', { signal })).status, 200)
-      t.equal(served.renewals(), count)
+      assert.equal((await client.fetch('/private', { signal })).status, 200, caseOf(count))
+      assert.equal(served.renewals(), count, caseOf(count))
     }
     t.equal(getEventListeners(signal, 'abort').length, 0)
   })
@@ -257,7 +258,7 @@ for (const [mode, serverOptions, options] of modes) {
     const answers: Record<string, Response> = { 401: new Response('{"error":"ExpiredToken"}', { status: 401 }), 404: new Response('', { status: 404 }), 429: new Response('', { status: 429 }) }
     for (const response of Object.values(answers)) {
       served.broken.set('/auth/me', () => response)
-      t.equal(await status(), 200)
+      assert.equal(await status(), 200)
       setTime(now() + later)
     }
     t.equal(served.count(refresh), 3)
@@ -279,8 +280,8 @@ for (const [mode, serverOptions, options] of modes) {
       if (mode === 'header') await client.login(ada!)
       served.broken.set('/auth/refresh', () => new Response(body, { status: 401 }))
       served.broken.set('/private', () => new Response('{}', { status: 401 }))
-      t.equal(await status(), 401)
-      t.strictSame(reasons.splice(0), [reason])
+      assert.equal(await status(), 401, caseOf(body))
+      assert.deepEqual(reasons.splice(0), [reason], caseOf(body))
     }
   })
 }
@@ -316,7 +317,7 @@ for (const [mode, serverOptions, options] of modes) {
     const { served, setTime } = await opened(t, serverOptions)
     const [one, other] = showingTabs([new EventTarget(), new EventTarget()], options)
     await Promise.all([one!.client.load(), other!.client.load()])
-    for (const { seen } of [one!, other!]) t.strictSame(seen.splice(0), [null, 'absent'])
+    for (const { seen } of [one!, other!]) assert.deepEqual(seen.splice(0), [null, 'absent'], caseOf(seen))
 
     await one!.client.login(ada!)
     await until(() => other!.client.user !== null)
@@ -390,8 +391,8 @@ t.test('in header mode, stored text that is no object is no login', async (t) =>
   const { reasons, status } = openTab({ mode: 'header', storage })
   for (const text of ['null', '7', '"text"', '[]', 'true', '{"access":', '']) {
     storage.setItem(`fastify-token-auth ${origin}/auth`, text)
-    t.equal(await status(), 401)
-    t.strictSame(reasons.splice(0), ['absent'], text)
+    assert.equal(await status(), 401, caseOf(text))
+    assert.deepEqual(reasons.splice(0), ['absent'], text)
   }
 })
 
@@ -417,7 +418,7 @@ t.test('on a server, a client without an origin knows nobody, asks nobody, and i
   for (const mode of ['cookie', 'header'] as const) {
     const client = createClient({ mode })
     client.subscribe(() => { t.fail('nothing changes') })
-    t.equal(client.user, undefined)
+    assert.equal(client.user, undefined, caseOf(mode))
     await t.rejects(client.fetch('/reports'), TypeError)
     await t.rejects(client.login({}), TypeError)
     if (mode === 'cookie') await t.rejects(client.load(), TypeError)

@@ -1,5 +1,6 @@
 // @alone
 /** What is decided once must not be decided again for each request: counted, not timed. */
+import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type * as FastJwt from 'fast-jwt'
 import { createHook } from 'node:async_hooks'
@@ -48,7 +49,7 @@ function countCalls (): void {
 }
 
 countCalls()
-const { bearer, build, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('../helper.ts')
+const { bearer, build, caseOf, claims, forge, keysFor, now, pairFor, refreshStore, together } = await import('../helper.ts')
 const { granted, jwk, trusted } = await import('../authorities/issuers.ts')
 const { Responses, memorySessions, protect } = await import('../../lib/index.ts')
 const { Refusal } = await import('../../lib/refusal.ts')
@@ -76,16 +77,16 @@ t.test('signers and verifiers are made at registration and with guards, none for
     app.get('/override', { onRequest: app.tokenAuth.protect({ leeway: 60, claimAud: null }) }, async () => 'reached')
     app.get('/scoped', { onRequest: app.tokenAuth.scoped(() => 'a') }, async () => 'reached')
     await app.ready()
-    t.same([counts.signers, counts.verifiers], [1, 1], `${what}: guards without another key share those of the registration`)
+    assert.deepEqual([counts.signers, counts.verifiers], [1, 1], `${what}: guards without another key share those of the registration`)
     for (let round = 0; round < 5; round++) {
       const { access_token: token, refresh_token: refreshToken } = (await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).json()
-      t.equal(stored.get(1), refreshToken)
-      for (const url of ['/', '/override', '/auth/verify', '/auth/me']) t.equal((await app.inject({ url, headers: bearer(token) })).statusCode, 200)
-      t.equal((await app.inject({ url: '/scoped', headers: bearer(token) })).statusCode, 403)
-      t.equal((await app.inject({ url: '/', headers: bearer('a.b.c') })).statusCode, 401)
-      t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })).statusCode, 200)
+      assert.equal(stored.get(1), refreshToken, caseOf(what, round))
+      for (const url of ['/', '/override', '/auth/verify', '/auth/me']) assert.equal((await app.inject({ url, headers: bearer(token) })).statusCode, 200, caseOf(what, round, url))
+      assert.equal((await app.inject({ url: '/scoped', headers: bearer(token) })).statusCode, 403, caseOf(what, round))
+      assert.equal((await app.inject({ url: '/', headers: bearer('a.b.c') })).statusCode, 401, caseOf(what, round))
+      assert.equal((await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })).statusCode, 200, caseOf(what, round))
     }
-    t.same([counts.signers, counts.verifiers], [1, 1], what)
+    assert.deepEqual([counts.signers, counts.verifiers], [1, 1], what)
   }
 })
 
@@ -100,8 +101,8 @@ t.test('the signers and verifiers of a ring are made once, when a key is used fi
   const tokens = [forge(claims(), { key: first, header: { kid: 'a' } }), forge(claims(), { key: second, header: { kid: 'b' } }), forge(claims(), { key: third, header: { kid: 'c' } }), forge(claims(), { key: first })]
   counts.verified = 0
   for (let round = 0; round < 5; round++) {
-    for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
-    t.equal((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).statusCode, 200)
+    for (const token of tokens) assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, caseOf(round, token))
+    assert.equal((await app.inject({ method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } })).statusCode, 200, caseOf(round))
     // What is shared is held by the instances that use it.
     await nextTask()
     collectGarbage()
@@ -119,7 +120,7 @@ t.test('no signature is computed for a token whose alg is not that of a key with
   await app.ready()
   counts.verified = 0
   const tokens = [forge(claims(), { algorithm: 'HS512', key: first, header: { kid: 'a' } }), forge(claims(), { algorithm: 'HS384', key: first }), forge(claims(), { key: second, header: { kid: 'b' } })]
-  for (const token of tokens) t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401)
+  for (const token of tokens) assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, caseOf(token))
   t.equal(counts.verified, 0)
   t.equal((await app.inject({ url: '/', headers: bearer(forge(claims(), { algorithm: 'HS512', key: second })) })).statusCode, 200)
   t.equal(counts.verified, 1, 'with the one key that it may be of')
@@ -136,8 +137,8 @@ t.test('a forged token costs one signature for each key that could have signed i
     await app.ready()
     for (const [url, status] of [['/', 401], ['/auth/verify', 400], ['/auth/me', 401]] as const) {
       counts.verified = 0
-      t.equal((await app.inject({ url, headers: bearer(forge(claims(), { algorithm: 'EdDSA', key: keyOf(5), header })) })).statusCode, status)
-      t.equal(counts.verified, signatures, `${url}, ${JSON.stringify(header)}`)
+      assert.equal((await app.inject({ url, headers: bearer(forge(claims(), { algorithm: 'EdDSA', key: keyOf(5), header })) })).statusCode, status, caseOf(options, url))
+      assert.equal(counts.verified, signatures, `${url}, ${JSON.stringify(header)}`)
     }
   }
 })
@@ -154,7 +155,7 @@ t.test('tokens of keys that a reload leaves as they are stay remembered', async 
   for (const list of lists) {
     keys = list
     await app.tokenAuth.reloadKeys()
-    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200)
+    assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, caseOf(list))
   }
   t.equal(counts.verified, 1)
 })
@@ -166,7 +167,7 @@ t.test('a token of a trusted issuer costs one signature, also after its keys wer
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   const get = async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   const token = forge(granted(), { algorithm: 'EdDSA', key: privateKey, header: { kid: 'a' } })
-  for (let round = 0; round < 5; round++) t.equal(await get(token), 200)
+  for (let round = 0; round < 5; round++) assert.equal(await get(token), 200, caseOf(round))
   t.equal(counts.verified, 1)
   // A kid that is not known makes the keys be read.
   keys = [jwk('b', { algorithm: 'EdDSA', which: 8 }), ...keys]
@@ -186,7 +187,7 @@ t.test('a key that is computed for each request makes a verifier when it is new,
   for (let round = 0; round < 5; round++) {
     for (const tenant of ['a', 'b', 'c']) {
       const headers = { tenant, ...bearer(forge(claims(), { key: `${tenant} ${base}` })) }
-      t.equal((await app.inject({ url: '/', headers })).statusCode, 200)
+      assert.equal((await app.inject({ url: '/', headers })).statusCode, 200, caseOf(round, tenant))
     }
   }
   t.equal(counts.verifiers, 3)
@@ -201,8 +202,8 @@ t.test('a signature is computed once for a token that is remembered, and at most
       return { payload, scopes, userId, token }
     }))
     const headers = bearer(forge(claims({ scopes: 'a' }), { key: secret }))
-    for (let round = 0; round < 5; round++) t.equal((await app.inject({ url: '/', headers })).statusCode, 200)
-    t.equal(counts.verified, verified)
+    for (let round = 0; round < 5; round++) assert.equal((await app.inject({ url: '/', headers })).statusCode, 200, caseOf(tokenCacheSize, round))
+    assert.equal(counts.verified, verified, caseOf(tokenCacheSize))
   }
 })
 
@@ -235,12 +236,12 @@ t.test('no stack trace is captured for a refusal, and the limit of the process i
   ]
   for (const headers of bad) {
     await app.inject({ url: '/', headers })
-    t.equal(Error.stackTraceLimit, limit)
+    assert.equal(Error.stackTraceLimit, limit, caseOf(headers))
   }
   t.equal(refusals.length, bad.length)
-  for (const refusal of refusals) t.same(frames(refusal.stack), [], refusal.name)
+  for (const refusal of refusals) assert.deepEqual(frames(refusal.stack), [], refusal.name)
   t.ok(counts.stacks.length > 0, 'fast-jwt refused some of them')
-  for (const stack of counts.stacks) t.same(frames(stack), [])
+  for (const stack of counts.stacks) assert.deepEqual(frames(stack), [], caseOf(stack))
   t.not(frames(new Error('control').stack).length, 0, 'others have theirs')
 })
 
@@ -315,8 +316,8 @@ t.test('a host that sees the error of a refusal has it for itself', async (t) =>
     for (const [headers, name] of rows) {
       for (let time = 0; time < 2; time++) {
         const { exception, reasons } = (await app.inject({ url: '/', headers })).json()
-        t.equal(exception, name, way)
-        t.not(reasons, 'changed', way)
+        assert.equal(exception, name, way)
+        assert.notEqual(reasons, 'changed', way)
       }
     }
   }
@@ -333,9 +334,9 @@ t.test('what a hook of the host does to the headers of one refusal no other has'
   app.get('/', { preHandler: app.tokenAuth.protect() }, async () => 'reached')
   for (let time = 0; time < 3; time++) {
     const { statusCode, headers } = await app.inject('/')
-    t.equal(statusCode, 401)
-    t.match(headers['www-authenticate'], /^Bearer /)
-    t.equal(Object.keys(headers).filter((name) => name.startsWith('x-')).length, 1)
+    assert.equal(statusCode, 401, caseOf(time))
+    assert.match(String(headers['www-authenticate']), /^Bearer /, caseOf(time))
+    assert.equal(Object.keys(headers).filter((name) => name.startsWith('x-')).length, 1, caseOf(time))
   }
 })
 
@@ -370,10 +371,10 @@ t.test('a guard makes no promise on its way, be the request allowed or refused, 
   const headers = bearer(forge(claims({ scopes: ['a'] }), { key: secret }))
   for (const round of ['a token that is new', 'a token that is remembered']) {
     const { allowed, made } = (await app.inject({ url: '/', headers })).json()
-    t.equal(allowed, 4, round)
+    assert.equal(allowed, 4, round)
     const { control, ...guards } = made
-    t.same(guards, { protect: 0, optional: 0, scoped: 0, override: 0 }, round)
-    t.ok(control > 0, 'promises are seen where there are some')
+    assert.deepEqual(guards, { protect: 0, optional: 0, scoped: 0, override: 0 }, round)
+    assert.ok(control > 0, 'promises are seen where there are some')
   }
   t.equal((await app.inject('/refused')).statusCode, 401)
   t.match((await app.inject('/made')).json(), { refused: 0 })
@@ -399,7 +400,7 @@ t.test('a getter runs at most once for a request and instance, and only where it
     return { leeway, claimIss, authenticated: auth.isAuthenticated(request) }
   }))
   for (let round = 1; round <= 2; round++) {
-    t.same((await app.inject({ url: '/', headers: bearer(forge(claims({ scopes: 'a' }), { key: secret })) })).json(), { leeway: 60, claimIss: null, authenticated: true })
-    t.same(calls, { leeway: round, secret: round, claimIss: round })
+    assert.deepEqual((await app.inject({ url: '/', headers: bearer(forge(claims({ scopes: 'a' }), { key: secret })) })).json(), { leeway: 60, claimIss: null, authenticated: true }, caseOf(round))
+    assert.deepEqual(calls, { leeway: round, secret: round, claimIss: round }, caseOf(round))
   }
 })

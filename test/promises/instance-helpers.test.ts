@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { generateKeyPairSync, KeyObject } from 'node:crypto'
 import t, { type Test } from 'tap'
@@ -5,7 +6,7 @@ import {
   HandlerFailed, InvalidCustomClaim, InvalidToken, InvalidUserObject, MissingRegisteredClaim, RefreshTokenNotImplemented, RequiredKeysNotFound, TokenExpired,
   type CustomClaim, type TokenAuthOptions, type TokenAuthInstance
 } from '../../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
+import { algorithms, bearer, build, claims, forge, headerOf, keysFor, login, mistyped, caseOf, now, otherSecret, payloadOf, refreshStore, secret, setClock, together, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W04', 'W05', 'W06')
 
@@ -38,8 +39,8 @@ t.test('generateAccessToken makes a token that its instance accepts, with every 
   for (const algorithm of algorithms) {
     const app = await build(t, keysFor(algorithm))
     const token = await app.tokenAuth.generateAccessToken(user)
-    t.equal(headerOf(token).alg, algorithm)
-    t.same(app.tokenAuth.verifyToken(token), payloadOf(token))
+    assert.equal(headerOf(token).alg, algorithm, caseOf(algorithm))
+    assert.deepEqual(app.tokenAuth.verifyToken(token), payloadOf(token), caseOf(algorithm))
   }
 })
 
@@ -59,7 +60,7 @@ t.test('a generated token says what the settings of the registration say', async
   ]
   for (const [options, payload] of cases) {
     const app = await build(t, options)
-    t.same(payloadOf(await app.tokenAuth.generateAccessToken(user)), payload)
+    assert.deepEqual(payloadOf(await app.tokenAuth.generateAccessToken(user)), payload, caseOf(options))
   }
 })
 
@@ -126,10 +127,10 @@ t.test('where settings are computed from requests, generateAccessToken needs one
     const tenantApp = await build(t, options)
     asked = 0
     const token = await during(tenantApp, { headers: { tenant } }, (request) => tenantApp.tokenAuth.generateAccessToken(user, { request }))
-    t.equal(asked, 1)
-    t.same(payloadOf(token).iss, tenant)
+    assert.equal(asked, 1, caseOf(tenant))
+    assert.deepEqual(payloadOf(token).iss, tenant, caseOf(tenant))
     const verifier = await build(t, { secret: key })
-    t.same(verifier.tokenAuth.verifyToken(token), payloadOf(token))
+    assert.deepEqual(verifier.tokenAuth.verifyToken(token), payloadOf(token), caseOf(tenant))
   }
 })
 
@@ -178,9 +179,9 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
       const slots = Object.getOwnPropertySymbols(request).filter(({ description }) => description === 'token-auth')
       return reachable([app.tokenAuth, guard, request.tokenAuth, ...slots.map((symbol) => Reflect.get(request, symbol))], isFastify)
     })
-    t.ok(kept.length > 50, 'the walk finds something')
-    t.ok(kept.some((value) => Object(value).constructor.name === 'RequestState'), 'what is internal too')
-    t.same(kept.filter(isSecret), [])
+    assert.ok(kept.length > 50, 'the walk finds something')
+    assert.ok(kept.some((value) => Object(value).constructor.name === 'RequestState'), 'what is internal too')
+    assert.deepEqual(kept.filter(isSecret), [], caseOf(options))
   }
 })
 
@@ -278,7 +279,7 @@ t.test('generateRefreshToken makes a token, stores it for the user, and gives it
   })
   t.same([...stored], [[1, tokens[0]], ['two', tokens[1]]])
   t.not(tokens[0], tokens[1])
-  for (const token of tokens) t.match(token, /^[\w-]{43,}$/, 'no less than 256 bits')
+  for (const token of tokens) assert.match(token, /^[\w-]{43,}$/, 'no less than 256 bits')
 })
 
 t.test('generateRefreshToken stores for the user whom a refresh will look for, whatever the guard of the route overrides', async (t) => {
@@ -303,8 +304,8 @@ t.test('generateRefreshToken uses the generator of the registration, or the one 
   ]
   for (const options of generators) {
     const app = await build(t, together(store, options))
-    t.equal(await during(app, {}, (request) => app.tokenAuth.generateRefreshToken(request, user)), '/ 1')
-    t.equal(stored.get(1), '/ 1')
+    assert.equal(await during(app, {}, (request) => app.tokenAuth.generateRefreshToken(request, user)), '/ 1', caseOf(options))
+    assert.equal(stored.get(1), '/ 1', caseOf(options))
     stored.clear()
   }
 })
@@ -323,7 +324,7 @@ t.test('no refresh token is stored where the generator, the user or the store is
   for (const [options, given, error] of cases) {
     const app = await build(t, together(store, options))
     await t.rejects(during(app, {}, (request) => app.tokenAuth.generateRefreshToken(request, mistyped(given))), Object(error))
-    t.equal(stored.size, 0)
+    assert.equal(stored.size, 0, caseOf(options))
   }
   const without = await build(t)
   await t.rejects(during(without, {}, (request) => without.tokenAuth.generateRefreshToken(request, user)), RefreshTokenNotImplemented)
@@ -387,9 +388,9 @@ t.test('where there is no valid token, all of it is null', async (t) => {
   const nothing = { authenticated: false, payload: null, userId: null, scopes: null, token: null, source: null, user: null }
   const headers = [{}, bearer('bad'), bearer(forge(claims(), { key: otherSecret })), bearer(forge(claims({ exp: 1 }))), { authorization: 'Basic YTpi' }]
   for (const given of headers) {
-    t.same(await read(t, {}, { headers: given }), nothing)
-    t.same(await read(t, { doProtection: false }, { headers: given }), nothing)
-    t.same(await read(t, { getSecret: async () => secret }, { headers: given }), nothing)
+    assert.deepEqual(await read(t, {}, { headers: given }), nothing, caseOf(given))
+    assert.deepEqual(await read(t, { doProtection: false }, { headers: given }), nothing, caseOf(given))
+    assert.deepEqual(await read(t, { getSecret: async () => secret }, { headers: given }), nothing, caseOf(given))
   }
 })
 
@@ -438,7 +439,7 @@ t.test('settings are complete, frozen and without keys; those of a request are a
   const headers = { ...bearer(forge(claims({ iss: 'a' }), { key: otherSecret })), tenant: 'a' }
   t.same((await app.inject({ url: '/', headers })).json(), { leeway: 7, iss: 'a', keys: [] })
   t.equal(settings.claimIss, null)
-  for (const [name, value] of Object.entries(settings)) t.ok(value !== undefined && !['secret', 'publicKey', 'privateKey', 'generateRefreshToken'].includes(name), name)
+  for (const [name, value] of Object.entries(settings)) assert.ok(value !== undefined && !['secret', 'publicKey', 'privateKey', 'generateRefreshToken'].includes(name), name)
 })
 
 t.test('a login and a refresh go by the same rules as a guard', async (t) => {
@@ -457,8 +458,8 @@ t.test('a login and a refresh go by the same rules as a guard', async (t) => {
   ]
   for (const [what, headers, status, exception] of cases) {
     const response = await app.inject({ method: 'POST', url: '/auth/refresh', headers, payload: { refresh_token: refreshToken } })
-    t.equal(response.statusCode, status, what)
-    t.equal(response.json().exception, exception, what)
+    assert.equal(response.statusCode, status, what)
+    assert.equal(response.json().exception, exception, what)
     if (status === 401) t.type(response.json().detail, 'string')
   }
 })

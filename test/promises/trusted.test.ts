@@ -1,4 +1,5 @@
 /** The handler `trusted`: the last check of a token, which may wait. */
+import assert from 'node:assert/strict'
 import type { FastifyRequest, FastifyServerOptions, InjectOptions } from 'fastify'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { setImmediate as turn } from 'node:timers/promises'
@@ -9,7 +10,7 @@ import {
 } from '../../lib/index.ts'
 import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from '../authorities/issuers.ts'
 import { logout, refresh as refreshSession, started } from '../sessions/helper.ts'
-import { bearer, build, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
+import { bearer, build, claims, forge, holdTimers, mistyped, caseOf, now, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
 
 warnings(t, 'W04', 'W05')
 
@@ -103,11 +104,11 @@ t.test('only true, now or later, passes every door; anything else is a token tha
     for (const [name, door] of Object.entries(doors)) {
       Object.assign(state, { calls: 0, reached: 0 })
       const response = await ask(door)
-      t.equal(response.statusCode, status, `${name}: ${what}`)
-      t.equal(state.calls, 1, `${name}: asked once`)
+      assert.equal(response.statusCode, status, `${name}: ${what}`)
+      assert.equal(state.calls, 1, `${name}: asked once`)
       if (status === 401) {
-        t.equal(state.reached, 0)
-        if (name !== 'ready()') t.equal(response.headers['www-authenticate'], 'Bearer realm="token-auth", error="invalid_token", error_description="Token is invalid."', name)
+        assert.equal(state.reached, 0, caseOf(name))
+        if (name !== 'ready()') assert.equal(response.headers['www-authenticate'], 'Bearer realm="token-auth", error="invalid_token", error_description="Token is invalid."', name)
       }
     }
     const verified = await ask({ url: '/auth/verify' })
@@ -145,15 +146,15 @@ t.test('what trusted throws, now or later: a 401 of the library refuses with its
       state.reached = 0
       for (const [door, options] of Object.entries(doors)) {
         const response = await ask(options)
-        t.equal(response.statusCode, status, `${door}: ${what}`)
+        assert.equal(response.statusCode, status, `${door}: ${what}`)
         if (door !== 'ready()' || status !== 401) t.match(response.payload, name, `${door}: ${what}`)
         t.notMatch(response.payload, 'hunter2')
-        if (status === 401 && door !== 'ready()') t.match(response.headers['www-authenticate'], /^Bearer realm="token-auth"/)
+        if (status === 401 && door !== 'ready()') assert.match(String(response.headers['www-authenticate']), /^Bearer realm="token-auth"/, caseOf(what, make, door))
       }
       const verified = await ask({ url: '/auth/verify' })
-      t.equal(verified.statusCode, status === 401 ? 400 : status, `verify: ${what}`)
+      assert.equal(verified.statusCode, status === 401 ? 400 : status, `verify: ${what}`)
       if (status === 401) t.match(verified.json(), { valid: false, reason: Object(error).message })
-      t.equal(state.reached, 0, what)
+      assert.equal(state.reached, 0, what)
     }
   }
 })
@@ -165,7 +166,7 @@ t.test('HandlerFailed has what trusted threw as its cause, and an answer of then
   const down = new Error('down')
   for (const trusted of [throwing(down), rejecting(down), () => ({ get then () { throw down } }), () => ({ then: throwing(down) })]) {
     state.trusted = trusted
-    t.equal((await ask({ url: '/protect' })).statusCode, 500)
+    assert.equal((await ask({ url: '/protect' })).statusCode, 500, caseOf(trusted))
     t.match(errors.splice(0), [{ name: 'HandlerFailed', cause: down }])
   }
 })
@@ -184,7 +185,7 @@ t.test('with debug and with onRefusal, the reason that trusted gives reaches who
   const error = new SessionEnded()
   for (const trusted of [throwing(error), rejecting(error)]) {
     thrown.state.trusted = trusted
-    t.same((await thrown.ask({ url: '/protect' })).json(), { error: 'TOKEN_AUTH_SESSION_ENDED' })
+    assert.deepEqual((await thrown.ask({ url: '/protect' })).json(), { error: 'TOKEN_AUTH_SESSION_ENDED' }, caseOf(trusted))
   }
   const extended = await service(t, { responsesClass: class extends Responses { override exceptionResponse (_request: FastifyRequest, error: TokenAuthError) { return { seen: error.name } } } })
   extended.state.trusted = rejecting(error)
@@ -201,12 +202,12 @@ t.test('what is published of a refusal that trusted threw is a copy without its 
   for (const trusted of [throwing(error), rejecting(error)]) {
     state.trusted = trusted
     for (const url of ['/protect', '/awaited', '/injected']) {
-      t.equal((await ask({ url })).statusCode, 401)
+      assert.equal((await ask({ url })).statusCode, 401, caseOf(trusted, url))
       const [event, ...others] = events.splice(0)
-      t.same(others, [])
+      assert.deepEqual(others, [], caseOf(trusted, url))
       t.match(event, { error: { name: 'InvalidToken', message: 'Blocked.', statusCode: 401, code: 'TOKEN_AUTH_INVALID_TOKEN' }, reason: 'the device is blocked' })
-      t.not(event?.error, error)
-      t.notOk(event !== undefined && ('note' in event.error || event.error.cause !== undefined), url)
+      assert.notEqual(event?.error, error, caseOf(trusted, url))
+      assert.ok(!(event !== undefined && ('note' in event.error || event.error.cause !== undefined)), url)
     }
   }
 })
@@ -218,12 +219,12 @@ t.test('a reader that cannot wait gets a synchronous answer, and an error that s
   const reader = { url: '/reader' }
   for (const [trusted, status] of [[() => true, 200], [() => false, 401], [throwing(new InvalidToken()), 401], [throwing(new Error('down')), 500]] as const) {
     state.trusted = trusted
-    t.equal((await ask(reader)).statusCode, status)
+    assert.equal((await ask(reader)).statusCode, status, caseOf(trusted))
   }
   for (const trusted of [promised(true), promised(false), rejecting(new Error('down')), rejecting(new InvalidToken()), thenable(true)]) {
     state.trusted = trusted
     const response = await ask(reader)
-    t.equal(response.statusCode, 500)
+    assert.equal(response.statusCode, 500, caseOf(trusted))
     t.match(response.json(), { code: 'TOKEN_AUTH_INITIALIZATION_FAILURE', message: /await request\.tokenAuth\.ready\(\) first/ })
   }
   await turn()
@@ -250,9 +251,9 @@ t.test('it is asked last, with the payload that the request has, on every reques
   const get = async (payload: Record<string, unknown>) => await app.inject({ url: '/payload', headers: bearer(forge({ ...claims(), tenant: 'a', ...payload })) })
   for (let round = 0; round < 3; round++) {
     t.match((await get({ list: [1] })).json(), { tenant: 'a', list: [1], extra: 1 })
-    t.same(order.splice(0), ['claim', 'extra', 'trusted'], 'never remembered')
+    assert.deepEqual(order.splice(0), ['claim', 'extra', 'trusted'], 'never remembered')
   }
-  for (const payload of [{ exp: now() - 3600 }, { tenant: 'b' }, { banned: true }, { user_id: null }]) t.equal((await get(payload)).statusCode, 401)
+  for (const payload of [{ exp: now() - 3600 }, { tenant: 'b' }, { banned: true }, { user_id: null }]) assert.equal((await get(payload)).statusCode, 401, caseOf(payload))
   t.notOk(order.includes('trusted'))
   t.equal((await app.inject({ url: '/payload', headers: bearer(forge(claims({ tenant: 'a' }), { key: 'x'.repeat(64) })) })).statusCode, 401)
   t.equal((await app.inject({ url: '/payload' })).statusCode, 401)
@@ -270,10 +271,10 @@ t.test('guards of the same rules ask once, and a guard with overrides asks again
   for (const make of [() => true, promised(true)]) {
     state.trusted = make
     state.calls = 0
-    t.same((await app.inject({ url: '/once', headers })).json(), { user: { user_id: 1 }, id: 1, same: true })
-    t.equal(state.calls, 1)
-    t.equal((await app.inject({ url: '/again', headers })).statusCode, 200)
-    t.equal(state.calls, 3)
+    assert.deepEqual((await app.inject({ url: '/once', headers })).json(), { user: { user_id: 1 }, id: 1, same: true }, caseOf(make))
+    assert.equal(state.calls, 1, caseOf(make))
+    assert.equal((await app.inject({ url: '/again', headers })).statusCode, 200, caseOf(make))
+    assert.equal(state.calls, 3, caseOf(make))
   }
   const answers = [true, false]
   state.trusted = async () => answers.shift()
@@ -318,11 +319,11 @@ t.test('one that never answers is ended by the handlerTimeout of the host, and w
           setImmediate(expire)
         })
       })
-      t.equal((await ask(door)).statusCode, 503, `${name}: ${ending}`)
+      assert.equal((await ask(door)).statusCode, 503, `${name}: ${ending}`)
       end(await pending)
       for (let turns = 0; turns < 5; turns++) await turn()
     }
-    t.equal(state.reached, 0)
+    assert.equal(state.reached, 0, caseOf(ending))
   }
   t.same(reasons, [])
 })
@@ -335,8 +336,8 @@ t.test('a refresh asks, also for an expired token; a refresh and a logout of ses
     for (const [answer, status] of [[true, 200], [false, 401]] as const) {
       state.trusted = make(answer)
       state.calls = 0
-      for (const payload of [{}, { exp: now() - 3600 }]) t.equal((await refresh(payload)).statusCode, status)
-      t.equal(state.calls, 2)
+      for (const payload of [{}, { exp: now() - 3600 }]) assert.equal((await refresh(payload)).statusCode, status, caseOf(make, answer, payload))
+      assert.equal(state.calls, 2, caseOf(make, answer))
     }
   }
   let isTrusted = true
@@ -347,20 +348,20 @@ t.test('a refresh asks, also for an expired token; a refresh and a logout of ses
     service.get('/', { onRequest: service.tokenAuth.protect() }, async () => 'reached')
     const get = async (access: string, url = '/') => (await service.inject({ url, headers: bearer(access) })).statusCode
     const { access_token: access, refresh_token: refreshToken } = await started(service)
-    t.equal(await get(access), 200)
+    assert.equal(await get(access), 200, caseOf(options))
     isTrusted = false
     calls = 0
-    t.equal(await get(access), 401)
-    t.equal(await get(access, '/auth/sessions'), 401)
-    t.equal((await service.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(access) })).statusCode, 401)
-    t.equal(calls, 3)
+    assert.equal(await get(access), 401, caseOf(options))
+    assert.equal(await get(access, '/auth/sessions'), 401, caseOf(options))
+    assert.equal((await service.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(access) })).statusCode, 401, caseOf(options))
+    assert.equal(calls, 3, caseOf(options))
     const renewed = await refreshSession(service, refreshToken, bearer(access))
-    t.equal(renewed.statusCode, 200)
-    t.equal((await logout(service, undefined, bearer(access))).statusCode, 204)
-    t.equal(calls, 3, 'not asked')
+    assert.equal(renewed.statusCode, 200, caseOf(options))
+    assert.equal((await logout(service, undefined, bearer(access))).statusCode, 204, caseOf(options))
+    assert.equal(calls, 3, 'not asked')
     isTrusted = true
     t.match((await service.inject({ url: '/', headers: bearer(renewed.json().access_token) })).json(), { exception: 'SessionEnded' }, 'the logout has ended the session')
-    t.equal(calls, 3, 'an ended session is refused before')
+    assert.equal(calls, 3, 'an ended session is refused before')
   }
 })
 
@@ -422,7 +423,7 @@ t.test('reading request.tokenAuth inside of trusted or a getter is an error that
     const computed = await build(t, getter)
     computed.get('/', { onRequest: computed.tokenAuth.protect() }, async () => 'reached')
     const response = await computed.inject({ url: '/', headers: bearer(token()) })
-    t.equal(response.statusCode, 500)
+    assert.equal(response.statusCode, 500, caseOf(getter))
     t.match(response.json().reasons, message)
   }
 })
@@ -437,7 +438,7 @@ t.test('trusted may be a method of the authentication class, whose properties it
     const app = await build(t, { authenticate: undefined, authenticationClass: Members, ...options })
     app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
     const status = async (id: number) => (await app.inject({ url: '/', headers: bearer(forge(claims({ user_id: id }))) })).statusCode
-    t.same([await status(1), await status(2)], statuses)
+    assert.deepEqual([await status(1), await status(2)], statuses, caseOf(options))
   }
 })
 
@@ -458,8 +459,8 @@ t.test('verifyToken with a request asks the getters and trusted, and never looks
     return answers
   })
   for (const headers of [{ tenant: 'a' }, { tenant: 'a', ...bearer('garbage') }, { tenant: 'a', ...bearer(of(1)) }]) {
-    t.same((await app.inject({ url: '/', headers })).json(), [2, 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken'])
-    t.same(seen.splice(0), [['a', 2], ['a', 3], ['a', 4], ['a', 4]])
+    assert.deepEqual((await app.inject({ url: '/', headers })).json(), [2, 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken', 'InvalidToken'], caseOf(headers))
+    assert.deepEqual(seen.splice(0), [['a', 2], ['a', 3], ['a', 4], ['a', 4]], caseOf(headers))
   }
 })
 
@@ -497,7 +498,7 @@ t.test('a polluted prototype does not trust a token', async (t) => {
       for (const answer of [false, undefined, {}]) {
         for (const trusted of [() => answer, promised(answer)]) {
           state.trusted = trusted
-          t.equal((await ask({ url: '/protect' })).statusCode, 401)
+          assert.equal((await ask({ url: '/protect' })).statusCode, 401, caseOf(value))
         }
       }
     } finally {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -115,20 +116,20 @@ t.test('every file of lib/ has its layer, and every layer has a file', async (t)
   const found = new Set<string>()
   for (const file of files) {
     const layer = layerOf(file)
-    t.ok(layer, `${file} has a row in the table`)
+    assert.ok(layer, `${file} has a row in the table`)
     if (layer !== undefined) found.add(layer)
   }
   t.strictSame([...found].sort(), Object.keys(layers).sort())
 })
 
-t.test('a file imports at run time only what its layer may', async (t) => {
+t.test('a file imports at run time only what its layer may', async () => {
   for (const file of files) {
     const layer = layerOf(file) ?? file
     const allowed = [layer, ...open, ...layers[layer] ?? []]
     const wrong = importsOf(file)
       .filter(({ target, isTypeOnly }) => !isTypeOnly && !allowed.some((pattern) => fits(moduleOf(target), pattern)))
       .map(({ target }) => target)
-    t.strictSame(wrong, [], file)
+    assert.deepEqual(wrong, [], file)
   }
 })
 
@@ -137,32 +138,32 @@ t.test('every path of an endpoint is a setting of the routes, which no getter an
   t.ok(pathSettings.every((name) => routeSettings.includes(name)))
 })
 
-t.test('a layer is allowed nothing that it does not use', async (t) => {
+t.test('a layer is allowed nothing that it does not use', async () => {
   for (const [layer, mayImport] of Object.entries(layers)) {
     const used = files.filter((file) => layerOf(file) === layer)
       .flatMap((file) => importsOf(file)).filter(({ isTypeOnly }) => !isTypeOnly).map(({ target }) => moduleOf(target))
     const idle = mayImport.filter((pattern) => !used.some((name) => fits(name, pattern)))
-    t.strictSame(idle, [], layer)
+    assert.deepEqual(idle, [], layer)
   }
 })
 
-t.test('no file imports itself, not even around a corner or for a type', async (t) => {
+t.test('no file imports itself, not even around a corner or for a type', async () => {
   const all = [...files, ...filesOf('types')]
   const imports = new Map(all.map((file) => [file, importsOf(file).map(({ target }) => target)]))
   const reach = (file: string, reached = new Set<string>()): Set<string> => {
     for (const target of imports.get(file) ?? []) if (!reached.has(target)) reach(target, reached.add(target))
     return reached
   }
-  for (const file of all) t.notOk(reach(file).has(file), file)
+  for (const file of all) assert.ok(!reach(file).has(file), file)
 })
 
-t.test('keys, authorities and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async (t) => {
+t.test('keys, authorities and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async () => {
   for (const file of files) {
     const packages = importsOf(file).map(({ target }) => packageOf(target))
-    if (/^lib\/(?:keys|authorities|token)\//.test(file)) t.notOk(packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
-    t.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
+    if (/^lib\/(?:keys|authorities|token)\//.test(file)) assert.ok(!packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
+    assert.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
     // Its types neither: it is optional, and the declarations of this package must be read without it.
-    t.equal(packages.includes('jose'), file === 'lib/authorities/remote-key-set.ts', `${file} and jose`)
+    assert.equal(packages.includes('jose'), file === 'lib/authorities/remote-key-set.ts', `${file} and jose`)
   }
 })
 
@@ -170,28 +171,28 @@ t.test('types/ holds declarations only: nothing of it exists at run time', async
   const declarations = filesOf('types')
   t.ok(declarations.length > 3)
   for (const file of declarations) {
-    t.strictSame(importsOf(file).filter(({ isTypeOnly }) => !isTypeOnly), [], `${file} imports types only`)
+    assert.deepEqual(importsOf(file).filter(({ isTypeOnly }) => !isTypeOnly), [], `${file} imports types only`)
     const { outputText } = ts.transpileModule(readFileSync(join(root, file), 'utf8'), {
       compilerOptions: { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext, verbatimModuleSyntax: true, removeComments: true }
     })
-    t.equal(outputText.trim(), 'export {};', `${file} emits nothing`)
+    assert.equal(outputText.trim(), 'export {};', `${file} emits nothing`)
   }
 })
 
-t.test('the walks of CONTRIBUTING lead through files and folders of lib/', async (t) => {
+t.test('the walks of CONTRIBUTING lead through files and folders of lib/', async () => {
   const [, walks = ''] = /^## Walks\n([\s\S]*?)^## /m.exec(readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')) ?? []
   const ends = [['A request', 'guards/run', 'token/scopes'], ['A registration', 'settings/configuration', 'endpoints'], ['A refresh', 'endpoints/refresh', 'http/cookies']] as const
   for (const [walk, first, last] of ends) {
     const [, text = ''] = new RegExp(`^\\*\\*${walk}\\*\\*: (.*)$`, 'm').exec(walks) ?? []
     const steps = text.split(' -> ').flatMap((step) => /^`([^`]+)`/.exec(step)?.[1] ?? [])
-    t.strictSame([steps[0], steps.at(-1)], [first, last], walk)
-    for (const step of steps) t.ok(files.some((file) => file === `lib/${step}.ts` || file.startsWith(`lib/${step}/`)), `${walk}: ${step}`)
+    assert.deepEqual([steps[0], steps.at(-1)], [first, last], walk)
+    for (const step of steps) assert.ok(files.some((file) => file === `lib/${step}.ts` || file.startsWith(`lib/${step}/`)), `${walk}: ${step}`)
   }
 })
 
-t.test('the public face of a registration and the state of a request fit on a screen or two', async (t) => {
+t.test('the public face of a registration and the state of a request fit on a screen or two', async () => {
   for (const [file, limit] of [['lib/token-auth.ts', 130], ['lib/request/state.ts', 245]] as const) {
-    t.ok(readFileSync(join(root, file), 'utf8').split('\n').length - 1 <= limit, file)
+    assert.ok(readFileSync(join(root, file), 'utf8').split('\n').length - 1 <= limit, file)
   }
 })
 
@@ -200,11 +201,11 @@ t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   t.strictSame(inRoot, ['cli', 'client', 'configuration-errors', 'documents', 'errors', 'events', 'index', 'plugin', 'refusal', 'registration', 'testing', 'token-auth', 'values', 'warnings'])
 })
 
-t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, async (t) => {
+t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, async () => {
   for (const file of files) {
     const lines = readFileSync(join(root, file), 'utf8').split('\n').length - 1
     // Pages without a bundler load the client as one file.
-    t.ok(lines <= (file === 'lib/client.ts' ? 450 : maximumLines), `${file}: ${lines}`)
+    assert.ok(lines <= (file === 'lib/client.ts' ? 450 : maximumLines), `${file}: ${lines}`)
   }
 })
 

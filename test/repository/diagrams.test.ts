@@ -1,4 +1,5 @@
 /** The diagrams of the documents: drawn from their texts, for pages of the site in two widths, and in files of their own. */
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -34,18 +35,18 @@ const own = files.filter((path) => path.endsWith('.mmd')).map((path) => ({ name:
 /** The texts that a picture shows, without the places where their lines break. */
 const shownIn = (svg: string) => Array.from(svg.matchAll(/<text [^>]*>([^<]*)<\/text>/g), ([, line = '']) => line.replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code))).join('').replace(/\s/g, '')
 
-t.test('every diagram is drawn for wide and for narrow screens, within its edges, with all of its texts and a description', async (t) => {
+t.test('every diagram is drawn for wide and for narrow screens, within its edges, with all of its texts and a description', async () => {
   for (const { name, text } of [...own, ...blocks]) {
     for (const width of Object.values(widths)) {
       const svg = draw(text, width)
       const [, right, bottom] = /viewBox="0 0 (\d+) (\d+)"/.exec(svg) ?? []
-      t.equal(Number(right), width, name)
-      t.ok(Number(bottom) > 60, name)
-      for (const [, x, y] of svg.matchAll(/<(?:text|rect) x="(-?[\d.]+)" y="(-?[\d.]+)"/g)) t.ok(Number(x) >= 0 && Number(x) <= width && Number(y) >= 0 && Number(y) <= Number(bottom), `${name}: ${x}, ${y}`)
-      t.match(svg, / role="img" aria-label="[^"]{80,}"/, `${name}: what a screen reader says`)
+      assert.equal(Number(right), width, name)
+      assert.ok(Number(bottom) > 60, name)
+      for (const [, x, y] of svg.matchAll(/<(?:text|rect) x="(-?[\d.]+)" y="(-?[\d.]+)"/g)) assert.ok(Number(x) >= 0 && Number(x) <= width && Number(y) >= 0 && Number(y) <= Number(bottom), `${name}: ${x}, ${y}`)
+      assert.match(svg, / role="img" aria-label="[^"]{80,}"/, `${name}: what a screen reader says`)
       const shown = shownIn(svg)
-      for (const [, label = ''] of text.matchAll(/(?:participant|actor) \w+ as (.+)|\w+--?>>\w+: (.+)/g)) t.ok(shown.includes(label.replace(/\s/g, '')), `${name}: ${label}`)
-      t.notMatch(svg, /undefined|NaN/, name)
+      for (const [, label = ''] of text.matchAll(/(?:participant|actor) \w+ as (.+)|\w+--?>>\w+: (.+)/g)) assert.ok(shown.includes(label.replace(/\s/g, '')), `${name}: ${label}`)
+      assert.doesNotMatch(svg, /undefined|NaN/, name)
     }
   }
 })
@@ -55,9 +56,9 @@ t.test('the four diagrams have a title, and their files are what their texts say
   await t.resolves(promisify(execFile)(process.execPath, [join(root, 'scripts/diagrams.js'), '--check']), 'if not, run "npm run diagrams"')
   for (const { name } of own) {
     const svg = read(join(root, name).replace('diagrams', 'pictures').replace('.mmd', '.svg'))
-    t.match(svg, /<title>\w[^<]+<\/title>/, name)
+    assert.match(svg, /<title>\w[^<]+<\/title>/, name)
     t.match(svg, '@media (prefers-color-scheme: dark)', name)
-    t.notMatch(svg, /https?:(?!\/\/www\.w3\.org\/2000\/svg)/, `${name}: nothing of another host`)
+    assert.doesNotMatch(svg, /https?:(?!\/\/www\.w3\.org\/2000\/svg)/, `${name}: nothing of another host`)
   }
 })
 

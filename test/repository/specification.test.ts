@@ -1,4 +1,5 @@
 /** docs/evidence/specification.md says what the specification asks for, and what this package does: what it says must be so. */
+import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import type { RouteOptions } from 'fastify'
 import t from 'tap'
@@ -50,7 +51,7 @@ t.test('every row of a table has all of its cells', async (t) => {
 
 const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
-t.test('the pages and the code have the same settings, handlers and hooks, under names that follow from those of the specification', async (t) => {
+t.test('the pages and the code have the same settings, handlers and hooks, under names that follow from those of the specification', async () => {
   const responses = Object.getOwnPropertyNames(library.Responses.prototype).filter((name) => name !== 'constructor')
   const kinds: [rows: Row[], names: readonly string[]][] = [
     [rowsOf('## Settings', 'Specification').filter(({ Here }) => Here !== undefined), settingNames],
@@ -59,11 +60,11 @@ t.test('the pages and the code have the same settings, handlers and hooks, under
   ]
   for (const [rows, names] of kinds) {
     const added = names === settingNames ? beyondOf('setting') : names === handlerNames ? beyondOf('handler') : []
-    t.same([...named(rows, 'Here'), ...added].sort(), [...names].sort())
+    assert.deepEqual([...named(rows, 'Here'), ...added].sort(), [...names].sort())
     for (const row of rows) {
       const given = row.Specification ?? row.Hook
       const [original = given] = code(given)
-      t.ok(original === 'added' || original === snake(String(code(row.Here)[0])), `${original} is ${row.Here}`)
+      assert.ok(original === 'added' || original === snake(String(code(row.Here)[0])), `${original} is ${row.Here}`)
     }
   }
 })
@@ -73,7 +74,7 @@ t.test('the pages name every error and every export, and no error that is none',
   const errors = exported.filter(([, value]) => typeof value === 'function' && value.prototype instanceof library.TokenAuthError)
   t.same([...named(rowsOf('## Errors', 'Error'), 'Error'), ...beyondOf('error')].sort(), errors.map(([name]) => name).sort())
   const all = code(text + beyond)
-  for (const [name] of exported) t.ok(all.some((part) => part.split('(')[0] === name), name)
+  for (const [name] of exported) assert.ok(all.some((part) => part.split('(')[0] === name), name)
 })
 
 t.test('the page names every endpoint and every member of an instance', async (t) => {
@@ -86,12 +87,12 @@ t.test('the page names every endpoint and every member of an instance', async (t
   t.same(named(rowsOf('## Endpoints', 'Endpoint'), 'Endpoint').sort(), endpoints.sort())
 
   const members = named(rowsOf('## Versioning, and what is exported', 'Member of an instance'), 'Member of an instance')
-  for (const name of members.filter((member) => !member.includes('.'))) t.ok(name in app.tokenAuth, name)
-  for (const name of beyondOf('member of an instance')) t.ok(name in app.tokenAuth, name)
+  for (const name of members.filter((member) => !member.includes('.'))) assert.ok(name in app.tokenAuth, name)
+  for (const name of beyondOf('member of an instance')) assert.ok(name in app.tokenAuth, name)
   t.ok('tokenAuth' in app, 'request.tokenAuth')
 })
 
-t.test('whatever the page names like a setting is something of this library', async (t) => {
+t.test('whatever the page names like a setting is something of this library', async () => {
   const members = rowsOf('## Versioning, and what is exported', 'Member of an instance')
   const known = new Set([
     ...settingNames, ...handlerNames, ...Object.keys(library), ...named(rowsOf('## Endpoints', 'Hook'), 'Here'), ...named(members, 'Member of an instance'),
@@ -100,7 +101,7 @@ t.test('whatever the page names like a setting is something of this library', as
   ])
   for (const part of code(text)) {
     const [name = ''] = /^[a-z]+(?:[A-Z]\w*)+/.exec(part) ?? []
-    if (name !== '') t.ok(known.has(name), part)
+    if (name !== '') assert.ok(known.has(name), part)
   }
 })
 
@@ -110,6 +111,6 @@ t.test('the truth table of the page is what the library decides', async (t) => {
   for (const row of rows) {
     const [required, granted] = [code(row.Required)[0], code(row['Token scope'])[0]]
     const accepted = areScopesEnough(parseRequirements(required) ?? [], [granted], { requireAll: true, requireAllActions: true })
-    t.equal(accepted ? 'yes' : 'no', row.Accepted, `${required} with ${granted}`)
+    assert.equal(accepted ? 'yes' : 'no', row.Accepted, `${required} with ${granted}`)
   }
 })

@@ -1,4 +1,5 @@
 /** The cross-origin rule as a function of headers and settings: each step with each header. */
+import assert from 'node:assert/strict'
 import t from 'tap'
 import { checkOrigin, describeOrigin, mayGetCookies, type OriginCarrier } from '../../lib/request/origin.ts'
 
@@ -44,29 +45,29 @@ const from = (origin: string | undefined, site: string | undefined): Header[] =>
 t.test('step 1: a request that only reads passes, whatever its headers say, unless it asks for an upgrade', async (t) => {
   const foreign = from(other, 'cross-site')
   for (const method of ['GET', 'HEAD', 'OPTIONS', 'TRACE']) {
-    t.ok(passes({ method, headers: foreign }), method)
-    t.ok(passes({ method, headers: [...foreign, ...foreign] }), `${method}, headers twice`)
-    t.notOk(passes({ method, headers: [...foreign, ['Upgrade', 'websocket']] }), `${method} with Upgrade`)
-    t.notOk(passes({ method, headers: [...foreign, ['UPGRADE', '']] }), `${method} with an empty Upgrade`)
-    t.notOk(passes({ method, headers: foreign, upgrade: true }), `${method} as an upgrade whose header was removed`)
-    t.ok(passes({ method, headers: foreign, upgrade: false }), `${method} that is none`)
+    assert.ok(passes({ method, headers: foreign }), method)
+    assert.ok(passes({ method, headers: [...foreign, ...foreign] }), `${method}, headers twice`)
+    assert.ok(!passes({ method, headers: [...foreign, ['Upgrade', 'websocket']] }), `${method} with Upgrade`)
+    assert.ok(!passes({ method, headers: [...foreign, ['UPGRADE', '']] }), `${method} with an empty Upgrade`)
+    assert.ok(!passes({ method, headers: foreign, upgrade: true }), `${method} as an upgrade whose header was removed`)
+    assert.ok(passes({ method, headers: foreign, upgrade: false }), `${method} that is none`)
   }
-  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'CONNECT', 'PROPFIND', 'QUERY', 'get', '']) t.notOk(passes({ method, headers: foreign }), `"${method}"`)
+  for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'CONNECT', 'PROPFIND', 'QUERY', 'get', '']) assert.ok(!passes({ method, headers: foreign }), `"${method}"`)
   t.equal(checkOrigin({ host: '', raw: { headers: { origin: other } } }, { trustedOrigins: [] })?.answer.name, 'CrossOriginRequest', 'no method at all')
 })
 
-t.test('step 2: with "*" every origin passes', async (t) => {
+t.test('step 2: with "*" every origin passes', async () => {
   for (const headers of [from(other, 'cross-site'), from('null', undefined), from(undefined, 'same-site'), [...from(other, 'cross-site'), ...from(other, 'none')]]) {
-    t.ok(passes({ headers }, '*'), JSON.stringify(headers))
-    t.notOk(passes({ headers }, []), JSON.stringify(headers))
+    assert.ok(passes({ headers }, '*'), JSON.stringify(headers))
+    assert.ok(!passes({ headers }, []), JSON.stringify(headers))
   }
 })
 
 t.test('step 3: same-origin and none pass, in no other spelling, with any single Origin', async (t) => {
   for (const origin of [undefined, own, other, 'null', '']) {
-    for (const site of ['same-origin', 'none']) t.ok(passes({ headers: from(origin, site) }), `${site}, ${origin}`)
+    for (const site of ['same-origin', 'none']) assert.ok(passes({ headers: from(origin, site) }), `${site}, ${origin}`)
     for (const site of ['Same-Origin', 'NONE', 'same-origin ', '"same-origin"', 'same-site', 'cross-site', 'x', '', 'same-origin;a', 'null']) {
-      t.notOk(passes({ headers: from(origin, site) }), `${site}, ${origin}`)
+      assert.ok(!passes({ headers: from(origin, site) }), `${site}, ${origin}`)
     }
   }
   t.ok(passes({ headers: [['sec-fetch-SITE', 'same-origin']] }), 'the name is not case-sensitive')
@@ -75,8 +76,8 @@ t.test('step 3: same-origin and none pass, in no other spelling, with any single
 t.test('step 4: without Origin, only a request without Sec-Fetch-Site passes', async (t) => {
   t.ok(passes({}), 'no browser')
   for (const site of ['same-site', 'cross-site', '', 'x']) {
-    t.notOk(passes({ headers: from(undefined, site) }), site)
-    t.notOk(passes({ headers: from(undefined, site) }, [spa]), `${site}, and another origin is trusted`)
+    assert.ok(!passes({ headers: from(undefined, site) }), site)
+    assert.ok(!passes({ headers: from(undefined, site) }, [spa]), `${site}, and another origin is trusted`)
   }
 })
 
@@ -90,7 +91,7 @@ t.test('step 5: without Sec-Fetch-Site, the host of Origin must be the host of t
     [own, 'EXAMPLE.org'], ['https://Example.ORG', 'example.org'], ['HTTPS://example.org', 'example.org'],
     ['http://[::1]:3000', '[::1]:3000'], ['http://127.0.0.1:3000', '127.0.0.1:3000'], ['http://[::1]', '[::1]:80'], ['http://my_host', 'my_host']
   ]
-  for (const [origin, host] of equal) t.ok(passes({ host, headers: from(origin, undefined) }), `${origin} at ${host}`)
+  for (const [origin, host] of equal) assert.ok(passes({ host, headers: from(origin, undefined) }), `${origin} at ${host}`)
   const different: [origin: string, host: string][] = [
     [other, 'example.org'], [spa, 'example.org'], [own, 'app.example.org'], [own, 'example.org:8443'], ['https://example.org:8443', 'example.org'],
     ['http://example.org', 'example.org:443'], [own, 'example.org:80'], ['https://example.org:80', 'example.org'], ['http://example.org:443', 'example.org'],
@@ -104,7 +105,7 @@ t.test('step 5: without Sec-Fetch-Site, the host of Origin must be the host of t
     // Pages of other schemes come from elsewhere.
     ['capacitor://example.org', 'example.org'], ['file://example.org', 'example.org'], ['null', 'null'], ['null', 'example.org'], ['', ''], ['', 'example.org']
   ]
-  for (const [origin, host] of different) t.notOk(passes({ host, headers: from(origin, undefined) }), `${origin} at ${host}`)
+  for (const [origin, host] of different) assert.ok(!passes({ host, headers: from(origin, undefined) }), `${origin} at ${host}`)
   t.notOk(passes({ headers: from(own, 'same-site') }), 'not asked where the browser says that it is another origin')
   t.notOk(passes({ headers: from(own, '') }), 'nor where it says nothing known')
 })
@@ -112,10 +113,10 @@ t.test('step 5: without Sec-Fetch-Site, the host of Origin must be the host of t
 t.test('step 6: an origin that is trusted passes, character by character', async (t) => {
   const trusted = [spa, 'capacitor://localhost', 'http://localhost:5173']
   for (const origin of trusted) {
-    for (const site of [undefined, 'same-site', 'cross-site', 'x']) t.ok(passes({ headers: from(origin, site) }, trusted), `${origin}, ${site}`)
+    for (const site of [undefined, 'same-site', 'cross-site', 'x']) assert.ok(passes({ headers: from(origin, site) }, trusted), `${origin}, ${site}`)
   }
   for (const origin of ['https://app.example.org:443', 'https://APP.example.org', 'https://app.example.org/', 'http://app.example.org', 'https://x.app.example.org', 'http://localhost', 'capacitor://', 'null', '', '*', `${spa}, ${spa}`]) {
-    for (const site of [undefined, 'cross-site']) t.notOk(passes({ headers: from(origin, site) }, trusted), `${origin}, ${site}`)
+    for (const site of [undefined, 'cross-site']) assert.ok(!passes({ headers: from(origin, site) }, trusted), `${origin}, ${site}`)
   }
   t.notOk(passes({ headers: from(undefined, 'cross-site') }, trusted), 'without Origin nothing is known')
 })
@@ -126,24 +127,24 @@ t.test('step 7: everything else is refused: 403 CrossOriginRequest without a cha
   t.equal(refusal?.toError().code, 'TOKEN_AUTH_CROSS_ORIGIN_REQUEST')
 })
 
-t.test('an Origin or Sec-Fetch-Site header that was sent twice is refused, in whatever case, order and value', async (t) => {
+t.test('an Origin or Sec-Fetch-Site header that was sent twice is refused, in whatever case, order and value', async () => {
   const names = [['Origin', 'Origin'], ['origin', 'Origin'], ['ORIGIN', 'origin']]
   for (const [one = '', two = ''] of names) {
     for (const [first, second] of [[own, own], [own, other], [other, own], [spa, spa], ['', own], [own, '']]) {
       const headers: Header[] = [[one, first ?? ''], [two, second ?? '']]
-      for (const site of [undefined, 'same-origin', 'none', 'cross-site']) t.notOk(passes({ headers: [...headers, ...from(undefined, site)] }, [spa]), `${first}, ${second}, ${site}`)
+      for (const site of [undefined, 'same-origin', 'none', 'cross-site']) assert.ok(!passes({ headers: [...headers, ...from(undefined, site)] }, [spa]), `${first}, ${second}, ${site}`)
     }
   }
   for (const [first, second] of [['same-origin', 'same-origin'], ['same-origin', 'cross-site'], ['cross-site', 'same-origin'], ['none', 'none'], ['', 'same-origin']]) {
     const headers: Header[] = [['Sec-Fetch-Site', first ?? ''], ['sec-fetch-site', second ?? '']]
-    for (const origin of [undefined, own, spa]) t.notOk(passes({ headers: [...headers, ...from(origin, undefined)] }, [spa]), `${first}, ${second}, ${origin}`)
+    for (const origin of [undefined, own, spa]) assert.ok(!passes({ headers: [...headers, ...from(origin, undefined)] }, [spa]), `${first}, ${second}, ${origin}`)
   }
 })
 
 t.test('headers that were removed from the parsed ones, as by the schema of a route, are still there', async (t) => {
   for (const headers of [from(other, 'cross-site'), from(other, undefined), from(undefined, 'cross-site')]) {
     const { host, raw } = request({ headers })
-    t.ok(checkOrigin({ host, raw: { ...raw, headers: {} } }, { trustedOrigins: [] }), JSON.stringify(headers))
+    assert.ok(checkOrigin({ host, raw: { ...raw, headers: {} } }, { trustedOrigins: [] }), JSON.stringify(headers))
   }
   const { host, raw } = request({ headers: from(own, 'same-origin') })
   t.equal(checkOrigin({ host, raw: { ...raw, headers: {} } }, { trustedOrigins: [] }), null)

@@ -1,5 +1,6 @@
 // @slow
 /** What happens to sessions and their tokens when the store, the handlers of the application or the connection fail. */
+import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
@@ -7,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, InvalidToken, memorySessions, Responses, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, holdTimers, host, listen, mistyped, payloadOf, refusal, secret, setClock } from '../helper.ts'
+import { authenticate, bearer, build, holdTimers, host, listen, mistyped, caseOf, payloadOf, refusal, secret, setClock } from '../helper.ts'
 import { cookiesOf, jar, logout, received, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 type Method = keyof SessionStore
@@ -67,11 +68,11 @@ t.test('whatever the store throws, each endpoint answers 503 with one body, and 
         store.instead = { [method]: () => ({ then (_resolve: unknown, reject: (reason: unknown) => void) { reject(error) } }) }
         const answer = await app.inject(request)
         const what = `${mode}, ${name}: ${kind}`
-        t.equal(answer.statusCode, 503, what)
-        t.equal(answer.headers['retry-after'], '5', what)
-        t.same(answer.json(), { reasons: 'Sessions are not available at the moment.', exception: 'SessionStoreUnavailable' }, what)
+        assert.equal(answer.statusCode, 503, what)
+        assert.equal(answer.headers['retry-after'], '5', what)
+        assert.deepEqual(answer.json(), { reasons: 'Sessions are not available at the moment.', exception: 'SessionStoreUnavailable' }, what)
         t.notMatch(JSON.stringify(answer.headers) + answer.body, hidden, what)
-        t.notOk('www-authenticate' in answer.headers, `${what}: the tokens are good`)
+        assert.ok(!('www-authenticate' in answer.headers), `${what}: the tokens are good`)
         checkCookies(t, name, mode, answer)
       }
     }
@@ -103,8 +104,8 @@ t.test('with onRefusal "throw" and error handlers that change what they get, a f
   store.fail(new Error('down'))
   for (const [name, { request }] of [...Object.entries(requestsWith(tokens)), ...Object.entries(requestsWith(tokens))]) {
     const answer = await app.inject(request)
-    t.equal(answer.statusCode, 503, name)
-    t.equal(answer.headers['retry-after'], '5', name)
+    assert.equal(answer.statusCode, 503, name)
+    assert.equal(answer.headers['retry-after'], '5', name)
   }
   store.fail(null)
   await checkUntouched(t, app, tokens, 'afterwards')
@@ -125,11 +126,11 @@ t.test('a store that hangs is 503 after five seconds on each endpoint, and what 
       let isAnswered = false
       answering.then(() => { isAnswered = true }, () => {})
       await turn()
-      t.notOk(isAnswered, `${name}: waits`)
+      assert.ok(!isAnswered, `${name}: waits`)
       expire()
       const answer = await answering
-      t.equal(answer.statusCode, 503, name)
-      t.equal(answer.headers['retry-after'], '5', name)
+      assert.equal(answer.statusCode, 503, name)
+      assert.equal(answer.headers['retry-after'], '5', name)
       t.match(answer.json(), { exception: 'SessionStoreUnavailable' }, name)
       checkCookies(t, name, mode, answer)
     }
@@ -165,12 +166,12 @@ t.test('a rotation whose answer was too late is repeated for who tries again wit
     const answering = refresh(app, token)
     await asked
     expire()
-    t.equal((await answering).statusCode, 503)
+    assert.equal((await answering).statusCode, 503, caseOf(seconds))
     rotate()
     store.instead = { advance: mistyped(late.advance) }
     setTime(noon + seconds)
     const events = sessionEvents(t)
-    t.equal((await refresh(app, token)).statusCode, 200)
+    assert.equal((await refresh(app, token)).statusCode, 200, caseOf(seconds))
     t.match(events, [event])
   }
 })
@@ -183,10 +184,10 @@ t.test('an answer of the wrong type is 500 on each endpoint, says nothing of it,
       for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
         store.instead = { [method]: async () => wrong }
         const answer = await app.inject(request)
-        t.equal(answer.statusCode, 500, name)
+        assert.equal(answer.statusCode, 500, name)
         t.match(answer.json(), { code: 'TOKEN_AUTH_HANDLER_FAILED', message: `The sessions.store.${method} handler failed.` }, name)
         t.notMatch(answer.body, 'inner workings', name)
-        t.notOk('retry-after' in answer.headers, name)
+        assert.ok(!('retry-after' in answer.headers), name)
         checkCookies(t, name, mode, answer)
       }
     }
@@ -201,10 +202,10 @@ t.test('a store that is down for a while logs nobody out who tries again', async
   const clients = await Promise.all(Array.from({ length: 50 }, () => started(app)))
   setTime(noon + 1000)
   store.fail(new Error('down'))
-  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 503)
+  for (const { refresh_token: token } of clients) assert.equal((await refresh(app, token)).statusCode, 503, caseOf(token))
   setTime(noon + 2000)
   store.fail(null)
-  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 200)
+  for (const { refresh_token: token } of clients) assert.equal((await refresh(app, token)).statusCode, 200, caseOf(token))
 })
 
 t.test('a process that dies before, during or after a rotation logs nobody out: another one rotates, or repeats, within the window', async (t) => {
@@ -229,11 +230,11 @@ t.test('a process that dies before, during or after a rotation logs nobody out: 
     setTime(noon + 29)
     const events = sessionEvents(t)
     const answer = await refresh(second, token)
-    t.equal(answer.statusCode, 200, point)
-    t.same(events.map((event) => event.type), [type], point)
+    assert.equal(answer.statusCode, 200, point)
+    assert.deepEqual(events.map((event) => event.type), [type], point)
     t.notSame(answer.json().refresh_token, token, point)
     setTime(noon + 60)
-    t.equal((await refresh(second, answer.json().refresh_token)).statusCode, 200, `${point}: and goes on`)
+    assert.equal((await refresh(second, answer.json().refresh_token)).statusCode, 200, `${point}: and goes on`)
   }
 })
 
@@ -253,12 +254,12 @@ t.test('a user database that is down for three windows logs nobody out, and asks
   isDown = true
   for (let second = 0; second <= 90; second += 15) {
     setTime(noon + 1001 + second)
-    for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 500)
+    for (const { refresh_token: token } of clients) assert.equal((await refresh(app, token)).statusCode, 500, caseOf(second, token))
   }
   t.same(store.taken(), [])
   isDown = false
   const events = sessionEvents(t)
-  for (const { refresh_token: token } of clients) t.equal((await refresh(app, token)).statusCode, 200)
+  for (const { refresh_token: token } of clients) assert.equal((await refresh(app, token)).statusCode, 200, caseOf(token))
   t.equal(events.filter(({ type }) => type === 'refreshed').length, 50)
   t.equal(events.length, 50)
 })
@@ -312,19 +313,19 @@ t.test('a refresh whose hooks, scopes, payload, signature or cookies fail is 500
       const answer = await refresh(app, token)
       if (fault === 'a cookie is too large' && mode === 'header') {
         // It has no cookies.
-        t.equal(answer.statusCode, 200)
-        t.same(store.taken(), ['advance'])
+        assert.equal(answer.statusCode, 200, caseOf(mode, fault))
+        assert.deepEqual(store.taken(), ['advance'], caseOf(mode, fault))
         continue
       }
-      t.equal(answer.statusCode, 500, `${mode}: ${fault}`)
-      t.same(cookiesOf(answer), [], `${mode}: ${fault}`)
-      t.notMatch(answer.body, /eyJ/, `${mode}: ${fault}`)
-      t.same(store.taken(), [], `${mode}: ${fault}`)
+      assert.equal(answer.statusCode, 500, `${mode}: ${fault}`)
+      assert.deepEqual(cookiesOf(answer), [], `${mode}: ${fault}`)
+      assert.doesNotMatch(answer.body, /eyJ/, `${mode}: ${fault}`)
+      assert.deepEqual(store.taken(), [], `${mode}: ${fault}`)
     }
     setFault('')
     const events = sessionEvents(t)
-    t.equal((await refresh(app, token)).statusCode, 200)
-    t.equal(events.length, 1)
+    assert.equal((await refresh(app, token)).statusCode, 200, caseOf(mode))
+    assert.equal(events.length, 1, caseOf(mode))
   }
 })
 
@@ -334,8 +335,8 @@ t.test('a login that fails stores no session', async (t) => {
   for (const fault of faults.filter((name) => !/Refresh|User/.test(name))) {
     setFault(fault)
     const answer = await app.inject({ method: 'POST', url: '/auth', payload: credentials })
-    t.equal(answer.statusCode, 500, fault)
-    t.same(cookiesOf(answer), [], fault)
+    assert.equal(answer.statusCode, 500, fault)
+    assert.deepEqual(cookiesOf(answer), [], fault)
   }
   t.same(store.taken(), [])
 })
@@ -419,23 +420,23 @@ t.test('reuse is 401, ends the session in the store and in its feed, and is told
       current = (await refresh(app, current)).json().refresh_token
     }
     const rules = { graceMs: 30_000, idleMs: 1e9, keepMs: 1e6, maxPerUser: 10 }
-    t.same((await store.endedSince(null, rules)).ended, [])
+    assert.deepEqual((await store.endedSince(null, rules)).ended, [], caseOf(rotations))
     if (rotations === 1) await received(store, retired)
     setTime(noon + 100 * rotations + wait)
     const events = sessionEvents(t)
     lines.length = 0
     const forged = (await refresh(app, 'forged')).body
     const answer = await refresh(app, retired)
-    t.equal(answer.statusCode, 401)
-    t.equal(answer.body, forged, 'the answer does not say why')
+    assert.equal(answer.statusCode, 401, caseOf(rotations))
+    assert.equal(answer.body, forged, 'the answer does not say why')
     t.match(events, [{ type: 'reused', behind, userId: 1, sessionId: sid, request: { url: '/auth/refresh' } }])
     t.match(lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 40), [{ sessionId: sid, behind, msg: 'A retired refresh token was used, and its session has ended.' }])
-    t.same((await store.endedSince(null, rules)).ended, [sid])
-    t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, 'its access tokens, too')
+    assert.deepEqual((await store.endedSince(null, rules)).ended, [sid], caseOf(rotations))
+    assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, 'its access tokens, too')
     store.taken()
-    for (const sent of [retired, current]) t.equal((await refresh(app, sent)).statusCode, 401)
-    t.same(store.taken(), [], 'nobody is asked again')
-    t.equal(events.length, 1, 'it is told once')
+    for (const sent of [retired, current]) assert.equal((await refresh(app, sent)).statusCode, 401, caseOf(rotations, sent))
+    assert.deepEqual(store.taken(), [], 'nobody is asked again')
+    assert.equal(events.length, 1, 'it is told once')
   }
 })
 
@@ -523,10 +524,10 @@ t.test('a refresh whose connection closed before the rotation rotates nothing, o
     }
     await isDone
     for (let turns = 0; turns < 5; turns++) await turn()
-    t.same(store.taken(), [], `HTTP/${version}`)
+    assert.deepEqual(store.taken(), [], `HTTP/${version}`)
     stopWaiting()
     const events = sessionEvents(t)
-    t.equal((await refresh(app, token)).statusCode, 200)
+    assert.equal((await refresh(app, token)).statusCode, 200, caseOf(version))
     t.match(events, [{ type: 'refreshed' }], `HTTP/${version}: this one is the first`)
   }
 })
@@ -560,12 +561,12 @@ t.test('a login or a refresh that a timeout has answered, or is answering, store
       const answering = app.inject(request)
       for (let turns = 0; turns < 5; turns++) await turn()
       expire()
-      if (!isAnswering) t.equal((await answering).statusCode, 503, String(request.url))
+      if (!isAnswering) assert.equal((await answering).statusCode, 503, String(request.url))
       release()
       for (let turns = 0; turns < 5; turns++) await turn()
-      t.same(store.taken(), [], String(request.url))
+      assert.deepEqual(store.taken(), [], String(request.url))
       send()
-      t.equal((await answering).statusCode, 503, String(request.url))
+      assert.equal((await answering).statusCode, 503, String(request.url))
     }
   }
   wait = waitToSend = undefined
@@ -603,7 +604,7 @@ t.test('what the application returns for a session is checked before anything is
   cycle.self = cycle
   for (const wrong of [null, undefined, 'text', [], new Map(), cycle, { n: 1n }, { text: 'x'.repeat(1024) }]) {
     data = () => wrong
-    t.equal(await status(), 500)
+    assert.equal(await status(), 500, caseOf(wrong))
   }
   data = () => { throw new Error(hidden) }
   t.equal(await status(), 500)
@@ -612,7 +613,7 @@ t.test('what the application returns for a session is checked before anything is
   store.taken()
   for (const wrong of [null, undefined, '10000', 1799, 10_000.5, NaN, 3_153_600_001]) {
     lifetime = () => wrong
-    t.equal(await status(), 500)
+    assert.equal(await status(), 500, caseOf(wrong))
   }
   lifetime = () => { throw new Error(hidden) }
   t.equal(await status(), 500)
@@ -634,9 +635,9 @@ t.test('a login whose handler returns no user is 500, and stores no session', as
   for (const none of [null, undefined]) {
     const { app, store } = await withSessions(t, { authenticate: mistyped(async () => none) })
     const answer = await app.inject({ method: 'POST', url: '/auth', payload: {} })
-    t.equal(answer.statusCode, 500)
-    t.equal(answer.json().exception, 'InvalidUserObject')
-    t.same(store.taken(), [])
+    assert.equal(answer.statusCode, 500, caseOf(none))
+    assert.equal(answer.json().exception, 'InvalidUserObject', caseOf(none))
+    assert.deepEqual(store.taken(), [], caseOf(none))
   }
 })
 
@@ -666,7 +667,7 @@ t.test('where a token cannot be verified, or a timeout is answering, no session 
   for (const [name, { request }] of requests) {
     fault = 'of the inner workings'
     const failed = await app.inject(request)
-    t.equal(failed.statusCode, 500, name)
+    assert.equal(failed.statusCode, 500, name)
     t.notMatch(failed.body, fault, name)
     for (const text of ['', 'of the inner workings']) {
       let release = () => {}
@@ -683,8 +684,8 @@ t.test('where a token cannot be verified, or a timeout is answering, no session 
       for (let turns = 0; turns < 5; turns++) await turn()
       send()
       waitToSend = undefined
-      t.equal((await answering).statusCode, 503, name)
-      t.same(store.taken(), [], name)
+      assert.equal((await answering).statusCode, 503, name)
+      assert.deepEqual(store.taken(), [], name)
     }
     fault = ''
   }

@@ -1,4 +1,5 @@
 /** Access tokens of ended sessions: who refuses them, and how each process learns of them. */
+import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +11,7 @@ import tokenAuth, {
 } from '../../lib/index.ts'
 import { EndedSessions, retryTime, startTime } from '../../lib/sessions/revocation.ts'
 import { storeTimeoutMs } from '../../lib/sessions/stores/store-clock.ts'
-import { authenticate, bearer, build, claims, forge, holdTimers, host, mistyped, otherSecret, payloadOf, secret, setClock, setMonotonicClock } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, holdTimers, host, mistyped, caseOf, otherSecret, payloadOf, secret, setClock, setMonotonicClock } from '../helper.ts'
 import { logout, received, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const noon = 1_800_000_000
@@ -109,26 +110,26 @@ t.test('every guard and every reader refuses a session from when this process ha
   const get = async (url: string, { access_token: token }: Tokens) => await app.inject({ url, headers: bearer(token) })
   for (const url of guarded) {
     // Twice: the second time the token is remembered.
-    for (const tokens of [mine, mine, other]) t.equal((await get(url, tokens)).statusCode, 200, url)
+    for (const tokens of [mine, mine, other]) assert.equal((await get(url, tokens)).statusCode, 200, url)
   }
   t.match((await get('/open', mine)).json(), { userId: 1, source: 'header', aborted: false })
   t.equal((await get('/auth/verify', mine)).statusCode, 200)
 
-  for (const tokens of [mine, unseen]) t.equal((await logout(app, tokens.refresh_token)).statusCode, 204)
+  for (const tokens of [mine, unseen]) assert.equal((await logout(app, tokens.refresh_token)).statusCode, 204, caseOf(tokens))
   for (const tokens of [mine, unseen]) {
     for (const url of guarded) {
       const answer = await get(url, tokens)
-      t.equal(answer.statusCode, 401, url)
-      t.same(answer.json(), { reasons: 'Session has ended.', exception: 'SessionEnded' }, url)
-      t.equal(answer.headers['www-authenticate'], 'Bearer realm="token-auth", error="invalid_token", error_description="Session has ended."', url)
+      assert.equal(answer.statusCode, 401, url)
+      assert.deepEqual(answer.json(), { reasons: 'Session has ended.', exception: 'SessionEnded' }, url)
+      assert.equal(answer.headers['www-authenticate'], 'Bearer realm="token-auth", error="invalid_token", error_description="Session has ended."', url)
     }
-    t.same((await get('/open', tokens)).json(), { payload: null, userId: null, sessionId: null, scopes: null, token: null, source: null, aborted: false, user: null })
+    assert.deepEqual((await get('/open', tokens)).json(), { payload: null, userId: null, sessionId: null, scopes: null, token: null, source: null, aborted: false, user: null }, caseOf(tokens))
     const verified = await get('/auth/verify', tokens)
-    t.equal(verified.statusCode, 400)
-    t.same(verified.json(), { valid: false, reason: 'Session has ended.' })
+    assert.equal(verified.statusCode, 400, caseOf(tokens))
+    assert.deepEqual(verified.json(), { valid: false, reason: 'Session has ended.' }, caseOf(tokens))
     t.throws(() => instance.verifyToken(tokens.access_token), { name: 'SessionEnded' })
   }
-  for (const url of guarded) t.equal((await get(url, other)).statusCode, 200, `${url}: another session`)
+  for (const url of guarded) assert.equal((await get(url, other)).statusCode, 200, `${url}: another session`)
   t.equal(instance.verifyToken(other.access_token).user_id, 1)
 })
 
@@ -156,9 +157,9 @@ t.test('every way in which a session ends is known at once to the process that e
     setTime(noon)
     await app.tokenAuth.sessions.endAll(1)
     const tokens = await started(app)
-    t.equal(await status(tokens), 200, name)
+    assert.equal(await status(tokens), 200, name)
     await end(tokens)
-    t.equal(await status(tokens), 401, name)
+    assert.equal(await status(tokens), 401, name)
   }
 })
 
@@ -188,13 +189,13 @@ t.test('a session check comes after times, issuer and audience, and before custo
   t.equal(await exception({ sid: alive }), 'accepted')
   for (const [before, name] of [[{ exp: 1 }, 'TokenExpired'], [{ nbf: 4e9 }, 'TokenNotActive'], [{ iss: 'there' }, 'InvalidClaim'], [{ aud: 'them' }, 'InvalidClaim']] as const) {
     const both = await exception({ ...before, sid: ended })
-    t.equal(both, await exception({ ...before, sid: alive }))
-    t.not(both, 'SessionEnded', name)
+    assert.equal(both, await exception({ ...before, sid: alive }), caseOf(before))
+    assert.notEqual(both, 'SessionEnded', name)
   }
   for (const after of [{ tenant: 2 }, { fit: false }, { auth_time: 1 }, { scopes: [] }]) {
-    t.not(await exception({ ...after, sid: alive }), 'accepted')
-    t.equal(await exception({ ...after, sid: ended }), 'SessionEnded', JSON.stringify(after))
-    t.same(asked, [], 'nothing of the application is asked')
+    assert.notEqual(await exception({ ...after, sid: alive }), 'accepted', caseOf(after))
+    assert.equal(await exception({ ...after, sid: ended }), 'SessionEnded', JSON.stringify(after))
+    assert.deepEqual(asked, [], 'nothing of the application is asked')
   }
 })
 
@@ -209,11 +210,11 @@ t.test('a malformed claim "sid" is InvalidClaim, and a token without one belongs
     setPassed(passed)
     for (const sid of malformed) {
       const answer = await app.inject({ url: '/', headers: bearer(forge(claims({ sid }))) })
-      t.equal(answer.statusCode, 401)
-      t.equal(answer.json().exception, 'InvalidClaim', JSON.stringify(sid))
+      assert.equal(answer.statusCode, 401, caseOf(passed, sid))
+      assert.equal(answer.json().exception, 'InvalidClaim', JSON.stringify(sid))
     }
-    t.equal(await get(forge(claims())), 200, 'also while the ended sessions are unknown')
-    t.equal(await get(tokenOf(sidOf(1))), passed === 0 ? 200 : 503)
+    assert.equal(await get(forge(claims())), 200, 'also while the ended sessions are unknown')
+    assert.equal(await get(tokenOf(sidOf(1))), passed === 0 ? 200 : 503, caseOf(passed))
   }
   const { app: without } = await verifying(t, memorySessions())
   t.equal((await without.inject({ url: '/', headers: bearer(forge(claims({ sid: 'x' }))) })).statusCode, 401, 'with sessions in memory, too')
@@ -279,7 +280,7 @@ t.test('each read has the cursor of the one before, and every 60th reads everyth
   await app.ready()
   feed.answer = () => feed.of(sidOf(1), sidOf(1), sidOf(2))
   await expire()
-  for (const n of [1, 2]) t.equal(await get(tokenOf(sidOf(n))), 401)
+  for (const n of [1, 2]) assert.equal(await get(tokenOf(sidOf(n))), 401, caseOf(n))
   // An end that became visible too late for the cursor: only a read of everything finds it.
   feed.answer = (cursor) => cursor === null ? feed.of(sidOf(2), sidOf(3), sidOf(3)) : feed.of()
   for (let reads = 3; reads <= 60; reads++) await expire()
@@ -366,15 +367,15 @@ t.test('a 204 of a logout, and of the end of all sessions, means that this proce
     const own = await signal(tokens.access_token)
     // The answer was lost, and the feed does not have the end yet: a transaction that waits for its commit.
     store.instead = { end: async () => { throw new Error('lost') } }
-    t.equal((await out(tokens)).statusCode, 503)
-    t.equal(await status(tokens), 200)
+    assert.equal((await out(tokens)).statusCode, 503, caseOf(tokens))
+    assert.equal(await status(tokens), 200, caseOf(tokens))
     store.instead = { end: async () => [] }
-    t.equal((await out(tokens)).statusCode, 204)
-    t.equal(await status(tokens), 401)
-    t.ok(own.aborted)
-    t.equal((await refresh(app, tokens.refresh_token)).statusCode, 401)
+    assert.equal((await out(tokens)).statusCode, 204, caseOf(tokens))
+    assert.equal(await status(tokens), 401, caseOf(tokens))
+    assert.ok(own.aborted, caseOf(tokens))
+    assert.equal((await refresh(app, tokens.refresh_token)).statusCode, 401, caseOf(tokens))
     for (let reads = 0; reads <= 60; reads++) await expire()
-    t.equal(await status(tokens), 401, 'a read of everything makes nothing leave')
+    assert.equal(await status(tokens), 401, 'a read of everything makes nothing leave')
   }
   t.same([await status(mine), await status(other)], [200, 200])
 })
@@ -387,7 +388,7 @@ t.test('a token of another user that names a session ends nothing, and refuses n
   const foreign = forge(claims({ user_id: 2, sid }))
   const long = forge(claims({ user_id: 'x'.repeat(600), sid }))
   const own = await signal(tokens.access_token)
-  for (const token of [foreign, foreign, long]) t.equal((await logout(app, undefined, bearer(token))).statusCode, 204)
+  for (const token of [foreign, foreign, long]) assert.equal((await logout(app, undefined, bearer(token))).statusCode, 204, caseOf(token))
   t.equal((await app.inject({ method: 'DELETE', url: '/auth/sessions', headers: bearer(long) })).statusCode, 204)
   const status = async (token: string) => (await app.inject({ url: '/', headers: bearer(token) })).statusCode
   t.same([await status(tokens.access_token), await status(foreign), await status(long)], [200, 401, 200])
@@ -419,7 +420,7 @@ t.test('what a token has ended is forgotten when its access tokens have expired'
   for (const [passed, expected] of [[keep, [401, 401]], [keep + 1000, [200, 401]], [keep + 3000, [200, 200]]] as const) {
     setPassed(passed)
     for (let reads = 0; reads <= 60; reads++) await expire()
-    t.same([await status(1), await status(2)], expected)
+    assert.deepEqual([await status(1), await status(2)], expected, caseOf(passed))
   }
   t.ok(store.calls.length > 0)
 })
@@ -547,15 +548,15 @@ t.test('while the feed fails, tokens are accepted and ended ones refused; a warn
     for (const failure of failures) {
       feed.answer = failure
       await expire()
-      t.equal(await get(tokenOf(sidOf(1))), 401)
-      t.equal(await get(tokenOf(sidOf(2))), 200)
+      assert.equal(await get(tokenOf(sidOf(1))), 401, caseOf(round, failure))
+      assert.equal(await get(tokenOf(sidOf(2))), 200, caseOf(round, failure))
     }
-    t.equal(messages(40).length, round)
-    t.match(messages(40)[0], /^tokenAuth: the ended sessions cannot be read\./)
-    t.equal(messages(30).filter((message) => message.includes('ended sessions')).length, round - 1)
+    assert.equal(messages(40).length, round, caseOf(round))
+    assert.match(String(messages(40)[0]), /^tokenAuth: the ended sessions cannot be read\./, caseOf(round))
+    assert.equal(messages(30).filter((message) => message.includes('ended sessions')).length, round - 1, caseOf(round))
     feed.answer = () => feed.of(sidOf(1))
     for (let reads = 0; reads < 3; reads++) await expire()
-    t.same(messages(30).filter((message) => message.includes('ended sessions')).length, round)
+    assert.deepEqual(messages(30).filter((message) => message.includes('ended sessions')).length, round, caseOf(round))
   }
   t.match(events, [{ type: 'stale', instanceName: 'tokenAuth' }, { type: 'fresh', instanceName: 'tokenAuth' }, { type: 'stale' }, { type: 'fresh' }])
   t.equal(events.length, 4)
@@ -582,26 +583,26 @@ t.test('with refuseAfter, tokens of sessions are 503 from then on, until a read 
     for (const milliseconds of [7000, 14_000, 20_000]) {
       setPassed(start + milliseconds)
       await expire()
-      for (const url of urls) t.equal((await ask(url)).statusCode, 200, url)
+      for (const url of urls) assert.equal((await ask(url)).statusCode, 200, url)
     }
     setPassed(start + 20_001)
     await expire()
     for (const url of urls) {
       const answer = await ask(url)
-      t.equal(answer.statusCode, 503, url)
-      t.equal(answer.headers['retry-after'], '5', url)
+      assert.equal(answer.statusCode, 503, url)
+      assert.equal(answer.headers['retry-after'], '5', url)
       t.match(answer.json(), { exception: 'SessionStoreUnavailable' }, url)
-      t.notOk('www-authenticate' in answer.headers, `${url}: the token may be good`)
+      assert.ok(!('www-authenticate' in answer.headers), `${url}: the token may be good`)
     }
-    t.equal((await ask('/', ended)).statusCode, 401, 'what is known is known')
-    t.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).statusCode, 200, 'a token without a session')
+    assert.equal((await ask('/', ended)).statusCode, 401, 'what is known is known')
+    assert.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).statusCode, 200, 'a token without a session')
     t.throws(() => app.tokenAuth.verifyToken(tokens.access_token), { name: 'SessionStoreUnavailable' })
-    t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, 'refresh asks the store itself')
-    t.same(messages(40).length, round)
-    t.same(messages(50), [])
+    assert.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, 'refresh asks the store itself')
+    assert.deepEqual(messages(40).length, round, caseOf(round))
+    assert.deepEqual(messages(50), [], caseOf(round))
     store.fail(null)
     await expire()
-    for (const url of urls) t.equal((await ask(url)).statusCode, 200, url)
+    for (const url of urls) assert.equal((await ask(url)).statusCode, 200, url)
     setPassed(100_000 * round)
     await expire()
   }
@@ -647,7 +648,7 @@ t.test('an application starts without its store after five seconds, says so, and
   for (let tries = 1; tries <= 20; tries++) {
     await until(() => feed.cursors.length === tries)
     await settle()
-    t.notOk(isReady, `try ${tries}`)
+    assert.ok(!isReady, `try ${tries}`)
     setPassed(tries * 250)
     retry()
   }
@@ -889,7 +890,7 @@ t.test('the signals of all requests of a session abort when it ends, here or els
   t.equal(remotely.aborted, false, 'it has not read yet')
   await expire()
   t.equal(remotely.aborted, true)
-  for (const { reason } of [...own, remotely]) t.ok(reason instanceof SessionEnded)
+  for (const { reason } of [...own, remotely]) assert.ok(reason instanceof SessionEnded, caseOf(reason))
   await app.tokenAuth.sessions.endAll(2)
   t.notOk(others.some(({ aborted }) => aborted))
   await app.tokenAuth.sessions.endAll(1)

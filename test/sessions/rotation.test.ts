@@ -1,6 +1,8 @@
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { confirm, decide, expiryOf, firstGeneration, isToConfirm, type Decision, type Generations } from '../../lib/sessions/rotation.ts'
+import { caseOf } from '../helper.ts'
 
 const family = (n: number, parent: number, siblings: number, confirmed: boolean): Generations => ({ n, parent, siblings, confirmed })
 
@@ -21,7 +23,7 @@ function receive (state: State, sgen: number, now: number): State {
   return isToConfirm(state.family, sgen) ? { family: confirm(state.family).family, since: now } : state
 }
 
-t.test('each line of the table, on both sides of each bound', async (t) => {
+t.test('each line of the table, on both sides of each bound', async () => {
   const use = { beginsWindow: true, isUse: true }
   const nothing = undefined
   // n, parent, siblings, confirmed; presented; open; strict
@@ -64,7 +66,7 @@ t.test('each line of the table, on both sides of each bound', async (t) => {
     [[0, 1, 0, false], 0, false, false, 'rotated', 1, { family: family(1, 1, 0, false), ...use }]
   ]
   for (const [given, presented, isOpen, isStrict, outcome, n, change] of rows) {
-    t.strictSame(decide(family(...given), presented, isOpen, isStrict), { outcome, n, change }, JSON.stringify([given, presented, isOpen, isStrict]))
+    assert.deepEqual(decide(family(...given), presented, isOpen, isStrict), { outcome, n, change }, JSON.stringify([given, presented, isOpen, isStrict]))
   }
 })
 
@@ -188,8 +190,8 @@ t.test('a thief who presents the parent all the time gets generations of his own
   for (let now = grace; now < 10 * grace; now += 10) {
     const { decision, state: next } = present(state, 0, now, grace)
     state = next
-    t.equal(decision.outcome, 'reissued')
-    t.notOk(given.has(decision.n))
+    assert.equal(decision.outcome, 'reissued', caseOf(now))
+    assert.ok(!given.has(decision.n), caseOf(now))
     given.add(decision.n)
   }
   const confirmedAt = 10 * grace
@@ -197,7 +199,7 @@ t.test('a thief who presents the parent all the time gets generations of his own
   for (let now = confirmedAt; now < confirmedAt + grace; now += 10) {
     const { decision, state: next } = present(state, 0, now, grace)
     state = next
-    t.equal(decision.outcome, 'reissued')
+    assert.equal(decision.outcome, 'reissued', caseOf(now))
   }
   t.equal(present(state, 0, confirmedAt + grace, grace).decision.outcome, 'reused')
 })

@@ -1,5 +1,6 @@
 // @slow
 /** The option `sessions` at registration: what it may hold, what contradicts it, and what tokens may hold beside it. */
+import assert from 'node:assert/strict'
 import { createHmac, createPrivateKey, createPublicKey, createSecretKey, hkdfSync } from 'node:crypto'
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { pathToFileURL } from 'node:url'
@@ -13,7 +14,7 @@ import {
 import { readSessions } from '../../lib/sessions/settings.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import {
-  bearer, build, environment, host, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, refusal, secret, setClock, warnings
+  bearer, build, environment, host, keysFor, login, mistyped, caseOf, now, otherSecret, payloadOf, refreshStore, refusal, secret, setClock, warnings
 } from '../helper.ts'
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
@@ -49,13 +50,13 @@ t.test('sessions is a plain object of known settings; an unknown one is refused 
     [new Map(), inherited], [new WatchedStore(), inherited], [Object.create({ store: memorySessions() }), inherited], [Promise.resolve({}), 'a promise']
   ]
   for (const [sessions, found] of given) {
-    t.equal(await said(t, { sessions }), `"sessions" must be a plain object, such as { store }; given: ${found}. {} keeps sessions in the memory of the process.${more}`)
+    assert.equal(await said(t, { sessions }), `"sessions" must be a plain object, such as { store }; given: ${found}. {} keeps sessions in the memory of the process.${more}`, caseOf(sessions))
   }
   const unknown: Record<string, string> = {
     idel: ' Did you mean "idle"?', max_per_user: ' Did you mean "maxPerUser"?', lifeTime: ' Did you mean "lifetime"?', zzzzzzzzzz: '', toString: '', constructor: ''
   }
   for (const [name, hint] of Object.entries(unknown)) {
-    t.equal(await said(t, { sessions: { [name]: 5 } }), `"sessions" has no member "${name}".${hint} Its members are ${names}.${more}`)
+    assert.equal(await said(t, { sessions: { [name]: 5 } }), `"sessions" has no member "${name}".${hint} Its members are ${names}.${more}`, caseOf(name))
   }
   t.equal(await said(t, { sessions: Object.assign(Object.create(null), { idle: 1800 }) }), '', 'an object without a prototype')
   const app = host(t)
@@ -96,36 +97,36 @@ t.test('a setting of sessions is within its bounds; one beyond, and another type
     [1.5, '1.5'], [NaN, 'NaN'], [Infinity, 'Infinity'], [-Infinity, '-Infinity'], [1e300, '1e+300']
   ]
   for (const [name, { accepted, refused, type }] of Object.entries(numbers)) {
-    for (const value of accepted) t.equal(await said(t, { sessions: { [name]: value } }), '', `${name}: ${String(value)}`)
-    for (const [value, allowed] of refused) t.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${allowed}; given: ${String(value)}.${more}`)
-    for (const [value, found] of wrong) t.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${type}; given: ${found}.${more}`)
-    if (name !== 'refuseAfter') t.equal(await said(t, { sessions: { [name]: null } }), `"sessions.${name}" must be ${type}; given: null.${more}`)
-    t.equal(await said(t, { sessions: { [name]: undefined } }), '', `${name}: undefined is the default`)
+    for (const value of accepted) assert.equal(await said(t, { sessions: { [name]: value } }), '', `${name}: ${String(value)}`)
+    for (const [value, allowed] of refused) assert.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${allowed}; given: ${String(value)}.${more}`, caseOf(name, value))
+    for (const [value, found] of wrong) assert.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${type}; given: ${found}.${more}`, caseOf(name, value))
+    if (name !== 'refuseAfter') assert.equal(await said(t, { sessions: { [name]: null } }), `"sessions.${name}" must be ${type}; given: null.${more}`, caseOf(name))
+    assert.equal(await said(t, { sessions: { [name]: undefined } }), '', `${name}: undefined is the default`)
   }
   for (const [value, found] of [[null, 'null'], ['x', 'a string'], [{ device: 1 }, 'an object']]) {
-    t.equal(await said(t, { sessions: { data: value } }), `"sessions.data" must be a function (request, user) that returns an object; given: ${String(found)}.${more}`)
+    assert.equal(await said(t, { sessions: { data: value } }), `"sessions.data" must be a function (request, user) that returns an object; given: ${String(found)}.${more}`, caseOf(value))
   }
 })
 
 t.test('bounds follow the lifetime of access tokens, and that of refuseAfter follows poll', async (t) => {
   const grace = (value: number, delta: number) => said(t, { expirationDelta: delta, leeway: 0, sessions: { grace: value } })
   for (const [most, delta] of [[0, 1], [1, 2], [1, 3], [30, 61], [299, 599], [300, 600]] as const) {
-    t.equal(await grace(most, delta), '')
-    if (most < 300) t.equal(await grace(most + 1, delta), `"sessions.grace" must be at most half of "expirationDelta", which is ${delta} seconds; given: ${most + 1}.${more}`)
+    assert.equal(await grace(most, delta), '', caseOf(most))
+    if (most < 300) assert.equal(await grace(most + 1, delta), `"sessions.grace" must be at most half of "expirationDelta", which is ${delta} seconds; given: ${most + 1}.${more}`, caseOf(most))
   }
   for (const name of ['idle', 'lifetime'] as const) {
     const of = (value: number, expirationDelta: number) => said(t, { expirationDelta, leeway: 0, sessions: { idle: century, lifetime: century, [name]: value } })
-    for (const delta of [1, 60, century]) t.equal(await of(delta, delta), '')
+    for (const delta of [1, 60, century]) assert.equal(await of(delta, delta), '', caseOf(name, delta))
     for (const delta of [61, century]) {
-      t.equal(await of(delta - 1, delta), `"sessions.${name}" must be at least "expirationDelta", which is ${delta} seconds; given: ${delta - 1}.${more}`)
+      assert.equal(await of(delta - 1, delta), `"sessions.${name}" must be at least "expirationDelta", which is ${delta} seconds; given: ${delta - 1}.${more}`, caseOf(name, delta))
     }
   }
   t.equal(await said(t, { expirationDelta: 1_296_000, sessions: {} }), '')
   t.equal(await said(t, { expirationDelta: 1_296_001, sessions: {} }), `"sessions.idle" must be at least "expirationDelta", which is 1296001 seconds; its default is less; given: 1296000.${more}`, 'a default is no exception')
   t.equal(await said(t, { expirationDelta: 2_592_001, sessions: { idle: 2_592_001 } }), `"sessions.lifetime" must be at least "expirationDelta", which is 2592001 seconds; its default is less; given: 2592000.${more}`)
   for (const poll of [1, 60]) {
-    t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll } }), '')
-    t.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll - 1 } }), `"sessions.refuseAfter" must be null, or at least twice "sessions.poll", which is ${poll} seconds; given: ${2 * poll - 1}.${more}`)
+    assert.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll } }), '', caseOf(poll))
+    assert.equal(await said(t, { sessions: { poll, refuseAfter: 2 * poll - 1 } }), `"sessions.refuseAfter" must be null, or at least twice "sessions.poll", which is ${poll} seconds; given: ${2 * poll - 1}.${more}`, caseOf(poll))
   }
 })
 
@@ -178,8 +179,8 @@ t.test('exactly the numbers within the bounds are accepted, in any combination',
       const read = readSessions(sessions, resolveSettings({ expirationDelta }, undefined))
       const { rules: { graceMs, idleMs, maxPerUser: most } } = read!
       // Whatever was left out is within the bounds as well.
-      t.ok(isWithin(graceMs / 1000, 0, expirationDelta / 2) && isWithin(idleMs / 1000, expirationDelta, century) && isWithin(most, 1, 1000))
-      if (grace !== undefined) t.equal(graceMs, grace * 1000)
+      assert.ok(isWithin(graceMs / 1000, 0, expirationDelta / 2) && isWithin(idleMs / 1000, expirationDelta, century) && isWithin(most, 1, 1000))
+      if (grace !== undefined) assert.equal(graceMs, grace * 1000)
     } catch (error) {
       if (!(error instanceof InvalidConfiguration)) throw error
       isAccepted = false
@@ -195,16 +196,16 @@ t.test('a store has six methods; one is enough for an instance that only verifie
   const methods = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm'] as const
   const complete = Object.fromEntries(methods.map((method) => [method, async () => []]))
   t.equal(await said(t, { sessions: { store: { ...complete } } }), '')
-  for (const store of [new WatchedStore(), memorySessions(), Object.assign(Object.create(null), complete)]) t.equal(await said(t, { sessions: { store } }), '')
+  for (const store of [new WatchedStore(), memorySessions(), Object.assign(Object.create(null), complete)]) assert.equal(await said(t, { sessions: { store } }), '')
   for (const method of methods) {
     for (const value of [undefined, null, 'x', {}]) {
-      t.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "${method}". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+      assert.equal(await said(t, { sessions: { store: { ...complete, [method]: value } } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "${method}". For a database client, give redisSessions(client) or postgresSessions(client).${more}`, caseOf(method, value))
     }
   }
   t.equal(await said(t, { sessions: { store: Promise.resolve(complete) } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: an object without the method "create". For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   for (const [store, found] of [[null, 'null'], ['redis://', 'a string'], [() => complete, 'a function']]) {
-    t.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
-    t.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+    assert.equal(await said(t, { sessions: { store } }), `"sessions.store" must be an object with the methods create, advance, end, list, endedSince and confirm; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
+    assert.equal(await said(t, { authMode: false, sessions: { store } }), `"sessions.store" must be an object with the method endedSince; given: ${String(found)}. For a database client, give redisSessions(client) or postgresSessions(client).${more}`)
   }
   t.equal(await said(t, { authMode: false, sessions: { store: { endedSince: async () => ({ ended: [], cursor: '' }) } } }), '')
   t.equal(await said(t, { authMode: false, sessions: {} }), `"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.${more}`)
@@ -280,10 +281,10 @@ for (const [subject, cases] of Object.entries(contradictions)) {
   t.test(`sessions refuse ${subject}, by name; without sessions the same options are accepted`, async (t) => {
     warnings(t)
     for (const [options, message] of cases) {
-      t.equal(await said(t, { sessions: { store: memorySessions() }, ...options }), message)
+      assert.equal(await said(t, { sessions: { store: memorySessions() }, ...options }), message, caseOf(options))
       const { stored, refreshTokenEnabled, ...both } = refreshStore()
       const handlers = 'refreshTokenEnabled' in options && options.refreshTokenEnabled ? both : {}
-      t.equal(await said(t, { ...handlers, ...options }), '')
+      assert.equal(await said(t, { ...handlers, ...options }), '', caseOf(options))
     }
   })
 }
@@ -334,11 +335,11 @@ t.test('no guard accepts for longer than an ended session is remembered: verifyE
     for (const [index, [, message]] of cases.entries()) {
       for (const kind of Object.keys(made)) {
         const answer = await app.inject(`/${kind}/${index}`)
-        t.equal(answer.statusCode, 500, `free-standing ${kind}`)
-        t.equal(answer.json().message, message)
+        assert.equal(answer.statusCode, 500, `free-standing ${kind}`)
+        assert.equal(answer.json().message, message, caseOf(options, index, kind))
       }
     }
-    t.equal((await app.inject('/most')).statusCode, 401)
+    assert.equal((await app.inject('/most')).statusCode, 401, caseOf(options))
   }
 })
 
@@ -403,8 +404,8 @@ t.test('extendPayload and scopes cannot change the session of a token: no token 
   for (const changed of [refusedChanges[0]!, (payload: Record<string, unknown>) => ({ ...payload, sid: payloadOf(foreign).sid })]) {
     change = changed
     const answer = await refresh(app, refreshToken)
-    t.equal(answer.statusCode, 500)
-    t.same(cookiesOf(answer), [])
+    assert.equal(answer.statusCode, 500, caseOf(changed))
+    assert.deepEqual(cookiesOf(answer), [], caseOf(changed))
   }
   for (const sid of ['x', payloadOf(token).sid, null]) {
     await t.rejects(app.tokenAuth.generateAccessToken({ user_id: 1 }, { request: mistyped({ raw: {}, headers: {} }), extendPayload: (payload) => ({ ...payload, sid }) }), { name: 'MissingRegisteredClaim', message })
@@ -435,15 +436,15 @@ t.test('a token that expires after its ended session is forgotten is not signed;
     for (const [beyond, later] of [[1801, undefined], [century, undefined], [1800, now() + 1801], [60, now() + 1_000_000]] as const) {
       [delta, exp] = [beyond, later]
       const answer = await request()
-      t.equal(answer.statusCode, 500, name)
-      t.ok(answer.body.includes(JSON.stringify(message).slice(1, -1)), name)
-      t.notMatch(answer.body, /eyJ/, name)
+      assert.equal(answer.statusCode, 500, name)
+      assert.ok(answer.body.includes(JSON.stringify(message).slice(1, -1)), name)
+      assert.doesNotMatch(answer.body, /eyJ/, name)
     }
   }
   t.same(store.taken(), [], 'nothing is stored or rotated')
   for (const [within, earlier] of [[1800, undefined], [60, undefined], [1800, now() + 10], [1801, now() + 1800]] as const) {
     [delta, exp] = [within, earlier]
-    for (const [name, request] of Object.entries(requests)) t.equal((await request()).statusCode, 200, name)
+    for (const [name, request] of Object.entries(requests)) assert.equal((await request()).statusCode, 200, name)
   }
   const specified = await build(t, { getExpirationDelta: () => 1801 })
   t.equal((await login(specified)).statusCode, 200, 'without sessions there is no ceiling')
@@ -476,17 +477,17 @@ t.test('one store belongs to the users of one key; other issuers and audiences, 
   await started(app)
   const { privateKey, publicKey } = { ...keysFor('ES256'), privateKey: '', publicKey: '', ...keysFor('ES256') }
   for (const options of [{ secret: otherSecret }, { algorithm: 'HS512' }, { secret: undefined, algorithm: 'ES256', privateKey, publicKey }, { secret: otherSecret, claimIss: 'there' }, { secret: otherSecret, authMode: false }]) {
-    t.equal(await said(t, { ...options, sessions: { store } }), message)
-    t.equal(await said(t, { ...options, sessions: { store: ofAnotherProcess(store) } }), '', 'another object is another store')
+    assert.equal(await said(t, { ...options, sessions: { store } }), message, caseOf(options))
+    assert.equal(await said(t, { ...options, sessions: { store: ofAnotherProcess(store) } }), '', 'another object is another store')
   }
   t.equal(await said(t, { sessions: { store }, authMode: false }), '')
   t.equal(await said(t, { sessions: { store, secret: otherSecret } }), '', 'the key of refresh tokens does not tell users apart')
   for (const options of [{ claimIss: 'there' }, { claimAud: 'them' }, { claimIss: 'there', claimAud: 'them' }]) {
     const other = await build(t, { ...options, sessions: { store } })
-    t.same(await other.tokenAuth.sessions.list(1), [], 'user 1 here is not user 1 there')
+    assert.deepEqual(await other.tokenAuth.sessions.list(1), [], 'user 1 here is not user 1 there')
     const { refresh_token: token } = await started(other)
-    t.equal(await app.tokenAuth.sessions.endAll(1), 1)
-    t.equal((await refresh(other, token)).statusCode, 200)
+    assert.equal(await app.tokenAuth.sessions.endAll(1), 1, caseOf(options))
+    assert.equal((await refresh(other, token)).statusCode, 200, caseOf(options))
     await started(app)
   }
   const pair = { secret: undefined, algorithm: 'ES256', privateKey, publicKey }
@@ -522,17 +523,17 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   for (const [given, message, finding] of refusedSecrets) {
     for (const list of [[given], [good, given], [given, good]]) {
       const error = await refusal(t, { sessions: { secret: list } })
-      t.equal(error?.message, message)
-      t.equal(Reflect.get(Object(error), 'finding'), finding && `TOKEN_AUTH_${finding}`)
+      assert.equal(error?.message, message, caseOf(given, list))
+      assert.equal(Reflect.get(Object(error), 'finding'), finding && `TOKEN_AUTH_${finding}`, caseOf(given, list))
     }
     // A list is not a list of lists.
-    if (!Array.isArray(given)) t.equal(await said(t, { sessions: { secret: given } }), message)
+    if (!Array.isArray(given)) assert.equal(await said(t, { sessions: { secret: given } }), message, caseOf(given))
   }
   t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an empty list.${more}`)
-  for (const list of [[undefined], [undefined, good], [good, undefined]]) t.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
+  for (const list of [[undefined], [undefined, good], [good, undefined]]) assert.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
   const bytes = Buffer.from(Array.from({ length: 32 }, (_, index) => index))
   const goodSecrets = [good, 'ä secret ö of ü sessiöns, ä, ö, ü', bytes, createSecretKey(bytes), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: bytes.toString('base64url') }]
-  for (const given of [...goodSecrets, goodSecrets, undefined]) t.equal(await said(t, { sessions: { secret: given } }), '')
+  for (const given of [...goodSecrets, goodSecrets, undefined]) assert.equal(await said(t, { sessions: { secret: given } }), '', caseOf(given))
   environment(t, 'production')
   t.match(await refusal(t, { sessions: { store: new WatchedStore(), secret: 'x'.repeat(31) } }), {
     message: `"sessions.secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least 32 bytes.${moreOf('E23')}`, finding: 'TOKEN_AUTH_E23'
@@ -558,7 +559,7 @@ t.test('without the option sessions, and where tokens are only verified, every m
         name: 'InvalidConfiguration', message: `sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.${more}`
       }, name)
     }
-    for (const url of ['/auth/logout', '/auth/sessions']) t.notOk(app.hasRoute({ method: 'POST', url }) || app.hasRoute({ method: 'GET', url }), `${name}: ${url}`)
+    for (const url of ['/auth/logout', '/auth/sessions']) assert.ok(!(app.hasRoute({ method: 'POST', url }) || app.hasRoute({ method: 'GET', url })), `${name}: ${url}`)
   }
   environment(t, 'production')
   await t.rejects(calls(instances['without the option']).list!(), { name: 'InvalidConfiguration', message: 'The configuration is invalid.' })
@@ -602,16 +603,16 @@ async function withFunctions (t: Test) {
     async fails (handler: string, message?: string) {
       for (const attempt of logins) {
         const answer = await attempt()
-        t.equal(answer.statusCode, 500)
-        t.ok(answer.body.includes(`The ${handler} handler failed.`), answer.body)
-        t.same(cookiesOf(answer), [])
+        assert.equal(answer.statusCode, 500, caseOf(attempt))
+        assert.ok(answer.body.includes(`The ${handler} handler failed.`), answer.body)
+        assert.deepEqual(cookiesOf(answer), [], caseOf(attempt))
       }
       t.match(caught, { name: 'HandlerFailed', ...(message !== undefined && { cause: { message } }) })
       t.same(store.taken(), [], 'nothing is stored')
       t.same(events, [], 'nothing is issued')
     },
     async works () {
-      for (const attempt of logins) t.equal((await attempt()).statusCode, 200)
+      for (const attempt of logins) assert.equal((await attempt()).statusCode, 200, caseOf(attempt))
       t.same(store.taken(), ['create', 'create'])
       events.splice(0)
     }
@@ -641,7 +642,7 @@ t.test('a function lifetime gives a number within the bounds at each login; for 
     given.lifetime = () => seconds
     await works()
     const lifetimes = (await app.tokenAuth.sessions.list(1)).map(({ createdAt, expiresAt }) => (expiresAt.getTime() - createdAt.getTime()) / 1000)
-    t.same(new Set(lifetimes), new Set([seconds]))
+    assert.deepEqual(new Set(lifetimes), new Set([seconds]), caseOf(seconds))
     await app.tokenAuth.sessions.endAll(1)
     store.taken()
   }
@@ -685,7 +686,7 @@ t.test('data gives an object of at most 1,024 bytes of JSON; for anything else n
     given.data = () => value
     await works()
     const listed = await app.tokenAuth.sessions.list(1)
-    t.strictSame(listed.map((session) => session.data), [data, data])
+    assert.deepEqual(listed.map((session) => session.data), [data, data], caseOf(value))
     await app.tokenAuth.sessions.endAll(1)
     store.taken()
   }
@@ -703,11 +704,11 @@ t.test('processes with the same secrets in another order rotate, repeat and end 
   for (const [index, app] of [second, first, second, second, first, first].entries()) {
     setTime(at + 31 * (index + 1))
     const answer = await refresh(app, token)
-    t.equal(answer.statusCode, 200)
+    assert.equal(answer.statusCode, 200, caseOf(index))
     const predecessor = token
     token = answer.json().refresh_token
     seen.add(token)
-    for (const presented of [predecessor, token]) for (const other of [first, second]) t.equal((await refresh(other, presented)).statusCode, 200, 'within the window, in both')
+    for (const presented of [predecessor, token]) for (const other of [first, second]) assert.equal((await refresh(other, presented)).statusCode, 200, 'within the window, in both')
   }
   t.equal(seen.size, 7, 'one rotation each')
   t.equal((await logout(first, token)).statusCode, 204)
@@ -724,7 +725,7 @@ t.test('a secret is replaced without a logout: added second, then first, then th
     setTime(at + 31 * (index + 1))
     const { app } = await withSessions(t, { sessions: { store: ofAnotherProcess(store), secret: secrets } })
     const answer = await refresh(app, token)
-    t.equal(answer.statusCode, 200)
+    assert.equal(answer.statusCode, 200, caseOf(index))
     token = answer.json().refresh_token
   }
   store.taken()
@@ -743,7 +744,7 @@ t.test('with a secret of sessions the signing key may change without a logout; w
     const { refresh_token: token } = await started(app)
     for (const keys of [{ secret: otherSecret }, { secret: undefined, ...keysFor('ES256') }]) {
       const { app: next } = await withSessions(t, { ...keys, sessions: { store: ofAnotherProcess(store), ...own } })
-      t.equal((await refresh(next, token)).statusCode, status)
+      assert.equal((await refresh(next, token)).statusCode, status, caseOf(own, keys))
     }
   }
 })
@@ -772,11 +773,11 @@ t.test('without a secret of sessions the key of refresh tokens is derived from t
     // One store object: all forms are one key.
     for (const form of forms) apps.push((await withSessions(t, mistyped<Partial<TokenAuthOptions>>({ ...form, sessions: { store } }))).app)
     const tokens: Tokens = await started(apps[0]!)
-    for (const [index, app] of apps.entries()) t.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, `${name}, form ${index}`)
+    for (const [index, app] of apps.entries()) assert.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, `${name}, form ${index}`)
     const bytes = Buffer.from(tokens.refresh_token, 'base64url')
     const key = Buffer.from(hkdfSync('sha256', material, '', 'fastify-token-auth refresh v1', 32))
     const mac = createHmac('sha256', key).update(bytes.subarray(0, -16)).update('[null,null]').digest().subarray(0, 16)
-    t.same(bytes.subarray(-16), mac, name)
+    assert.deepEqual(bytes.subarray(-16), mac, name)
   }
   const own = await withSessions(t, { sessions: { secret: one } })
   const explicit = await withSessions(t, { secret: one.repeat(2), sessions: { store: ofAnotherProcess(own.store), secret: Buffer.from(one) } })

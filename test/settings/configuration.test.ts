@@ -1,4 +1,5 @@
 /** Every setting: its default, what it accepts, what it refuses and how it says so. Written from the documents, not from the schema. */
+import assert from 'node:assert/strict'
 import { createSecretKey } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.
 import { handlerNames } from '../../lib/host/handlers.ts'
 import { settingNames } from '../../lib/settings/schema.ts'
 import { habits, suggest } from '../../lib/settings/suggest.ts'
-import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, refreshStore, refusal, secret, warnings } from '../helper.ts'
+import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, caseOf, refreshStore, refusal, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W01', 'W03', 'W04', 'W05', 'W06', 'W13', 'W14')
 
@@ -166,13 +167,13 @@ for (const [name, { accepts, refuses, allowed }] of Object.entries(table)) {
   t.test(`the setting ${name} accepts what is allowed, refuses the rest and says why`, async (t) => {
     for (const value of accepts) {
       const app = host(t)
-      t.equal(await refusal(t, { ...companions(name, value), [name]: value }, app), undefined, `accepts ${inspect(value)}`)
+      assert.equal(await refusal(t, { ...companions(name, value), [name]: value }, app), undefined, `accepts ${inspect(value)}`)
       const instance = app[name === 'instanceName' ? value as 'tokenAuth' : 'tokenAuth']
-      t.strictSame(Reflect.get(instance.settings, name), value)
+      assert.deepEqual(Reflect.get(instance.settings, name), value, caseOf(value))
     }
     for (const value of refuses) {
       const error = await refusal(t, { [name]: value })
-      t.ok(error instanceof InvalidConfiguration, `refuses ${inspect(value)}`)
+      assert.ok(error instanceof InvalidConfiguration, `refuses ${inspect(value)}`)
       t.match(error?.message, `Option "${name}" must be ${allowed}; given: ${shown(name, value)}.`)
     }
     t.equal(await refusal(t, { [name]: undefined }), undefined, 'undefined is the same as not given')
@@ -191,7 +192,7 @@ t.test('a secret may be text, bytes, a key object or a file, and all of them sig
   for (const given of [secret, bytes, createSecretKey(bytes), pathToFileURL(file), { path: file }]) {
     for (const name of ['secret', 'publicKey']) {
       const app = host(t)
-      t.equal(await refusal(t, { secret: undefined, [name]: given }, app), undefined, `${name} as ${inspect(given)}`)
+      assert.equal(await refusal(t, { secret: undefined, [name]: given }, app), undefined, `${name} as ${inspect(given)}`)
       t.match(app.tokenAuth.verifyToken(forge(claims())), { user_id: 1 })
     }
   }
@@ -222,13 +223,13 @@ t.test('an unknown option is refused, and the nearest name is suggested', async 
   }
   for (const [wrong, right] of Object.entries(suggestions)) {
     const error = await refusal(t, { [wrong]: 1 })
-    t.ok(error instanceof InvalidConfiguration, wrong)
+    assert.ok(error instanceof InvalidConfiguration, wrong)
     t.match(error?.message, `Unknown option "${wrong}". Did you mean "${right}"? Options are`)
   }
   for (const far of ['zzzzzzzzzzzzzzzz', 'constructor', 'toString', 'x'.repeat(500)]) {
     const error = await refusal(t, { [far]: undefined })
-    t.ok(error instanceof InvalidConfiguration, far)
-    t.ok(error?.message.startsWith(`Unknown option "${far}". Options are the settings`), 'nothing is suggested where nothing is near')
+    assert.ok(error instanceof InvalidConfiguration, far)
+    assert.ok(error?.message.startsWith(`Unknown option "${far}". Options are the settings`), 'nothing is suggested where nothing is near')
   }
   t.match(await refusal(t, JSON.parse('{ "__proto__": 1 }')), { message: /^Unknown option "__proto__"/ })
 })
@@ -254,7 +255,7 @@ t.test('a name from another package is refused with the options that do what it 
   }
   const lists = ['sessions', 'store', 'lifetime', 'idle', 'maxPerUser', 'keys', 'issuers', 'customClaims', 'responsesClass', 'key', 'kid', 'signFrom', 'issuer', 'audience', 'jwksUri', 'algorithms', 'redirectOnFail', 'redirectUrl', 'optional']
   const known = [...settingNames, ...handlerNames, ...lists]
-  for (const [habit, names] of habits) for (const name of names) t.ok(known.includes(name), `${habit} stands for ${name}`)
+  for (const [habit, names] of habits) for (const name of names) assert.ok(known.includes(name), `${habit} stands for ${name}`)
 })
 
 t.test('only what is valid in the place of a name is suggested, and its other spellings first', (t) => {
@@ -299,10 +300,10 @@ t.test('a getter must be a function, and settings that shape routes take none', 
     for (const options of [{ [getter]: () => undefined }, { configurationClass: withMember(getter, () => undefined) }]) {
       const error = await refusal(t, options)
       if (!routeSettings.includes(name)) {
-        t.equal(error, undefined, getter)
+        assert.equal(error, undefined, getter)
         continue
       }
-      t.ok(error instanceof InvalidConfiguration, getter)
+      assert.ok(error instanceof InvalidConfiguration, getter)
       t.match(error?.message, `"${getter}" is not allowed: "${name}" determines the routes`)
     }
     if (routeSettings.includes(name)) {
@@ -339,7 +340,7 @@ t.test('settings that contradict each other are refused', async (t) => {
   ]
   for (const [options, message] of contradictions) {
     const error = await refusal(t, options)
-    t.ok(error instanceof InvalidConfiguration, inspect(options))
+    assert.ok(error instanceof InvalidConfiguration, inspect(options))
     t.match(error?.message, message)
   }
   const harmless = [
@@ -347,7 +348,7 @@ t.test('settings that contradict each other are refused', async (t) => {
     { userId: 'sub' }, { strictSlashes: true, pathToVerify: '/me/' }, { pathToVerify: '/' }, { pathToVerify: '/refresh' },
     { cookieSamesite: 'none', cookieSecure: false }, { cookieAccessTokenName: 'token', queryStringAccessTokenName: 'token', accessTokenName: 'token' }
   ]
-  for (const options of harmless) t.equal(await refusal(t, options), undefined, inspect(options))
+  for (const options of harmless) assert.equal(await refusal(t, options), undefined, inspect(options))
 })
 
 t.test('overrides of a guard are checked like options, when the guard is made', async (t) => {
@@ -399,7 +400,7 @@ t.test('a configuration class may have settings, set, get and helpers, and nothi
   ]
   for (const [configurationClass, message] of wrong) {
     const error = await refusal(t, { configurationClass })
-    t.ok(error instanceof InvalidConfiguration, String(message))
+    assert.ok(error instanceof InvalidConfiguration, String(message))
     t.match(error?.message, message)
   }
 })
@@ -425,7 +426,7 @@ t.test('no error and nothing that an instance shows of itself contains key mater
   ]
   for (const options of mistakes) {
     const error = await refusal(t, options)
-    t.ok(error, 'it is a mistake')
+    assert.ok(error, 'it is a mistake')
     t.notMatch(inspect(error, { depth: null, showHidden: true }), canary)
   }
   const app = await build(t, { secret: canary, getSecret: () => canary })
@@ -437,7 +438,7 @@ t.test('no error and nothing that an instance shows of itself contains key mater
   t.notMatch(response.body, canary)
   t.notMatch(JSON.stringify(app.tokenAuth), canary)
   t.notMatch(inspect(app.tokenAuth, { depth: null }), canary)
-  for (const name of apart) t.notOk(name in app.tokenAuth.settings, `settings do not have ${name}`)
+  for (const name of apart) assert.ok(!(name in app.tokenAuth.settings), `settings do not have ${name}`)
 })
 
 /** What a guard with these overrides says of a token that is signed with a key. */
@@ -455,8 +456,8 @@ t.test('publicKey is an alias of secret: an override under one name wins over th
   for (const given of ['secret', 'publicKey', 'getSecret', 'getPublicKey']) {
     for (const override of ['secret', 'publicKey']) {
       const options = { [given]: given.startsWith('get') ? () => own : own }
-      t.ok(await isAccepted(t, options, { [override]: other }, other), `${given} overridden by ${override}`)
-      t.notOk(await isAccepted(t, options, { [override]: other }, own), `${given} does not hold where ${override} overrides it`)
+      assert.ok(await isAccepted(t, options, { [override]: other }, other), `${given} overridden by ${override}`)
+      assert.ok(!(await isAccepted(t, options, { [override]: other }, own)), `${given} does not hold where ${override} overrides it`)
     }
   }
 })

@@ -1,11 +1,12 @@
 /** Where the value of a setting comes from, and which source wins. */
+import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
 import fastifyEnv from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, login, otherSecret, refreshStore, refusal, secret, warnings } from '../helper.ts'
+import { authenticate, bearer, build, claims, forge, host, keysFor, login, caseOf, otherSecret, refreshStore, refusal, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W06')
 
@@ -75,10 +76,10 @@ t.test('each source wins over those before it', async (t) => {
         const all = parts()
         for (const [weaker, [source]] of sources.slice(0, rank).entries()) source?.add(all, name, given[weaker])
         add(all, name, given[rank])
-        t.strictSame(await seenBy(t, name, all), given[rank], `${name}: ${title}`)
+        assert.deepEqual(await seenBy(t, name, all), given[rank], `${name}: ${title}`)
         const alone = parts()
         add(alone, name, given[rank])
-        t.strictSame(await seenBy(t, name, alone), given[rank], `${name}: ${title}, alone`)
+        assert.deepEqual(await seenBy(t, name, alone), given[rank], `${name}: ${title}, alone`)
       }
     }
   }
@@ -126,8 +127,8 @@ t.test('booleans and integers of the application\'s configuration may be text, a
   ]
   for (const [name, value, expected] of good) {
     const { app, error } = await configure({ [environmentKey(name)]: value })
-    t.equal(error, undefined, `${name} ${inspect(value)}`)
-    t.equal(Reflect.get(app.tokenAuth.settings, name), expected)
+    assert.equal(error, undefined, `${name} ${inspect(value)}`)
+    assert.equal(Reflect.get(app.tokenAuth.settings, name), expected, caseOf(name))
   }
   const bad: [string, unknown, string][] = [
     ...['yes', 'on', '', ' true', '2'].map((value): [string, unknown, string] => ['claimIat', value, JSON.stringify(value)]),
@@ -138,10 +139,10 @@ t.test('booleans and integers of the application\'s configuration may be text, a
   ]
   for (const [name, value, shown] of bad) {
     const { error } = await configure({ [environmentKey(name)]: value })
-    t.ok(error instanceof InvalidConfiguration, `${name} ${inspect(value)}`)
+    assert.ok(error instanceof InvalidConfiguration, `${name} ${inspect(value)}`)
     const message = error?.message ?? ''
-    t.ok(message.startsWith(`"${environmentKey(name)}" of the application's configuration must be `), message)
-    t.ok(message.includes(`; given: ${shown}. See `), message)
+    assert.ok(message.startsWith(`"${environmentKey(name)}" of the application's configuration must be `), message)
+    assert.ok(message.includes(`; given: ${shown}. See `), message)
   }
 })
 
@@ -156,7 +157,7 @@ t.test('every setting of the specification has its key in the application\'s con
   for (const name of names) {
     const key = `SERVICE_JWT_${name.toUpperCase()}`
     const error = await refusal(t, {}, configured(t, { [key]: {} }))
-    t.ok(error?.message.startsWith(`"${key}" of the application's configuration must be `), key)
+    assert.ok(error?.message.startsWith(`"${key}" of the application's configuration must be `), key)
   }
 })
 
@@ -165,7 +166,7 @@ t.test('an unknown key with the prefix is refused and the nearest suggested; oth
   t.ok(typo instanceof InvalidConfiguration)
   t.match(typo?.message, 'unknown key "SERVICE_JWT_EXPIRATION". Did you mean "SERVICE_JWT_EXPIRATION_DELTA"?')
   for (const key of ['SERVICE_JWT_', 'SERVICE_JWT_leeway', 'SERVICE_JWT_COOKIE_HTTP_ONLY', 'SERVICE_JWT_AUTHENTICATE']) {
-    t.ok(await refusal(t, {}, configured(t, { [key]: '60' })) instanceof InvalidConfiguration, key)
+    assert.ok(await refusal(t, {}, configured(t, { [key]: '60' })) instanceof InvalidConfiguration, key)
   }
   const harmless = [
     { LEEWAY: '1', JWT_LEEWAY: '1', service_jwt_leeway: '1', leeway: 1, MY_SERVICE_JWT_LEEWAY: '1' }, { SERVICE_JWT_LEEWAY: undefined, SERVICE_JWT_X: undefined },
@@ -173,8 +174,8 @@ t.test('an unknown key with the prefix is refused and the nearest suggested; oth
   ]
   for (const config of harmless) {
     const app = configured(t, config)
-    t.equal(await refusal(t, {}, app), undefined, inspect(config))
-    t.equal(app.tokenAuth.settings.leeway, 180)
+    assert.equal(await refusal(t, {}, app), undefined, inspect(config))
+    assert.equal(app.tokenAuth.settings.leeway, 180, caseOf(config))
   }
 })
 
@@ -221,7 +222,7 @@ t.test('a set function runs once, at registration, as a method of its object', a
   const app = await build(t, { configurationClass: Counting })
   app.get('/', { preHandler: app.tokenAuth.protect({ claimIat: true }) }, async (request) => ({ leeway: request.tokenAuth.settings.leeway }))
   for (let request = 0; request < 3; request++) {
-    t.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).json().leeway, 7)
+    assert.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).json().leeway, 7, caseOf(request))
   }
   t.equal(runs, 1)
 })

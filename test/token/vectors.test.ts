@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import type { Settings } from '../../lib/index.ts'
@@ -57,7 +58,7 @@ t.test('every sample token is accepted or refused as the rules say, by guards an
         // More than one space after the scheme is allowed (RFC 9110 section 11.4), so this one is mended on its way.
         const isMended = vector.title === 'space before'
         const status = vector.expect === 'accept' || isMended ? 200 : 401
-        t.equal(response.statusCode, status, `${round} request`)
+        assert.equal(response.statusCode, status, `${round} request`)
       }
       t.equal(Reflect.get({}, 'admin'), undefined)
     })
@@ -70,12 +71,12 @@ interface ScopeVector { id: string, required: unknown, tokenScopes: unknown, opt
 // Promise: specification/scope-b
 // Promise: specification/scope-ns
 // Promise: specification/scope-ns-ns
-t.test('every sample of scopes is accepted or refused as the rules say', async (t) => {
+t.test('every sample of scopes is accepted or refused as the rules say', async () => {
   const vectors: ScopeVector[] = read('scopes')
   for (const { id, required, tokenScopes, options, expect, why } of vectors) {
     const long = id === 'SCOPE-091' ? ['x:'.repeat(2999) + 'x'] : tokenScopes
     const requirements = parseRequirements(required)
     const accepted = requirements !== undefined && areScopesEnough(requirements, long, options)
-    t.equal(accepted, expect === 'accept', `${id} ${why}`)
+    assert.equal(accepted, expect === 'accept', `${id} ${why}`)
   }
 })

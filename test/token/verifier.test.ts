@@ -1,4 +1,5 @@
 /** What a verifier of several keys remembers: tokens, and what their headers say of the key. */
+import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
@@ -9,7 +10,7 @@ import { readEntries } from '../../lib/keys/ring-entries.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf } from '../../lib/token/codec.ts'
 import { createVerifier, verifierOf as verifierOfKey, type TokenVerifier } from '../../lib/token/verifier.ts'
-import { algorithms, build, claims, forge, keysFor, otherSecret, secret, signature } from '../helper.ts'
+import { algorithms, build, caseOf, claims, forge, keysFor, otherSecret, secret, signature } from '../helper.ts'
 
 const { tokenAuth: { settings } } = await build(t)
 const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
@@ -70,7 +71,7 @@ t.test('of a token that this process has just signed, the signature alone is not
   t.ok(verify(own) instanceof Refusal, 'another request with it')
   t.ok(verify(own, 'access', second) instanceof Refusal, 'another key')
   t.ok(verify(withoutSignature({ kid: 'b' }), 'access', first) instanceof Refusal, 'a header that names another key')
-  for (const header of [{ kid: 'c' }, { alg: 'HS384' }, { typ: 'at+jwt' }, { crit: ['x'] }]) t.ok(verify(withoutSignature(header), 'access', first) instanceof Refusal, JSON.stringify(header))
+  for (const header of [{ kid: 'c' }, { alg: 'HS384' }, { typ: 'at+jwt' }, { crit: ['x'] }]) assert.ok(verify(withoutSignature(header), 'access', first) instanceof Refusal, JSON.stringify(header))
   t.match(verify(withoutSignature({}, { user_id: 1, exp: 'x' }), 'access', first), { registered: { fault: Refusal } })
   const mortal = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
   const retired = createVerifier(() => ownAuthority(({ alg, kid }) => mortal.find(alg, kid ?? undefined)), 0)
@@ -84,7 +85,7 @@ t.test('a token of more than 2,048 characters is verified each time', async (t) 
   const verify = verifierOf(10)
   const long = issue({ user_id: 1, text: 'x'.repeat(1500) })
   t.ok(long.length > 2048)
-  for (let sight = 0; sight < 2; sight++) t.equal(verified(verify, long).isRemembered, false)
+  for (let sight = 0; sight < 2; sight++) assert.equal(verified(verify, long).isRemembered, false, caseOf(sight))
 })
 
 t.test('a header is read once for all tokens that have it, and only the headers of verified tokens are kept', async (t) => {
@@ -107,7 +108,7 @@ t.test('a header is read once for all tokens that have it, and only the headers 
   t.equal(readFor(first), whenNew - 1)
   const bad = [forge(claims(), { header: { kid: 'unknown' } }), `${issue(claims(), { n: 1 })}A`, forge(claims(), { key: otherSecret, header: { kid: 'a', n: 2 } })]
   // The verifier of one key reads no header where it expects bad tokens: what is read then is read to find the key.
-  for (const token of bad) for (let sight = 0; sight < 3; sight++) t.ok(readFor(token) > 0)
+  for (const token of bad) for (let sight = 0; sight < 3; sight++) assert.ok(readFor(token) > 0, caseOf(token, sight))
 })
 
 t.test('no stack trace is captured for a header that is no JSON', async (t) => {

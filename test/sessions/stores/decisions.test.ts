@@ -1,4 +1,5 @@
 /** The stores that have the rules of rotation once more, in Lua and in SQL, decide as `decide` and `isToConfirm` do in each small state. */
+import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
 import { postgresSessions, postgresSessionSchema, redisSessions, type SessionRules, type SessionStore } from '../../../lib/index.ts'
 import { confirm, decide, isToConfirm, type Change, type Generations } from '../../../lib/sessions/rotation.ts'
@@ -110,7 +111,7 @@ for (const [name, { start, skip: reason }] of Object.entries({ Redis: { start: r
       await server.store.confirm(given.map(({ sid, n }) => ({ sid, user: '1', n })), rules)
       for (const { sid, n, before } of given) {
         const change = isToConfirm(family, n) ? confirm(family) : { family, beginsWindow: false, isUse: false }
-        t.same(difference(before, await server.read(sid)), change, JSON.stringify({ ...family, n, isOpen }))
+        assert.deepEqual(difference(before, await server.read(sid)), change, JSON.stringify({ ...family, n, isOpen }))
       }
     }
   })
