@@ -1,4 +1,4 @@
-// @slow
+// @alone @slow
 /** The command line: each command as a process, and in this process, where it is measured. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

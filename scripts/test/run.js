@@ -24,25 +24,23 @@ const all = readdirSync(`${root}/test`, { recursive: true, encoding: 'utf8' })
   .map((name) => `test/${name.replaceAll('\\', '/')}`)
   .filter((file) => file.endsWith('.test.ts') && !file.includes('node_modules'))
   .sort()
-const isMarked = (file, mark) => readFileSync(`${root}/${file}`, 'utf8').startsWith(`// @${mark}\n`)
+/** Whether the first line of a file has a mark, such as `// @alone @slow`. */
+const isMarked = (file, mark) => {
+  const [first] = readFileSync(`${root}/${file}`, 'utf8').split('\n', 1)
+  return first.startsWith('// @') && first.split(' ').includes(`@${mark}`)
+}
 
 /** The test files of `npm test`, or those of a folder that has a command of its own. */
 export const testFiles = (folder) => all.filter((file) => folder === undefined ? !apart.some((name) => file.startsWith(`test/${name}/`)) : file.startsWith(`test/${folder}/`))
 /** The test files that `npm run test:quick` leaves out, because they begin with the line `// @slow`. */
 export const isSlow = (file) => isMarked(file, 'slow')
 
-/**
- * The files for each process: first those that have one for themselves, which take longest. The others are together with
- * those of their folder, so that who runs a folder runs what CI does.
- */
+/** The files for each process: first those that have one for themselves, which take longest. */
 function processes (files, filesInProcess) {
-  const groups = []
-  for (const file of files.filter((file) => !isMarked(file, 'alone'))) {
-    const last = groups.at(-1)
-    if (last !== undefined && last.length < filesInProcess && dirname(last[0]) === dirname(file)) last.push(file)
-    else groups.push([file])
-  }
-  return [...files.filter((file) => isMarked(file, 'alone')).map((file) => [file]), ...groups]
+  const groups = files.filter((file) => isMarked(file, 'alone')).map((file) => [file])
+  const others = files.filter((file) => !isMarked(file, 'alone'))
+  for (let start = 0; start < others.length; start += filesInProcess) groups.push(others.slice(start, start + filesInProcess))
+  return groups
 }
 
 /** Counts the checks of a file, and collects those that fail and the reasons of what is skipped. */

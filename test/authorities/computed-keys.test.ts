@@ -1,3 +1,4 @@
+// @slow
 import { createSecretKey } from 'node:crypto'
 import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,3 +1,4 @@
+// @slow
 /** How keys are fetched: from servers that answer as they should, and from others. */
 import { execFile } from 'node:child_process'
 import { createServer } from 'node:net'

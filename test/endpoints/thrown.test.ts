@@ -1,3 +1,4 @@
+// @slow
 /** What handlers, hooks of the host and other plugins throw, and is no `Error` of this realm. */
 import assert from 'node:assert/strict'
 import rateLimit from '@fastify/rate-limit'

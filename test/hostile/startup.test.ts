@@ -1,4 +1,3 @@
-// @slow
 import assert from 'node:assert/strict'
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'

@@ -1,5 +1,5 @@
-import assert from 'node:assert/strict'
 /** Keys in many spellings, and how their refusal is judged. */
+import assert from 'node:assert/strict'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { inspect } from 'node:util'
 import { InvalidConfiguration } from '../../lib/configuration-errors.ts'

@@ -1,3 +1,4 @@
+// @slow
 /** One book of routes for an application: which routes it sees, what hides nothing from it, and what it costs. */
 import { FastifyOtelInstrumentation, type FastifyOtelInstrumentationOpts } from '@fastify/otel'
 import fastifySwagger from '@fastify/swagger'

@@ -1,4 +1,3 @@
-// @slow
 import assert from 'node:assert/strict'
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import fc from 'fast-check'

@@ -1,3 +1,4 @@
+// @slow
 /**
  * Honest clients on a model of the protocol whose states are searched completely: what is promised holds within its bounds,
  * and not just outside. Any request, answer or confirmation may be lost. Confirmations arrive at any time, and in any order.

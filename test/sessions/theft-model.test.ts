@@ -1,3 +1,4 @@
+// @slow
 /**
  * An owner and a thief on a model of the protocol whose states are searched completely: how often a session changes hands
  * before it ends, where each change comes more than a window after what the other got. Access tokens are used at any time, or never.

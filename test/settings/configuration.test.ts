@@ -1,3 +1,4 @@
+// @slow
 /** Every setting: its default, what it accepts, what it refuses and how it says so. Written from the documents, not from the schema. */
 import assert from 'node:assert/strict'
 import { createSecretKey } from 'node:crypto'

@@ -1,3 +1,4 @@
+// @slow
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import t from 'tap'

@@ -1,3 +1,4 @@
+// @slow
 /** The stores that have the rules of rotation once more, in Lua and in SQL, decide as `decide` and `isToConfirm` do in each small state. */
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'

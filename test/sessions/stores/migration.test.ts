@@ -1,3 +1,4 @@
+// @slow
 /** Sessions of the version before confirmations, and that version at the same time. */
 import t from 'tap'
 import { postgresSessionSchema, redisSessions, type SessionRules } from '../../../lib/index.ts'
