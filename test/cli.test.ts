@@ -12,7 +12,7 @@ import t, { type Test } from 'tap'
 import { main, type Input } from '../lib/cli.ts'
 import type { Outcome } from '../lib/cli/outcome.ts'
 import { defaultKid } from '../lib/keys/key-id.ts'
-import { algorithms, bearer, build, forge, headerOf, login, mistyped, caseOf, secret, setClock, together, valid, warnings } from './helper.ts'
+import { algorithms, bearer, build, caseOf, forge, headerOf, login, mistyped, secret, setClock, together, valid, warnings } from './helper.ts'
 
 const bin = fileURLToPath(new URL('../bin/fastify-token-auth.js', import.meta.url))
 const { NODE_OPTIONS, ...environment } = process.env
@@ -103,8 +103,8 @@ t.test('inspect answers to whatever is no token with one line, without a part of
   const garbage = ['', 'garbage', 'a.b.c', `${forge({}).split('.')[0]}.garbage.x`, forge([1]), forge('text'), forge(null), 'a.b.c.d.e', '\0'.repeat(100), '.'.repeat(10_000), '%'.repeat(100)]
   for (const text of garbage) {
     const { code, stdout, stderr } = await run('inspect', text)
-    assert.deepEqual([code, stdout], [1, ''], caseOf(text))
-    assert.match(stderr, /^This is no (?:signed )?JSON Web Token: it(?:s header is no JSON object in base64url| has \d+ instead of 3 parts with dots between them|s payload is no JSON object in base64url)\.\n$/, caseOf(text))
+    assert.deepEqual([code, stdout], [1, ''], text)
+    assert.match(stderr, /^This is no (?:signed )?JSON Web Token: it(?:s header is no JSON object in base64url| has \d+ instead of 3 parts with dots between them|s payload is no JSON object in base64url)\.\n$/, text)
   }
   t.match(await processOf(['inspect', 'secret.secret.secret']), { code: 1, stdout: '', stderr: /^This is no JSON Web Token: its header [^\n]*\n$/ })
 })
@@ -136,11 +136,11 @@ t.test('inspect prints 100 levels, and answers to more of them with one line and
 t.test('a secret of keys is as long as the hash, and an application takes it from its environment', async (t) => {
   for (const [algorithm, bytes] of [['HS256', 32], ['HS384', 48], ['HS512', 64]] as const) {
     const { code, stdout, stderr } = await run('keys', algorithm)
-    assert.deepEqual([code, stderr], [0, ''], caseOf(algorithm))
+    assert.deepEqual([code, stderr], [0, ''], algorithm)
     const [, value = ''] = /^SERVICE_JWT_SECRET=([\w-]+)\n$/.exec(stdout) ?? []
-    assert.equal(Buffer.from(value, 'base64url').length, bytes, caseOf(algorithm))
+    assert.equal(Buffer.from(value, 'base64url').length, bytes, algorithm)
     const app = await build(t, { algorithm, secret: value })
-    assert.equal((await login(app)).statusCode, 200, caseOf(algorithm))
+    assert.equal((await login(app)).statusCode, 200, algorithm)
   }
   const [one, other] = [await run('keys'), await run('keys')]
   t.match(one.stdout, /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, 'HS256 is the default')
@@ -150,23 +150,23 @@ t.test('a secret of keys is as long as the hash, and an application takes it fro
 t.test('keys are accepted by the plugin for each algorithm, as text and as JWK, with the id that the plugin gives them', async (t) => {
   for (const algorithm of algorithms) {
     const { code, stdout, stderr } = await run('keys', algorithm, '--jwk')
-    assert.deepEqual([code, stderr], [0, ''], caseOf(algorithm))
+    assert.deepEqual([code, stderr], [0, ''], algorithm)
     const jwks = JSON.parse(stdout)
     const isHmac = algorithm.startsWith('HS')
     const { kid, alg } = isHmac ? jwks : jwks.privateKey
-    assert.equal(alg, algorithm, caseOf(algorithm))
-    assert.equal(kid, defaultKid(isHmac ? createSecretKey(Buffer.from(jwks.k, 'base64url')) : createPublicKey({ key: jwks.publicKey, format: 'jwk' })), caseOf(algorithm))
+    assert.equal(alg, algorithm, algorithm)
+    assert.equal(kid, defaultKid(isHmac ? createSecretKey(Buffer.from(jwks.k, 'base64url')) : createPublicKey({ key: jwks.publicKey, format: 'jwk' })), algorithm)
     const key = isHmac ? { secret: jwks } : jwks
     const app = await build(t, together({ secret: undefined, algorithm }, key))
     assert.equal((await app.inject({ url: '/auth/me', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'a token that it issued is accepted')
     if (isHmac) continue
-    assert.ok(!('d' in jwks.publicKey), caseOf(algorithm))
+    assert.ok(!('d' in jwks.publicKey), algorithm)
     const pems = await run('keys', algorithm)
     const [privateKey = '', publicKey = ''] = pems.stdout.split(/(?<=-----END PRIVATE KEY-----\n)/)
     await build(t, mistyped({ secret: undefined, algorithm, privateKey, publicKey }))
-    assert.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`, caseOf(algorithm))
+    assert.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`, algorithm)
     const rotating = await build(t, mistyped({ secret: undefined, keys: [{ algorithm, key: jwks.privateKey }] }))
-    assert.equal(headerOf((await login(rotating)).json().access_token).kid, kid, caseOf(algorithm))
+    assert.equal(headerOf((await login(rotating)).json().access_token).kid, kid, algorithm)
   }
 })
 
@@ -290,7 +290,7 @@ t.test('routes fails for a module that is no application, and for an application
   for (const [name, [, found]] of Object.entries(given)) {
     assert.deepEqual(await run('routes', path(name)), {
       code: 1, stdout: '', stderr: `The application did not start. The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${found}.\n`
-    }, caseOf(name))
+    }, name)
   }
   t.match(await run('routes', path('other.js')), { code: 1, stdout: '', stderr: /^The application does not use this installation[^\n]* in the folder of the application\.\n$/ })
   t.match(await processOf(['routes', path('object.js')]), { code: 1, stdout: '', stderr: /^The application did not start\. The default export/ })

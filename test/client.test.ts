@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { createClient } from '../lib/client.ts'
 import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
-import { holdTimers, mistyped, caseOf, now, setClock, together, users } from './helper.ts'
+import { caseOf, holdTimers, mistyped, now, setClock, together, users } from './helper.ts'
 import { received, WatchedStore } from './sessions/helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable, watchLimits
@@ -512,8 +512,8 @@ t.test('in header mode damaged text in the storage is no login, and a response t
   await client.login(ada!)
   for (const damaged of ['{"access":', 'null']) {
     for (const name of storage.values.keys()) storage.values.set(name, damaged)
-    assert.equal(await status(), 401, caseOf(damaged))
-    assert.deepEqual(reasons.splice(0), ['absent'], caseOf(damaged))
+    assert.equal(await status(), 401, damaged)
+    assert.deepEqual(reasons.splice(0), ['absent'], damaged)
   }
   served.broken.set('/auth', () => new Response('a text with a token'))
   await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import t from 'tap'
 import * as library from '../lib/index.ts'
 import tokenAuth, { TokenAuthError, type TokenAuthOptions } from '../lib/index.ts'
-import { bearer, build, environment, login, mistyped, caseOf } from './helper.ts'
+import { bearer, build, caseOf, environment, login, mistyped } from './helper.ts'
 
 const realm = 'Bearer realm="token-auth"'
 const invalid = (message: string) => `${realm}, error="invalid_token", error_description="${message}"`
@@ -154,8 +154,8 @@ t.test('in production, what an error says of the application is its cause, and i
   for (const [name, neutral] of Object.entries(hostErrors)) {
     const ErrorClass = library[name as keyof typeof hostErrors]
     t.match(new ErrorClass('"department" of ada is missing', { cause: original }), { message: neutral, cause: { message: '"department" of ada is missing', cause: original } })
-    assert.equal(new ErrorClass().cause, undefined, caseOf(name))
-    assert.equal(new ErrorClass(undefined, { cause: original }).cause, original, caseOf(name))
+    assert.equal(new ErrorClass().cause, undefined, name)
+    assert.equal(new ErrorClass(undefined, { cause: original }).cause, original, name)
   }
   for (const ErrorClass of [library.InvalidConfiguration, library.RequiredKeysNotFound, library.RefreshTokenNotImplemented]) {
     assert.equal(new ErrorClass('of registration').message, 'of registration', 'who starts the application reads all of it')
@@ -186,9 +186,9 @@ t.test('in production, mistakes of the host reach exceptionResponse and the log,
     const lines: string[] = []
     const app = await build(t, { ...options, responsesClass: Watching }, { logger: { stream: { write: (line) => { lines.push(line) } } } })
     const response = await login(app)
-    assert.equal(response.statusCode, 500, caseOf(name))
-    assert.deepEqual(Object.keys(response.json()), ['reasons', 'exception'], caseOf(name))
-    assert.equal(response.json().exception, name, caseOf(name))
+    assert.equal(response.statusCode, 500, name)
+    assert.deepEqual(Object.keys(response.json()), ['reasons', 'exception'], name)
+    assert.equal(response.json().exception, name, name)
     t.notMatch(response.body, text)
     t.match(rendered, [{ name, cause: { message: text } }])
     t.match(lines.join('\n'), text, 'the log has all of it')

@@ -13,7 +13,7 @@ import tokenAuth, {
   type IssuedEvent, type RefusedEvent, type SessionStore, type TokenAuthOptions
 } from '../lib/index.ts'
 import { Refusal } from '../lib/refusal.ts'
-import { authenticate, bearer, build, claims, environment, forge, host, login, mistyped, caseOf, now, otherSecret, refreshStore, secret, setClock, together, users } from './helper.ts'
+import { authenticate, bearer, build, caseOf, claims, environment, forge, host, login, mistyped, now, otherSecret, refreshStore, secret, setClock, together, users } from './helper.ts'
 import { run } from './programs.ts'
 import { generationIn, sessionEvents, WatchedStore, type Tokens } from './sessions/helper.ts'
 

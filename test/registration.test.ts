@@ -10,7 +10,7 @@ import * as library from '../lib/index.ts'
 import tokenAuth, {
   Authentication, AuthenticationFailed, Configuration, initialize, Responses, View, type TokenAuthInstance, type TokenAuthOptions
 } from '../lib/index.ts'
-import { authenticate, bearer, build, claims, ecPair, environment, forge, host, login, mistyped, caseOf, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
+import { authenticate, bearer, build, caseOf, claims, ecPair, environment, forge, host, login, mistyped, otherSecret, refreshStore, refusal, rsaPair, secret, warnings } from './helper.ts'
 
 const token = forge(claims())
 const { stored: _stored, ...refreshHandlers } = refreshStore()
@@ -89,7 +89,7 @@ t.test('a nested context may have an instance of the same name, and siblings do 
     })
   }
   app.get('/', async (request) => ({ leeway: request.tokenAuth.settings.leeway }))
-  for (const [url, leeway] of [['/', 1], ['/a', 2], ['/b', 3]] as const) assert.equal((await app.inject(url)).json().leeway, leeway, caseOf(url))
+  for (const [url, leeway] of [['/', 1], ['/a', 2], ['/b', 3]] as const) assert.equal((await app.inject(url)).json().leeway, leeway, url)
 })
 
 t.test('a name that Fastify or another plugin has already is refused', async (t) => {
@@ -148,7 +148,7 @@ t.test('asymmetric algorithms need a public key, and a private key to issue', as
       assert.equal(error?.name, 'RequiredKeysNotFound', algorithm)
       t.match(error?.message, `${algorithm} needs "${missing}"`)
     }
-    assert.equal(await refusal(t, { ...none, publicKey, privateKey }), undefined, caseOf(algorithm))
+    assert.equal(await refusal(t, { ...none, publicKey, privateKey }), undefined, algorithm)
     assert.equal(await refusal(t, { ...none, secret: publicKey, privateKey }), undefined, 'secret is an alias of publicKey')
     assert.equal(await refusal(t, { ...none, publicKey, authMode: false }), undefined, 'the public key is enough to verify')
   }
@@ -210,9 +210,9 @@ t.test('a handler that is no function is refused', async (t) => {
 t.test('the classes must extend those of the library, and may be those', async (t) => {
   const bases: Readonly<Record<string, new () => object>> = { configurationClass: Configuration, authenticationClass: Authentication, responsesClass: Responses }
   for (const [name, Base] of Object.entries(bases)) {
-    assert.equal(await refusal(t, { [name]: Base }), undefined, caseOf(name))
-    assert.equal(await refusal(t, { [name]: class extends Base {} }), undefined, caseOf(name))
-    assert.equal(await refusal(t, { [name]: undefined }), undefined, caseOf(name))
+    assert.equal(await refusal(t, { [name]: Base }), undefined, name)
+    assert.equal(await refusal(t, { [name]: class extends Base {} }), undefined, name)
+    assert.equal(await refusal(t, { [name]: undefined }), undefined, name)
     const wrong: [unknown, string][] = [
       [null, 'null'], [new Base(), 'an object'], ['Base', 'a string'], [class Other {}, 'Other, which does not extend it'], [() => {}, 'a function, which does not extend it'], [[Base], 'an array']
     ]

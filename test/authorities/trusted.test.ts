@@ -9,7 +9,7 @@ import { TrustedIssuers } from '../../lib/authorities/issuers.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { createVerifier } from '../../lib/token/verifier.ts'
 import { answer, audience, granted, issue, issuer, jwk, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
-import { authenticate, bearer, build, claims, edPair, forge, holdTimers, host, keysFor, login, mistyped, caseOf, now, otherSecret, pairFor, payloadOf, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, edPair, forge, holdTimers, host, keysFor, login, mistyped, now, otherSecret, pairFor, payloadOf, refreshStore, secret, setClock, signature, together, users, warnings } from '../helper.ts'
 
 const other = 'https://other.example/'
 const noon = 1_800_000_000

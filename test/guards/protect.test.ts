@@ -9,7 +9,7 @@ import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { bearer, build, claims, exchange, forge, host, keysFor, listen, mistyped, caseOf, now, otherSecret, secret, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W05')
 
@@ -208,10 +208,10 @@ t.test('a free-standing guard without an instance is a 500 and never an open rou
   for (const url of [...urls, '/injectUser', '/promise', '/impostor']) {
     const response = await app.inject({ url, headers: bearer(valid()) })
     assert.equal(response.statusCode, 500, url)
-    assert.match(String(response.headers['content-type']), /^application\/json/, caseOf(url))
+    assert.match(String(response.headers['content-type']), /^application\/json/, url)
     const { reasons, ...rest } = response.json()
-    assert.match(reasons, /is registered for this route/, caseOf(url))
-    assert.deepEqual(rest, { exception: 'InitializationFailure' }, caseOf(url))
+    assert.match(reasons, /is registered for this route/, url)
+    assert.deepEqual(rest, { exception: 'InitializationFailure' }, url)
   }
   t.same(reached, [])
   t.ok(rejections.length === 1 && rejections[0] instanceof InitializationFailure)
@@ -293,7 +293,7 @@ t.test('overrides that only the settings of the instance show to be wrong are re
       assert.equal(response.statusCode, 500, `${what}, free-standing`)
       t.notMatch(response.body, 'AAAA')
     }
-    assert.equal(route.calls + rejections.length, 0, caseOf(what))
+    assert.equal(route.calls + rejections.length, 0, what)
   }
 })
 
@@ -558,12 +558,12 @@ t.test('with onRefusal "throw" a refusal goes to the error handler of the host, 
     app.get('/inject', app.tokenAuth.injectUser(async () => 'reached', overrides))
     for (const { url, route } of addAll(app, overrides)) {
       const response = await app.inject({ url, headers: bearer('bad') })
-      assert.equal(response.statusCode, 401, caseOf(url))
-      assert.match(String(response.headers['www-authenticate']), /^Bearer realm=.*error="invalid_token"/, caseOf(url))
+      assert.equal(response.statusCode, 401, url)
+      assert.match(String(response.headers['www-authenticate']), /^Bearer realm=.*error="invalid_token"/, url)
       t.match(response.json(), { statusCode: 401, message: 'Token is invalid.' })
       t.match(seen.pop(), { name: 'InvalidToken', statusCode: 401, headers: { 'www-authenticate': /Bearer/ } })
-      assert.equal(route.calls, 0, caseOf(url))
-      assert.equal((await app.inject({ url, headers: bearer(valid()) })).statusCode, 200, caseOf(url))
+      assert.equal(route.calls, 0, url)
+      assert.equal((await app.inject({ url, headers: bearer(valid()) })).statusCode, 200, url)
     }
     t.equal((await app.inject({ url: '/inject', headers: bearer('bad') })).json().statusCode, 401)
     t.equal((await app.inject('/inject')).body, 'reached')
@@ -581,8 +581,8 @@ t.test('guards that throw are combined by @fastify/auth', async (t) => {
   const guards = [app.tokenAuth.protect(), app.staff.protect()]
   const either = counted(app, { preHandler: app.auth(guards) }, '/either')
   const both = counted(app, { preHandler: app.auth(guards, { relation: 'and' }) }, '/both')
-  for (const key of [secret, otherSecret]) assert.equal((await app.inject({ url: '/either', headers: bearer(forge(claims(), { key })) })).statusCode, 200, caseOf(key))
-  for (const url of ['/either', '/both']) assert.equal((await app.inject(url)).statusCode, 401, caseOf(url))
+  for (const key of [secret, otherSecret]) assert.equal((await app.inject({ url: '/either', headers: bearer(forge(claims(), { key })) })).statusCode, 200, key)
+  for (const url of ['/either', '/both']) assert.equal((await app.inject(url)).statusCode, 401, url)
   t.equal((await app.inject({ url: '/both', headers: bearer(valid()) })).statusCode, 401)
   t.same([either.calls, both.calls], [2, 0])
 })

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import {
   AuthenticationFailed, HandlerFailed, InvalidScopes, scoped, type Guard, type RequiredScopes, type ScopedOptions, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { bearer, build, claims, forge, login, mistyped, caseOf, payloadOf, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, forge, login, mistyped, payloadOf, warnings } from '../helper.ts'
 
 warnings(t, 'W12')
 
@@ -281,7 +281,7 @@ t.test('destructureScopes gets the required scopes as a list of strings and deci
     }
   })
   for (const round of ['first', 'second']) {
-    assert.equal(await spoiling.statusOf(['a']), 200, caseOf(round))
+    assert.equal(await spoiling.statusOf(['a']), 200, round)
     assert.equal(await spoiling.statusOf(['b']), 403, `${round}: what it does to its list does not reach the next request`)
   }
 })

@@ -6,7 +6,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, Configuration, HandlerFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, ecPair, forge, headerOf, host, login, caseOf, readsOf, refreshStore, secret } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, ecPair, forge, headerOf, host, login, readsOf, refreshStore, secret } from '../helper.ts'
 
 /** Counts the calls of a function by name. */
 function counter () {
@@ -130,7 +130,7 @@ t.test('a getter that fails is a 500 of the host, and the route is not reached',
       assert.ok(seen !== undefined && 'cause' in seen === (title !== 'throws no error at all'), 'with its cause')
       assert.equal(runs, 1, 'and it is not tried again')
     }
-    assert.equal(reached, 0, caseOf(title))
+    assert.equal(reached, 0, title)
     assert.equal((await app.inject({ url: '/protect' })).statusCode, 401, 'other requests are not affected')
   }
 })
@@ -141,7 +141,7 @@ t.test('a failing getter of a setting that is needed only for the refusal is a 5
     app.get('/', { onRequest: app.tokenAuth.protect({ redirectOnFail: name === 'getLoginRedirectUrl' }) }, async () => t.fail('reached'))
     const response = await app.inject({ url: '/', headers: bearer('x.y.z') })
     assert.equal(response.statusCode, 500, name)
-    assert.equal(response.json().message, `The ${name} handler failed.`, caseOf(name))
+    assert.equal(response.json().message, `The ${name} handler failed.`, name)
   }
 })
 
@@ -151,8 +151,8 @@ t.test('a failing getter issues no token and stores nothing', async (t) => {
     const app = await buildWrong(t, { ...handlers, [name]: () => { throw new Error('broken') } })
     const response = await login(app)
     assert.equal(response.statusCode, 500, name)
-    assert.equal(response.json().message, `The ${name} handler failed.`, caseOf(name))
-    assert.equal(stored.size, 0, caseOf(name))
+    assert.equal(response.json().message, `The ${name} handler failed.`, name)
+    assert.equal(stored.size, 0, name)
   }
 })
 

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, HandlerFailed, InsufficientScope, InvalidScopes, MissingRefreshToken, type TokenAuthError, type TokenAuthOptions
 } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, caseOf, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, forge, host, login, mistyped, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
 
 const confession = 'password of the database'
 const headers = bearer(forge(claims({ scopes: ['user'] })))
@@ -83,9 +83,9 @@ for (const { name, calledBy, options, isSync = false } of subjects) {
         const refused = await service(t, options(make(refusal)))
         const answer = await requests[request](refused.app)
         assert.equal(answer.statusCode, 403, request)
-        assert.deepEqual(answer.json(), { reasons: 'In these words.', exception: 'InsufficientScope' }, caseOf(request))
+        assert.deepEqual(answer.json(), { reasons: 'In these words.', exception: 'InsufficientScope' }, request)
         t.match(answer.headers['www-authenticate'], 'error="insufficient_scope"')
-        assert.deepEqual(refused.seen, [], caseOf(request))
+        assert.deepEqual(refused.seen, [], request)
         await checkNothing(t, refused, answer)
 
         const own = Object.assign(new Error('Come back later.'), { statusCode: 429, code: 'OWN' })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import t, { type Test } from 'tap'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, bearer, build, claims, forge, keysFor, login, caseOf, refreshStore, setClock, warnings } from '../helper.ts'
+import { algorithms, bearer, build, caseOf, claims, forge, keysFor, login, refreshStore, setClock, warnings } from '../helper.ts'
 
 warnings(t, 'W11')
 

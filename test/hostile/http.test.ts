@@ -7,7 +7,7 @@ import { connect } from 'node:net'
 import type { FastifyInstance, FastifyServerOptions, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, exchange, forge, listen, login, mistyped, caseOf, otherSecret, scannedLog, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, exchange, forge, listen, login, mistyped, otherSecret, scannedLog, warnings } from '../helper.ts'
 
 warnings(t, 'W05')
 

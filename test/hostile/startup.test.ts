@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import tokenAuth, { InvalidConfiguration, memorySessions, type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
 import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
-import { authenticate, build, ecPair, environment, host, keysFor, mistyped, caseOf, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
+import { authenticate, build, caseOf, ecPair, environment, host, keysFor, mistyped, otherSecret, rsaPair, secret, together, warnings } from '../helper.ts'
 
 const rsa = rsaPair()
 const small = rsaPair(1024)

@@ -11,7 +11,7 @@ import type { FastifyInstance } from 'fastify'
 import { jwtVerify } from 'jose'
 import t from 'tap'
 import tokenAuth, { type Algorithm, type TokenAuthOptions } from '../../lib/index.ts'
-import { algorithms, alphabet, authenticate, bearer, build, claims, ecPair, forge, host, keysFor, mistyped, caseOf, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
+import { algorithms, alphabet, authenticate, bearer, build, caseOf, claims, ecPair, forge, host, keysFor, mistyped, now, otherSecret, refreshStore, rsaPair, secret, setClock, signature, signingKey, valid, verifying, warnings } from '../helper.ts'
 
 // Secrets of standards and advisories are known to everybody.
 warnings(t, 'W02', 'W05')
@@ -115,7 +115,7 @@ t.test('no token, whatever addresses it names, makes the process look up a name 
     const verify = await verifying(t, algorithm)
     const made = (header: object, key: string) => forge(claims({ iss: address, aud: address, jku: address }), { algorithm, key, header: { ...header } })
     assert.equal(verify(made(hints, signingKey(algorithm))), 'accepted', `${algorithm}: hints are ignored`)
-    assert.equal(verify(made({ ...hints, alg: 'none' }, signingKey(algorithm))), 'refused', caseOf(algorithm))
+    assert.equal(verify(made({ ...hints, alg: 'none' }, signingKey(algorithm))), 'refused', algorithm)
     if (algorithm.startsWith('RS')) assert.equal(verify(made(hints, attacker.privateKey)), 'refused', `${algorithm}: signed by the key that the hints lead to`)
     await setImmediate()
   }
@@ -163,7 +163,7 @@ t.test('fast-jwt: tokens with the same signature, end, header or payload are not
   for (const algorithm of ['HS256', 'RS256', 'ES256'] as const) {
     const verify = await verifying(t, algorithm)
     const [a, b] = [valid(algorithm, claims({ user_id: 'a' })), valid(algorithm, claims({ user_id: 'b' }))]
-    assert.deepEqual([verify(a), verify(b), verify(a)], ['accepted', 'accepted', 'accepted'], caseOf(algorithm))
+    assert.deepEqual([verify(a), verify(b), verify(a)], ['accepted', 'accepted', 'accepted'], algorithm)
     const [[header = '', payloadA = '', signatureA = ''], [, payloadB = '', signatureB = '']] = [a.split('.'), b.split('.')]
     const otherHeader = encode({ typ: 'JWT', alg: algorithm })
     const mixed = [
@@ -212,7 +212,7 @@ t.test('every error of fast-jwt is one 401, on every guard, and a 400 of the ver
       if (token.length > 20) t.notMatch(payload, token.split('.').at(-1)?.slice(0, 20) || token)
     }
     const { statusCode, payload } = await app.inject({ url: '/auth/verify', headers: bearer(token) })
-    assert.equal(statusCode, 400, caseOf(token))
+    assert.equal(statusCode, 400, token)
     t.match(JSON.parse(payload), { valid: false, reason: /^(?:Token is invalid\.|Token has an invalid claim\.|Token is not active yet\.|Signature has expired)$/ }, 'one phrase for each kind')
   }
 })
@@ -410,7 +410,7 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
     const verify = await verifying(t, algorithm)
     const token = valid(algorithm)
     const end = token.lastIndexOf('.')
-    assert.equal(verify(token), 'accepted', caseOf(algorithm))
+    assert.equal(verify(token), 'accepted', algorithm)
     const broken: Record<string, string> = {
       'a bit flipped': withSignature(token, (bytes) => { bytes[0]! ^= 1; return bytes }),
       'the last bit flipped': withSignature(token, (bytes) => { bytes[bytes.length - 1]! ^= 1; return bytes }),
@@ -540,7 +540,7 @@ t.test('a token signed by a fresh key of the same kind is refused, by every algo
       Ed: () => generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
     }
     const key = strangers[algorithm.slice(0, 2)]?.() ?? ''
-    assert.ok(key === otherSecret || createPrivateKey(key).asymmetricKeyType, caseOf(algorithm))
+    assert.ok(key === otherSecret || createPrivateKey(key).asymmetricKeyType, algorithm)
     assert.equal(verify(forge(claims(), { algorithm, key })), 'refused', algorithm)
   }
 })

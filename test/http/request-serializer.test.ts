@@ -6,7 +6,7 @@ import { parse } from 'node:querystring'
 import t, { type Test } from 'tap'
 import { requestSerializer } from '../../lib/index.ts'
 import { readParameter } from '../../lib/request/pairs.ts'
-import { caseOf, exchange, host, listen, mistyped } from '../helper.ts'
+import { exchange, host, listen, mistyped } from '../helper.ts'
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>
@@ -147,6 +147,6 @@ t.test('names of any characters are redacted, in each of their spellings', async
   }
   for (const [name, spellings] of Object.entries(cases)) {
     for (const spelling of spellings) assert.equal(redact(`/?x=1&${spelling}=a&y=2`, name), `/?x=1&${spelling}=[redacted]&y=2`, spelling)
-    assert.equal(redact('/?ab=1&axb=2&cl=3', name), '/?ab=1&axb=2&cl=3', caseOf(name))
+    assert.equal(redact('/?ab=1&axb=2&cl=3', name), '/?ab=1&axb=2&cl=3', name)
   }
 })

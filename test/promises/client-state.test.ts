@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createClient, type Client, type ClientOptions, type SignedOutReason } from '../../lib/client.ts'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { mistyped, caseOf, now, setClock, together, users } from '../helper.ts'
+import { caseOf, mistyped, now, setClock, together, users } from '../helper.ts'
 import {
   browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable
 } from '../tabs.ts'
@@ -392,7 +392,7 @@ t.test('in header mode, stored text that is no object is no login', async (t) =>
   const { reasons, status } = openTab({ mode: 'header', storage })
   for (const text of ['null', '7', '"text"', '[]', 'true', '{"access":', '']) {
     storage.setItem(`fastify-token-auth ${origin}/auth`, text)
-    assert.equal(await status(), 401, caseOf(text))
+    assert.equal(await status(), 401, text)
     assert.deepEqual(reasons.splice(0), ['absent'], text)
   }
 })
@@ -419,7 +419,7 @@ t.test('on a server, a client without an origin knows nobody, asks nobody, and i
   for (const mode of ['cookie', 'header'] as const) {
     const client = createClient({ mode })
     client.subscribe(() => { t.fail('nothing changes') })
-    assert.equal(client.user, undefined, caseOf(mode))
+    assert.equal(client.user, undefined, mode)
     await t.rejects(client.fetch('/reports'), TypeError)
     await t.rejects(client.login({}), TypeError)
     if (mode === 'cookie') await t.rejects(client.load(), TypeError)

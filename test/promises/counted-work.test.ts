@@ -120,7 +120,7 @@ t.test('no signature is computed for a token whose alg is not that of a key with
   await app.ready()
   counts.verified = 0
   const tokens = [forge(claims(), { algorithm: 'HS512', key: first, header: { kid: 'a' } }), forge(claims(), { algorithm: 'HS384', key: first }), forge(claims(), { key: second, header: { kid: 'b' } })]
-  for (const token of tokens) assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, caseOf(token))
+  for (const token of tokens) assert.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 401, token)
   t.equal(counts.verified, 0)
   t.equal((await app.inject({ url: '/', headers: bearer(forge(claims(), { algorithm: 'HS512', key: second })) })).statusCode, 200)
   t.equal(counts.verified, 1, 'with the one key that it may be of')
@@ -241,7 +241,7 @@ t.test('no stack trace is captured for a refusal, and the limit of the process i
   t.equal(refusals.length, bad.length)
   for (const refusal of refusals) assert.deepEqual(frames(refusal.stack), [], refusal.name)
   t.ok(counts.stacks.length > 0, 'fast-jwt refused some of them')
-  for (const stack of counts.stacks) assert.deepEqual(frames(stack), [], caseOf(stack))
+  for (const stack of counts.stacks) assert.deepEqual(frames(stack), [], stack)
   t.not(frames(new Error('control').stack).length, 0, 'others have theirs')
 })
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { injectUser, InvalidConfiguration, protect, scoped, type Guard, type GuardOptions, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, environment, forge, host, login, mistyped, caseOf, payloadOf, refreshStore, secret, setClock, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, environment, forge, host, login, mistyped, payloadOf, refreshStore, secret, setClock, warnings } from '../helper.ts'
 
 const at = 1_800_000_000
 const challenge = 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="300"'

@@ -10,7 +10,7 @@ import {
 } from '../../lib/index.ts'
 import { audience, granted, issue, issuer, jwk, keySource, trusted as trustedIssuer, until, withIssuers } from '../authorities/issuers.ts'
 import { logout, refresh as refreshSession, started } from '../sessions/helper.ts'
-import { bearer, build, claims, forge, holdTimers, mistyped, caseOf, now, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, forge, holdTimers, mistyped, now, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
 
 warnings(t, 'W04', 'W05')
 
@@ -107,7 +107,7 @@ t.test('only true, now or later, passes every door; anything else is a token tha
       assert.equal(response.statusCode, status, `${name}: ${what}`)
       assert.equal(state.calls, 1, `${name}: asked once`)
       if (status === 401) {
-        assert.equal(state.reached, 0, caseOf(name))
+        assert.equal(state.reached, 0, name)
         if (name !== 'ready()') assert.equal(response.headers['www-authenticate'], 'Bearer realm="token-auth", error="invalid_token", error_description="Token is invalid."', name)
       }
     }
@@ -323,7 +323,7 @@ t.test('one that never answers is ended by the handlerTimeout of the host, and w
       end(await pending)
       for (let turns = 0; turns < 5; turns++) await turn()
     }
-    assert.equal(state.reached, 0, caseOf(ending))
+    assert.equal(state.reached, 0, ending)
   }
   t.same(reasons, [])
 })

@@ -5,7 +5,7 @@ import websocket from '@fastify/websocket'
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { injectUser, protect, scoped } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, mistyped, caseOf, otherSecret, secret } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, forge, host, login, mistyped, otherSecret, secret } from '../helper.ts'
 
 const handler = async () => 'reached'
 const good = bearer(forge(claims()))
@@ -173,7 +173,7 @@ t.test('a guard without a replacement, and one that also stands itself, is asked
   await app.ready()
   for (const [url, times] of [['/own', 1], ['/in', 1], ['/both', 2]] as const) {
     asked = 0
-    assert.equal((await app.inject({ url, headers: withScope })).body, 'reached', caseOf(url))
+    assert.equal((await app.inject({ url, headers: withScope })).body, 'reached', url)
     assert.equal(asked, times, url)
   }
   t.notMatch(app.printRoutes({ includeHooks: true }), 'gate')
@@ -279,7 +279,7 @@ t.test('where options of a route cannot have a gate, or have lost it, what repla
   })
   await app.ready()
   t.same(accessIn(app), { '/frozen': 'undecided', '/redefined': 'undecided', '/kept': 'protected', '/given': 'protected' })
-  for (const url of ['/kept', '/given']) assert.equal((await app.inject(url)).statusCode, 401, caseOf(url))
+  for (const url of ['/kept', '/given']) assert.equal((await app.inject(url)).statusCode, 401, url)
   t.ok(routes.every((route) => Object.getOwnPropertyDescriptor(route, 'onRequest')?.get === undefined), 'options of routes are values again')
 })
 

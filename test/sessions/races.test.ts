@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts'
-import { authenticate, bearer, listen, login, caseOf, payloadOf, secret } from '../helper.ts'
+import { authenticate, bearer, caseOf, listen, login, payloadOf, secret } from '../helper.ts'
 import { jar, logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
 /** Counts values. */
@@ -173,5 +173,5 @@ t.test('logins at once give sessions of their own; over one old cookie they end 
   t.equal(new Set(sessions.map(({ access_token: token }) => payloadOf(token).sid)).size, 20)
   t.same(count(events.map(({ type }) => type)), { started: 20, ended: 1 })
   t.equal((await app.tokenAuth.sessions.list(1)).length, 20)
-  for (const { refresh_token: token } of sessions) assert.equal((await refresh(app, token)).statusCode, 200, caseOf(token))
+  for (const { refresh_token: token } of sessions) assert.equal((await refresh(app, token)).statusCode, 200, token)
 })

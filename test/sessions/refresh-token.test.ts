@@ -3,7 +3,7 @@ import { createHmac, hkdfSync, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
 import { createRefreshTokenCodec, isSessionId, maximumCounter, newSessionId, type RefreshToken } from '../../lib/sessions/refresh-token.ts'
-import { mistyped, caseOf } from '../helper.ts'
+import { caseOf, mistyped } from '../helper.ts'
 
 const material = Buffer.from('key material for tests only, of more than thirty-two bytes')
 const otherMaterial = Buffer.from('other key material for tests, of more than thirty-two bytes')
@@ -98,7 +98,7 @@ t.test('a refresh token has one spelling', async (t) => {
   }
   const bothAlphabets = Array.from({ length: 50 }, (_, n) => codec.write({ ...content, n })).filter((token) => /[-_]/.test(token))
   t.ok(bothAlphabets.length > 10)
-  for (const token of bothAlphabets) assert.equal(codec.read(token.replaceAll('-', '+').replaceAll('_', '/')), undefined, caseOf(token))
+  for (const token of bothAlphabets) assert.equal(codec.read(token.replaceAll('-', '+').replaceAll('_', '/')), undefined, token)
 })
 
 t.test('no text is too strange to be refused', async () => {
@@ -183,7 +183,7 @@ t.test('a user id of more than 512 bytes is InvalidUserObject, and no token is m
   for (const userId of ['x'.repeat(511), 'ü'.repeat(256), '"'.repeat(256), '\u0000'.repeat(86)]) {
     t.throws(() => codec.write({ ...content, userId }), { name: 'InvalidUserObject' })
   }
-  for (const userId of ['x'.repeat(510), 'ü'.repeat(255), '"'.repeat(255), '\u0000'.repeat(85)]) assert.equal(codec.read(codec.write({ ...content, userId }))?.userId, userId, caseOf(userId))
+  for (const userId of ['x'.repeat(510), 'ü'.repeat(255), '"'.repeat(255), '\u0000'.repeat(85)]) assert.equal(codec.read(codec.write({ ...content, userId }))?.userId, userId, userId)
 })
 
 t.test('a counter or time that does not fit is no token', async (t) => {

@@ -14,7 +14,7 @@ import {
 import { readSessions } from '../../lib/sessions/settings.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import {
-  bearer, build, environment, host, keysFor, login, mistyped, caseOf, now, otherSecret, payloadOf, refreshStore, refusal, secret, setClock, warnings
+  bearer, build, caseOf, environment, host, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, refusal, secret, setClock, warnings
 } from '../helper.ts'
 import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
@@ -56,7 +56,7 @@ t.test('sessions is a plain object of known settings; an unknown one is refused 
     idel: ' Did you mean "idle"?', max_per_user: ' Did you mean "maxPerUser"?', lifeTime: ' Did you mean "lifetime"?', zzzzzzzzzz: '', toString: '', constructor: ''
   }
   for (const [name, hint] of Object.entries(unknown)) {
-    assert.equal(await said(t, { sessions: { [name]: 5 } }), `"sessions" has no member "${name}".${hint} Its members are ${names}.${more}`, caseOf(name))
+    assert.equal(await said(t, { sessions: { [name]: 5 } }), `"sessions" has no member "${name}".${hint} Its members are ${names}.${more}`, name)
   }
   t.equal(await said(t, { sessions: Object.assign(Object.create(null), { idle: 1800 }) }), '', 'an object without a prototype')
   const app = host(t)
@@ -100,7 +100,7 @@ t.test('a setting of sessions is within its bounds; one beyond, and another type
     for (const value of accepted) assert.equal(await said(t, { sessions: { [name]: value } }), '', `${name}: ${String(value)}`)
     for (const [value, allowed] of refused) assert.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${allowed}; given: ${String(value)}.${more}`, caseOf(name, value))
     for (const [value, found] of wrong) assert.equal(await said(t, { sessions: { [name]: value } }), `"sessions.${name}" must be ${type}; given: ${found}.${more}`, caseOf(name, value))
-    if (name !== 'refuseAfter') assert.equal(await said(t, { sessions: { [name]: null } }), `"sessions.${name}" must be ${type}; given: null.${more}`, caseOf(name))
+    if (name !== 'refuseAfter') assert.equal(await said(t, { sessions: { [name]: null } }), `"sessions.${name}" must be ${type}; given: null.${more}`, name)
     assert.equal(await said(t, { sessions: { [name]: undefined } }), '', `${name}: undefined is the default`)
   }
   for (const [value, found] of [[null, 'null'], ['x', 'a string'], [{ device: 1 }, 'an object']]) {

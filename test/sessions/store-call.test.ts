@@ -6,7 +6,7 @@ import { maximumCounter } from '../../lib/sessions/refresh-token.ts'
 import { callStore } from '../../lib/sessions/store-call.ts'
 import { storeTimeoutMs } from '../../lib/sessions/stores/store-clock.ts'
 import type { SessionStore } from '../../types/sessions.ts'
-import { environment, caseOf } from '../helper.ts'
+import { caseOf, environment } from '../helper.ts'
 
 type Method = keyof SessionStore
 const methods: readonly Method[] = ['create', 'advance', 'end', 'list', 'endedSince', 'confirm']

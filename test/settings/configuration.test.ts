@@ -11,7 +11,7 @@ import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.
 import { handlerNames } from '../../lib/host/handlers.ts'
 import { settingNames } from '../../lib/settings/schema.ts'
 import { habits, suggest } from '../../lib/settings/suggest.ts'
-import { algorithms, authenticate, bearer, build, claims, forge, host, keysFor, caseOf, refreshStore, refusal, secret, warnings } from '../helper.ts'
+import { algorithms, authenticate, bearer, build, caseOf, claims, forge, host, keysFor, refreshStore, refusal, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W01', 'W03', 'W04', 'W05', 'W06', 'W13', 'W14')
 

@@ -6,7 +6,7 @@ import fastifyEnv from '@fastify/env'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { Configuration, InvalidConfiguration } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, keysFor, login, caseOf, otherSecret, refreshStore, refusal, secret, warnings } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, forge, host, keysFor, login, otherSecret, refreshStore, refusal, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W06')
 
@@ -128,7 +128,7 @@ t.test('booleans and integers of the application\'s configuration may be text, a
   for (const [name, value, expected] of good) {
     const { app, error } = await configure({ [environmentKey(name)]: value })
     assert.equal(error, undefined, `${name} ${inspect(value)}`)
-    assert.equal(Reflect.get(app.tokenAuth.settings, name), expected, caseOf(name))
+    assert.equal(Reflect.get(app.tokenAuth.settings, name), expected, name)
   }
   const bad: [string, unknown, string][] = [
     ...['yes', 'on', '', ' true', '2'].map((value): [string, unknown, string] => ['claimIat', value, JSON.stringify(value)]),
