@@ -5,6 +5,7 @@
 import { register } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import fc from 'fast-check'
 
 // tap names folders of tests after the arguments.
 const files = process.argv.splice(2)
@@ -13,6 +14,9 @@ const { default: root } = await import('tap')
 if (!process.features.typescript) register('../../test/typescript-hooks.mjs', import.meta.url)
 // This process has read it. A program that a test starts is not measured.
 delete process.env.NODE_V8_COVERAGE
+
+// The same cases each time, so that nothing but a change makes a test fail. `npm run test:repeat` gives other seeds.
+fc.configureGlobal({ seed: Number(process.env.FC_SEED ?? 1) })
 
 /** What a test file calls on the root of tap, outside of its tests. */
 const methods = ['test', 'teardown', 'beforeEach', 'fail']
