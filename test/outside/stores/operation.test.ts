@@ -368,9 +368,14 @@ t.test('many logins at once are all executed, also where PostgreSQL is set to se
   })
   await store.endedSince(null, rules)
   sent = 0
-  const results = await Promise.allSettled(Array.from({ length: 60 }, async (_, index) => await store.create({ ...sessionOf(`s${index}`), user: String(index) }, rules)))
-  t.same(results.filter(({ status }) => status === 'rejected'), [])
-  t.ok(sent > 60, 'some of them were tried again')
+  const atOnce = 10
+  let created = 0
+  // As few as five attempts are enough for, however slow the machine is, and again until some of them met.
+  while (sent === created) {
+    await Promise.all(Array.from({ length: atOnce }, async (_, index) => await store.create({ ...sessionOf(`s${created + index}`), user: String(created + index) }, rules)))
+    created += atOnce
+  }
+  t.ok(sent > created, 'some of them were tried again')
 })
 
 t.test('a login deletes the sessions of its user that have expired, also those that were not used for too long', { skip: skip.postgres }, async (t) => {
