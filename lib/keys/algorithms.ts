@@ -13,6 +13,8 @@ export interface AlgorithmRow {
   readonly hash: 'sha256' | 'sha384' | 'sha512'
   /** Length of a hash in bytes. An HMAC secret must have at least as many (RFC 7518 section 3.2). */
   readonly hashLength: number
+  /** Length of a signature in bytes; null where it is that of the modulus of the key (RFC 8017 section 8.1.2). */
+  readonly signatureLength: number | null
   /** Whether a signature takes around a millisecond, so that each is computed in its own turn of the event loop. */
   readonly isSlowToSign: boolean
 }
@@ -23,23 +25,23 @@ const table = <Name extends string>(rows: Readonly<Record<Name, AlgorithmRow>>) 
 /** The row of each algorithm. */
 export const algorithmTable = table({
   // RFC 7518 section 3.2
-  HS256: { family: 'HMAC', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: false },
-  HS384: { family: 'HMAC', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: false },
-  HS512: { family: 'HMAC', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: false },
+  HS256: { family: 'HMAC', curve: null, hash: 'sha256', hashLength: 32, signatureLength: 32, isSlowToSign: false },
+  HS384: { family: 'HMAC', curve: null, hash: 'sha384', hashLength: 48, signatureLength: 48, isSlowToSign: false },
+  HS512: { family: 'HMAC', curve: null, hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false },
   // RFC 7518 section 3.4
-  ES256: { family: 'EC', curve: 'prime256v1', hash: 'sha256', hashLength: 32, isSlowToSign: false },
-  ES384: { family: 'EC', curve: 'secp384r1', hash: 'sha384', hashLength: 48, isSlowToSign: false },
-  ES512: { family: 'EC', curve: 'secp521r1', hash: 'sha512', hashLength: 64, isSlowToSign: false },
+  ES256: { family: 'EC', curve: 'prime256v1', hash: 'sha256', hashLength: 32, signatureLength: 64, isSlowToSign: false },
+  ES384: { family: 'EC', curve: 'secp384r1', hash: 'sha384', hashLength: 48, signatureLength: 96, isSlowToSign: false },
+  ES512: { family: 'EC', curve: 'secp521r1', hash: 'sha512', hashLength: 64, signatureLength: 132, isSlowToSign: false },
   // RFC 7518 section 3.3
-  RS256: { family: 'RSA', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: true },
-  RS384: { family: 'RSA', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: true },
-  RS512: { family: 'RSA', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: true },
+  RS256: { family: 'RSA', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
+  RS384: { family: 'RSA', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
+  RS512: { family: 'RSA', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
   // RFC 7518 section 3.5
-  PS256: { family: 'RSA-PSS', curve: null, hash: 'sha256', hashLength: 32, isSlowToSign: true },
-  PS384: { family: 'RSA-PSS', curve: null, hash: 'sha384', hashLength: 48, isSlowToSign: true },
-  PS512: { family: 'RSA-PSS', curve: null, hash: 'sha512', hashLength: 64, isSlowToSign: true },
+  PS256: { family: 'RSA-PSS', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
+  PS384: { family: 'RSA-PSS', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
+  PS512: { family: 'RSA-PSS', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
   // RFC 8037 section 3.1, with Ed25519 only. Its hash is a part of the algorithm (RFC 8032 section 5.1).
-  EdDSA: { family: 'Ed25519', curve: 'ed25519', hash: 'sha512', hashLength: 64, isSlowToSign: false }
+  EdDSA: { family: 'Ed25519', curve: 'ed25519', hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false }
 })
 
 /**

@@ -28,13 +28,21 @@ export type Signer = (payload: Record<string, unknown>) => MaybePromise<SignedTo
 const badSignature = invalidToken('the signature, algorithm or form is wrong')
 const badPayload = invalidToken('the payload is not UTF-8')
 
-/** Makes a function that compares the HMAC of a canonical token in constant time. */
+/**
+ * The number of characters of each signature of a key. OpenSSL accepts an RSA signature that begins with a zero byte without
+ * this byte as well, which RFC 8017 section 8.1.2 refuses: one token would have two texts.
+ */
+function signatureCharacters (algorithm: Algorithm, { keyObject }: Key): number {
+  const bytes = algorithmTable[algorithm].signatureLength ?? Math.ceil((keyObject.asymmetricKeyDetails?.modulusLength ?? 0) / 8)
+  return Math.ceil(bytes * 8 / 6)
+}
+
+/** Makes a function that compares the HMAC of a canonical token, whose length is right, in constant time. */
 function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, second: number) => boolean {
   const { hash } = algorithmTable[algorithm]
   return (token, second) => {
     const expected = createHmac(hash, keyObject).update(token.slice(0, second)).digest()
-    const signature = Buffer.from(token.slice(second + 1), 'base64url')
-    return signature.length === expected.length && timingSafeEqual(signature, expected)
+    return timingSafeEqual(Buffer.from(token.slice(second + 1), 'base64url'), expected)
   }
 }
 
@@ -50,6 +58,7 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
     ignoreExpiration: true,
     ignoreNotBefore: true
   })
+  const length = signatureCharacters(algorithm, key)
   const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
   /**
    * While it is above zero, bad tokens are expected and the HMAC is compared first: the error that fast-jwt throws for a
@@ -58,6 +67,7 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
   let hmacFirst = 0
 
   return (token, [first, second]) => {
+    if (token.length - second - 1 !== length) return badSignature
     if (hmacFirst > 0 && isSigned !== undefined) {
       if (!isSigned(token, second)) {
         hmacFirst = hmacFirstFor

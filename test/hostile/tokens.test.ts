@@ -467,6 +467,20 @@ t.test('what Wycheproof asks of JWS, made anew for each algorithm: only the one 
   }
 })
 
+// Promise: security/3-3-validate
+// Promise: security/3-4-validate
+t.test('an RSA signature that begins with a zero byte is refused without it, and with another one: one token has one text', async (t) => {
+  for (const algorithm of ['RS256', 'PS512'] as const) {
+    const verify = await verifying(t, algorithm)
+    // One signature of 256 begins so.
+    let token = valid(algorithm)
+    for (let x = 0; Buffer.from(token.slice(token.lastIndexOf('.') + 1), 'base64url')[0] !== 0; x++) token = valid(algorithm, claims({ x }))
+    assert.equal(verify(token), 'accepted', algorithm)
+    assert.equal(verify(withSignature(token, (bytes) => bytes.subarray(1))), 'refused', `${algorithm}: without its first byte`)
+    assert.equal(verify(withSignature(token, (bytes) => Buffer.concat([Buffer.alloc(1), bytes]))), 'refused', `${algorithm}: with another zero byte`)
+  }
+})
+
 // Promise: security/eddsa-2
 t.test('a token of EdDSA is of Ed25519 and says EdDSA: neither Ed448 nor the name Ed25519 is accepted', async (t) => {
   const verify = await verifying(t, 'EdDSA')

@@ -21,7 +21,7 @@ export const mutants = [
   { file: 'lib/token/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/token/memory.test.ts'] },
   { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/token/login-age.ts', from: 'return now - authTime <= maxAge ? null : old', to: 'return now - authTime <= maxAge + leeway ? null : old', tests: ['test/token/login-age.test.ts'] },
-  { file: 'lib/token/codec.ts', from: 'return signature.length === expected.length && timingSafeEqual(signature, expected)', to: 'return timingSafeEqual(signature, expected)', tests: ['test/token/codec.test.ts', 'test/hostile/tokens.test.ts'] },
+  { file: 'lib/token/codec.ts', from: 'if (token.length - second - 1 !== length) return badSignature', to: 'if (token.length - second - 1 > length) return badSignature', tests: ['test/hostile/tokens.test.ts'] },
 
   // keys
   { file: 'lib/keys/calendar.ts', from: 'if (key.canSign && key.signFrom <= at && (signing', to: 'if (key.signFrom <= at && (signing', tests: ['test/keys/calendar.test.ts'] },
