@@ -33,7 +33,7 @@ const badPayload = invalidToken('the payload is not UTF-8')
  * this byte as well, which RFC 8017 section 8.1.2 refuses: one token would have two texts.
  */
 function signatureCharacters (algorithm: Algorithm, { keyObject }: Key): number {
-  const bytes = algorithmTable[algorithm].signatureLength ?? Math.ceil((keyObject.asymmetricKeyDetails?.modulusLength ?? 0) / 8)
+  const bytes = algorithmTable[algorithm].signatureLength ?? Math.ceil(Number(keyObject.asymmetricKeyDetails?.modulusLength) / 8)
   return Math.ceil(bytes * 8 / 6)
 }
 
