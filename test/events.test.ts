@@ -219,8 +219,8 @@ t.test('with sessions, their endpoints publish each refusal once', async (t) => 
   const down: Row[] = [
     ['a login', post('/auth', { username: 'ada', password: 'lovelace' }), 'SessionStoreUnavailable', 503],
     ['a refresh', post('/auth/refresh', { refresh_token: tokens.refresh_token }), 'SessionStoreUnavailable', 503],
-    ['a logout', post('/auth/logout', { refresh_token: tokens.refresh_token }), 'SessionStoreUnavailable', 503],
-    ['the list', { url: '/auth/sessions', headers: bearer(tokens.access_token) }, 'SessionStoreUnavailable', 503]
+    ['the list', { url: '/auth/sessions', headers: bearer(tokens.access_token) }, 'SessionStoreUnavailable', 503],
+    ['a logout', post('/auth/logout', { refresh_token: tokens.refresh_token }), 'SessionStoreUnavailable', 503]
   ]
   const up: Row[] = [
     ['a refresh with a forged token', post('/auth/refresh', { refresh_token: 'forged refresh token' }), 'AuthenticationFailed', 401],

@@ -359,19 +359,19 @@ export async function refusal (t: Test, options: object, app: FastifyInstance = 
   }
 }
 
-/** Counts how often this process reads a file, until the test ends. */
+/** Counts how often this process opens a file, until the test ends. */
 export function readsOf (t: Ending, path: string): () => number {
-  const { readFileSync } = fs
+  const { openSync } = fs
   let reads = 0
-  const replace = (read: unknown) => {
-    Object.assign(fs, { readFileSync: read })
+  const replace = (open: unknown) => {
+    Object.assign(fs, { openSync: open })
     syncBuiltinESMExports()
   }
-  replace((...given: Parameters<typeof readFileSync>) => {
+  replace((...given: Parameters<typeof openSync>) => {
     if (given[0] === path) reads++
-    return readFileSync(...given)
+    return openSync(...given)
   })
-  t.teardown(() => replace(readFileSync))
+  t.teardown(() => replace(openSync))
   return () => reads
 }
 

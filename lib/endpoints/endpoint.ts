@@ -75,6 +75,8 @@ export interface EndpointRow {
   readonly readsToken?: 'required' | 'optional'
   /** Whether it is not for pages of other origins in cookie mode, even if they send no cookie: they could log somebody in as another user, or out. */
   readonly isForOwnOrigin?: boolean
+  /** Whether it takes a refresh token, so that no guard before it may exchange that token. */
+  readonly takesRefreshToken?: boolean
   /** Whether its answer may be cached, with a `Cache-Control` of its own, so that it answers HEAD, too. */
   readonly isCacheable?: boolean
   /** Which bodies it accepts. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662. */

@@ -1,7 +1,7 @@
 /** POST {prefix}/logout: ends the session of the request (RFC 7009). */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import { MissingRefreshToken, SessionEnded } from '../errors.ts'
+import { MissingRefreshToken, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { clearingCookies, setCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
@@ -28,6 +28,8 @@ async function endByAccessToken (sessions: SessionService, state: RequestState):
   }
   const error = state.toError(refusal)
   if (!(error instanceof SessionEnded)) throw error
+  // It may be one that has ended only for this process, because the store was unavailable.
+  if (!await sessions.ended.retryEndings()) throw new SessionStoreUnavailable()
 }
 
 /**
@@ -85,7 +87,7 @@ export function logoutEndpoint (registration: Registration): Implementation {
         204: { description: 'The session has ended, now or earlier.', type: 'null' },
         400: { description: 'No token.', ...errorSchema },
         401: { description: 'The access token was refused, and there was no refresh token.', ...errorSchema },
-        503: { description: 'The session store is unavailable. The session has not ended.', ...errorSchema }
+        503: { description: 'The session store is unavailable. The session has ended for this process alone, and ends as soon as the store is available.', ...errorSchema }
       }
     },
     isBodyOptional: true,

@@ -9,6 +9,7 @@ import { setCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
+import { takingRefreshToken } from '../request/refresh-route.ts'
 import { openState } from '../request/slot.ts'
 import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
 import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
@@ -139,7 +140,7 @@ const hide = ({ response, ...rest }: FastifySchema) => ({ ...rest, hide: true })
 const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 function routeOf (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): PrefixedRoute {
-  const { row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false }, path, guards = [] } = endpoint
+  const { row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false, takesRefreshToken = false }, path, guards = [] } = endpoint
   const isOpen = readsToken === undefined && guards.length === 0
   return {
     method,
@@ -153,6 +154,7 @@ function routeOf (context: FastifyInstance, host: FastifyInstance, registration:
     bodyLimit: bodyLimitOf(context),
     config: {
       tokenAuth: access,
+      ...(takesRefreshToken && takingRefreshToken),
       // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
       ...(isOpen && { swaggerTransform: unchanged })
     },

@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { errorSchema } from '../http/error-schema.ts'
+import { beforeHeaders } from '../http/late-headers.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
@@ -24,7 +25,10 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   if (exchanged instanceof Refusal) throw exchanged
   if (exchanged === 'gone') reply.hijack()
   if (exchanged === 'gone' || exchanged === undefined) return undefined
-  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies: exchanged.cookies }
+  const { cookies, noteSent } = exchanged
+  // A hook of the application may still fail.
+  beforeHeaders(reply.raw, (status) => status < 400 ? noteSent : undefined)
+  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies }
 }
 
 export function sessionRefreshEndpoint (registration: Registration): Implementation {

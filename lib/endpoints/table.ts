@@ -2,7 +2,7 @@
  * Every endpoint, one row each. To add one: its file, its row here, and a setting if its path is one. The comment of a row
  * is its row in docs/reference.md and, with `@sessions`, in docs/sessions-reference.md.
  */
-import { checkDistinct } from '../settings/check.ts'
+import { checkDistinct } from '../settings/together.ts'
 import type { Registration } from '../registration.ts'
 import type { Settings } from '../settings/schema.ts'
 import { authenticateEndpoint } from './authenticate.ts'
@@ -38,15 +38,15 @@ const rows = {
   },
   /** with the access token, which may have expired, and `{refresh_token}`; with `refreshTokenEnabled` | 200 `{access_token}` | 401; 400 without a refresh token */
   refresh: {
-    name: 'refresh', method: 'POST', path: 'pathToRefresh', exists: withRefreshTokens, hook: 'extendRefresh', access: 'requires an access token and a refresh token', readsToken: 'required', isForOwnOrigin: true, implement: refreshEndpoint
+    name: 'refresh', method: 'POST', path: 'pathToRefresh', exists: withRefreshTokens, hook: 'extendRefresh', access: 'requires an access token and a refresh token', readsToken: 'required', isForOwnOrigin: true, takesRefreshToken: true, implement: refreshEndpoint
   },
   /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for every one that is not valid, with the same body; no cookie is changed. 500, 503: the refresh token is still valid */
   sessionRefresh: {
-    name: 'refresh', method: 'POST', path: 'pathToRefresh', option: 'sessions', exists: withSessions, hook: 'extendRefresh', access: 'requires a refresh token', isForOwnOrigin: true, implement: sessionRefreshEndpoint
+    name: 'refresh', method: 'POST', path: 'pathToRefresh', option: 'sessions', exists: withSessions, hook: 'extendRefresh', access: 'requires a refresh token', isForOwnOrigin: true, takesRefreshToken: true, implement: sessionRefreshEndpoint
   },
-  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an access token alone that is not valid. 503: the session has not ended. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
+  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an access token alone that is not valid. 503: the session has ended for this process alone, and ends as soon as the store is available. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
   logout: {
-    name: 'logout', method: 'POST', path: 'pathToLogout', option: 'sessions', exists: withSessions, access: 'requires a token of the session', readsToken: 'optional', isForOwnOrigin: true, implement: logoutEndpoint
+    name: 'logout', method: 'POST', path: 'pathToLogout', option: 'sessions', exists: withSessions, access: 'requires a token of the session', readsToken: 'optional', isForOwnOrigin: true, takesRefreshToken: true, implement: logoutEndpoint
   },
   /** @sessions with an access token | 200, as below. 401. 503 */
   listSessions: {

@@ -11,8 +11,10 @@ import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { isFinal } from '../request/checks.ts'
 import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
 import { mayGetCookies } from '../request/origin.ts'
+import { takesRefreshToken } from '../request/refresh-route.ts'
 import type { AccessRules } from '../request/rules.ts'
 import { openRenewed, withoutToken } from '../request/slot.ts'
 import type { NotRenewed } from '../request/signed-out.ts'
@@ -46,10 +48,13 @@ function obstacleOf ({ settings, sessions, feed, rules }: Registration): string 
 const stands = (reason: string, signedOut?: NotRenewed['signedOut']): NotRenewed => ({ reason, signedOut })
 
 /** Finds the refresh token with which a refused request may be renewed. */
-function findToken ({ request, settings, carrier }: RequestState, { answer: { statusCode, name } }: Refusal): string | NotRenewed {
+function findToken ({ request, settings, carrier }: RequestState, refusal: Refusal): string | NotRenewed {
+  const { statusCode, name } = refusal.answer
   if (!settings.cookieSet) return stands('"cookieSet" is false')
   if (statusCode !== 401) return stands(`the answer is a ${statusCode}`)
   if (name === 'SessionEnded') return stands('the session has ended')
+  if (isFinal(refusal)) return stands('the application has refused the token')
+  if (takesRefreshToken(request)) return stands('the endpoint takes the refresh token', 'expired')
   if (name === 'InsufficientUserAuthentication') return stands('a renewal is no login')
   if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')
   const found = readRefreshTokenCookie(carrier, settings)
@@ -78,10 +83,14 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   }
   if (exchanged instanceof Refusal) return over()
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
-  const { cookies, accessToken, signedBy } = exchanged
+  const { cookies, accessToken, signedBy, isOutdated, noteSent } = exchanged
   reply.header('cache-control', 'no-store')
-  // Those of a session that has ended meanwhile would replace the cookies of a login.
-  beforeHeaders(raw, () => addLateCookies(raw, hasEnded() ? [] : cookies))
+  beforeHeaders(raw, () => {
+    // They would replace those of a login, or later ones of the session.
+    const isLate = hasEnded() || isOutdated()
+    addLateCookies(raw, isLate ? [] : cookies)
+    return isLate ? undefined : noteSent
+  })
   return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
 }
 

@@ -6,6 +6,7 @@ import { typeName } from '../values.ts'
 import { allowedValues, describeValue, fits } from '../settings/check.ts'
 import type { Getter, Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from '../settings/schema.ts'
+import { computedRulesOf, type ComputedRule } from '../settings/together.ts'
 
 const isKey = (name: SettingName): name is KeySetting => (keySettings as readonly string[]).includes(name)
 
@@ -13,6 +14,8 @@ const isKey = (name: SettingName): name is KeySetting => (keySettings as readonl
 export interface GetterResults {
   /** @throws {RequiredKeysNotFound} if there is no request to compute the setting from */
   get (name: SettingName, getter: Getter): unknown
+  /** Whether a getter has returned a value. */
+  has (getter: Getter): boolean
 }
 
 /**
@@ -24,7 +27,8 @@ export function withoutRequest (advice: string): GetterResults {
   return {
     get (name) {
       throw new RequiredKeysNotFound(`"${accessorOf('get', name)}" needs a request${advice}`, { page: 'settings.md', duringRequest: true })
-    }
+    },
+    has: () => false
   }
 }
 
@@ -57,6 +61,11 @@ export class RequestResults implements GetterResults {
     return result.value
   }
 
+  has (getter: Getter): boolean {
+    const result = this.#results?.get(getter)
+    return result !== undefined && 'value' in result
+  }
+
   #run (name: SettingName, getter: Getter): unknown {
     const handler = accessorOf('get', name)
     let value: unknown
@@ -84,6 +93,31 @@ export interface RequestSettings {
 /** Creates the settings object of one request. */
 export type SettingsOfRequest = (results: GetterResults) => Readonly<Settings>
 
+/** What a settings object of one request refers to. */
+interface OfRequest {
+  readonly results: GetterResults
+  /** The settings that were found to contradict no other one. */
+  readonly checked: Set<SettingName>
+}
+
+/**
+ * Checks the rules that a computed setting concerns: what a value that is given may not be, a computed one may not be. Those
+ * with settings that are still to be computed are checked with the last of them, so that no getter runs for a check.
+ * @throws {HandlerFailed}
+ */
+function checkComputed (name: SettingName, rules: readonly ComputedRule[], { settings, getters }: Resolved, results: GetterResults): void {
+  for (const { check, computed } of rules) {
+    const known = computed.map((other) => [other, getters.get(other)!] as const)
+    if (!known.every(([, getter]) => results.has(getter))) continue
+    const values = Object.fromEntries(known.map(([other, getter]) => [other, { value: results.get(other, getter) }]))
+    try {
+      check(Object.create(settings, values))
+    } catch (cause) {
+      throw new HandlerFailed(accessorOf('get', name), { cause })
+    }
+  }
+}
+
 /**
  * Prepares the creation of settings objects. Without getters, all requests share one frozen object. With getters, each
  * request gets an object whose computed settings are accessors, so that a getter runs only if its setting is read.
@@ -92,14 +126,23 @@ export function prepareSettings (resolved: Resolved): SettingsOfRequest {
   const computed = [...resolved.getters].filter(([name]) => !isKey(name) && name !== 'generateRefreshToken')
   const { settings } = resolved
   if (computed.length === 0) return () => settings
-  const results = Symbol('results')
+  const ofRequest = Symbol('ofRequest')
   const prototype: object = { ...settings }
   for (const [name, getter] of computed) {
+    const rules = computedRulesOf(name, resolved)
     Object.defineProperty(prototype, name, {
       enumerable: true,
-      get (this: { [results]: GetterResults }) { return this[results].get(name, getter) }
+      get (this: { [ofRequest]: OfRequest }) {
+        const { results, checked } = this[ofRequest]
+        const value = results.get(name, getter)
+        if (!checked.has(name)) {
+          checkComputed(name, rules, resolved, results)
+          checked.add(name)
+        }
+        return value
+      }
     })
   }
   Object.freeze(prototype)
-  return (value) => Object.freeze(Object.create(prototype, { [results]: { value } }))
+  return (results) => Object.freeze(Object.create(prototype, { [ofRequest]: { value: { results, checked: new Set() } } }))
 }

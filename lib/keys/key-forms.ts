@@ -1,6 +1,6 @@
 /** Reads key material in each of its forms, and identifies it without reading it. */
 import { KeyObject } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Algorithm } from './algorithms.ts'
@@ -33,22 +33,50 @@ function pemOf (value: unknown): string | Buffer | undefined {
   return typeof value.pem === 'string' || Buffer.isBuffer(value.pem) ? value.pem : undefined
 }
 
-/** Copies the members of a JWK. Each is read once, so that a getter or proxy cannot give one value to a check and another to its use. */
+/**
+ * Copies the members of a JWK. Each is read once, so that a getter or proxy cannot give one value to a check and another to its use.
+ * Whatever has the member `kty` is a JWK.
+ */
 function jwkOf (value: unknown): Jwk | undefined {
   if (!isObject(value) || !('kty' in value)) return undefined
   return Object.fromEntries(jwkMembers.map((name) => [name, Reflect.get(value, name)] as const).filter(([, member]) => member !== undefined))
+}
+
+/** The members of other forms, which a JWK must not have: a key set that was fetched must not name a file of this machine. */
+const otherForms = ['path', 'pem', 'passphrase'] as const
+
+/** Reads a JWK; undefined for what is none. @throws {InvalidConfiguration} for one that is of another form as well */
+function readJwk (name: string, value: unknown): Jwk | undefined {
+  const jwk = jwkOf(value)
+  const other = jwk && otherForms.find((member) => member in Object(value))
+  if (other !== undefined) throw new InvalidConfiguration(`"${name}" is a JWK, because it has the member "kty", and it has the member "${other}", too. Remove one of them: a JWK names no file and contains no PEM.`, { finding: 'E08' })
+  return jwk
 }
 
 function readFile (name: string, file: string | URL): Buffer {
   if (file instanceof URL && file.protocol !== 'file:') {
     throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08' })
   }
+  let content
   try {
-    return readFileSync(file)
+    content = readRegularFile(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     // Without the original error as the cause: it quotes the path, which is the key itself if the user mixed up the two.
     throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
+  }
+  if (content !== undefined) return content
+  throw new InvalidConfiguration(`The file given as "${name}" is not a regular file. Write the key into a file, and give its path.`, { finding: 'E08' })
+}
+
+/** Reads a file. Undefined for a pipe, which could wait for its writer for ever, a device or a folder. */
+function readRegularFile (file: string | URL): Buffer | undefined {
+  // Windows has no such option.
+  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  try {
+    return fstatSync(descriptor).isFile() ? readFileSync(descriptor) : undefined
+  } finally {
+    closeSync(descriptor)
   }
 }
 
@@ -59,12 +87,12 @@ function readFile (name: string, file: string | URL): Buffer {
  */
 export function readMaterial (name: string, value: unknown): ReadMaterial {
   if (value instanceof KeyObject) return { object: value }
+  const jwk = readJwk(name, value)
+  if (jwk !== undefined) return { jwk }
   const content = typeof value === 'string' || Buffer.isBuffer(value) ? value : pemOf(value)
   if (content !== undefined) return { bytes: Buffer.from(content), passphrase: passphraseOf(value) }
   const file = fileOf(value)
   if (file !== undefined) return { bytes: readFile(name, file), passphrase: passphraseOf(value) }
-  const jwk = jwkOf(value)
-  if (jwk !== undefined) return { jwk }
   throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.`, { page: 'settings.md' })
 }
 
@@ -104,15 +132,16 @@ export function identityOf (value: unknown): string | KeyObject | undefined {
   if (typeof value === 'string') return `text ${value}`
   if (value instanceof KeyObject) return value
   if (Buffer.isBuffer(value)) return `bytes ${value.toString('latin1')}`
+  const members = Object.entries(jwkOf(value) ?? {})
+  if (members.length > 0) {
+    const isText = members.flatMap(([, member]) => member).every((part) => typeof part === 'string')
+    const isPlain = otherForms.every((member) => !(member in Object(value)))
+    return isText && isPlain ? `jwk ${JSON.stringify(members)}` : undefined
+  }
   const passphrase = JSON.stringify(passphraseOf(value) ?? null)
   const pem = pemOf(value)
   if (pem !== undefined) return `pem ${passphrase} ${Buffer.from(pem).toString('latin1')}`
   const file = fileOf(value)
-  if (file !== undefined) {
-    const version = versionOf(file)
-    return version === undefined ? undefined : `file ${passphrase} ${version}`
-  }
-  const members = Object.entries(jwkOf(value) ?? {})
-  const isText = members.flatMap(([, member]) => member).every((part) => typeof part === 'string')
-  return members.length > 0 && isText ? `jwk ${JSON.stringify(members)}` : undefined
+  const version = file === undefined ? undefined : versionOf(file)
+  return version === undefined ? undefined : `file ${passphrase} ${version}`
 }

@@ -31,11 +31,27 @@ function isTrue (check: () => unknown): boolean {
   }
 }
 
+/** The refusals of an application that does not want this user, or this token, whatever is renewed. */
+const final = new WeakSet<Refusal>()
+
+function makeFinal (refusal: Refusal): Refusal {
+  final.add(refusal)
+  return refusal
+}
+
+/**
+ * Whether the application has refused a token by `trusted` or an extra verification, so that a renewal must not answer
+ * it. A custom claim that is missing may be one that a deployment has added.
+ */
+export const isFinal = (refusal: Refusal): boolean => final.has(refusal)
+
 const notTrusted = invalidToken('the handler "trusted" did not return true')
 
 /** Converts what `trusted` threw: a 401 of this library is a refusal, as if it were returned. @throws anything else, converted by {@link hostError} */
 function refusalOf (thrown: unknown): Refusal {
-  if (thrown instanceof TokenAuthError && thrown.statusCode === 401) return new Refusal(() => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }), thrown instanceof InvalidToken ? thrown.reason : undefined)
+  if (thrown instanceof TokenAuthError && thrown.statusCode === 401) {
+    return makeFinal(new Refusal(() => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }), thrown instanceof InvalidToken ? thrown.reason : undefined))
+  }
   throw hostError('trusted', thrown)
 }
 
@@ -53,7 +69,7 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
 }
 
 /** Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received, if it was. */
-export type SessionCheck = (verified: VerifiedToken, isReceived: boolean) => Refusal | undefined
+export type SessionCheck = (verified: VerifiedToken) => Refusal | undefined
 
 /** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
 export type WatchSession = (sid: string, payload: VerifiedToken['payload'], controller: AbortController) => void
@@ -79,10 +95,10 @@ function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }
       ask: (payload) => Object.hasOwn(payload, claim.key) && isTrue(() => claim.verify(payload[claim.key]))
     })),
     ...extraVerifications.map((verification): Check => ({
-      refusal: invalidClaim(null, `the extra verification "${verification.name}" did not pass`),
+      refusal: makeFinal(invalidClaim(null, `the extra verification "${verification.name}" did not pass`)),
       ask: (payload) => isTrue(() => verification(payload))
     })),
-    ...trusted === undefined ? [] : [{ refusal: notTrusted, ask: askTrusted.bind(undefined, trusted) }]
+    ...trusted === undefined ? [] : [{ refusal: makeFinal(notTrusted), ask: askTrusted.bind(undefined, trusted) }]
   ]
 }
 

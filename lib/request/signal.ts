@@ -59,8 +59,22 @@ function removeListeners (signal: AbortSignal): void {
 }
 
 /**
- * Creates the signal of a valid token.
- * @returns a signal that is aborted already where the token has ceased to be valid since it was verified
+ * Creates a signal that aborts after whoever asked for it has added its listeners: they would never be called for one that is
+ * aborted already.
+ */
+function abortSoon (reason: unknown): AbortSignal {
+  const controller = new AbortController()
+  const { signal } = controller
+  setImmediate(() => {
+    controller.abort(reason)
+    removeListeners(signal)
+  })
+  return signal
+}
+
+/**
+ * Creates the signal of a valid token. Where the token has ceased to be valid since it was verified, it aborts by
+ * `setImmediate`.
  */
 export function createSignal (token: VerifiedToken, { request: { raw }, settings, sessionId, owner }: RequestState): AbortSignal {
   const controller = new AbortController()
@@ -69,7 +83,7 @@ export function createSignal (token: VerifiedToken, { request: { raw }, settings
   const { expiry, retirement } = token.authority.endsOf(token, settings)
   const end = Math.min(expiry, retirement)
   if (end !== Infinity) abortAt(end, controller, end === expiry ? createExpired : createInvalid)
-  if (controller.signal.aborted) return controller.signal
+  if (controller.signal.aborted) return abortSoon(controller.signal.reason)
 
   // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.
   const signal = AbortSignal.any([controller.signal])

@@ -38,10 +38,10 @@ export interface ValidToken {
   readonly payload: Payload | undefined
 }
 
-function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose, isReceived: boolean): MaybePromise<Verdict<ValidToken>> {
+function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   if (verified instanceof Refusal) return verified
   const { authority } = verified
-  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, isReceived) : undefined)
+  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
   if (asked.length === 0) return { verified, payload: undefined }
@@ -60,13 +60,12 @@ export function verifyToken (token: string, verifier: TokenVerifier, checks: Che
   const { renewal } = verification
   // A guard that reads the header, for example, finds another token, which was sent.
   const signedBy = renewal?.accessToken.token === token ? renewal.accessToken.signedBy : undefined
-  const isReceived = signedBy === undefined
   const verified = verifier(token, purpose, signedBy)
-  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose, isReceived)
+  if (!(verified instanceof Promise)) return checkVerified(verified, checks, verification, purpose)
   verification.waitsForKeys = true
   return verified.then((settled) => {
     verification.waitsForKeys = false
-    return checkVerified(settled, checks, verification, purpose, isReceived)
+    return checkVerified(settled, checks, verification, purpose)
   })
 }
 

@@ -14,6 +14,7 @@ import { hasNoConnection } from './connection.ts'
 import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
+import { noteIssued, noteSent } from './unsent.ts'
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
@@ -43,6 +44,10 @@ export interface Exchanged extends NewTokens {
   readonly signedBy: string
   /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
+  /** Whether this process has given a later generation of the session to a client since. */
+  readonly isOutdated: () => boolean
+  /** Call it when the headers of the response with the tokens were written: from then on, a use of the access token shows that they were received. */
+  readonly noteSent: () => void
 }
 
 /**
@@ -65,7 +70,7 @@ export function withoutForeign401 (thrown: unknown): unknown {
  */
 export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
   const { request, settings } = state
-  if (token === undefined || sessions.hasEnded(token)) return failed
+  if (token === undefined || sessions.isOver(token)) return failed
 
   const { userId, sid, authTime } = token
   const payload = { [settings.userId]: userId, sid }
@@ -77,6 +82,8 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed
   const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
   const { token: accessToken } = issued
+  // Before the application sees it.
+  noteIssued(accessToken)
   await prepare({ user, accessToken, payload })
   // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
   // and all refresh tokens of a session have the same length, so that the next one fits into a cookie if this one does.
@@ -90,6 +97,8 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') return failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
+  const latest = sessions.ended.latestOf(sid)
+  const isOutdated = () => sessions.ended.latestOf(sid) > latest
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
   // An access token that comes with the presented token again does not show that another one was received.
@@ -97,5 +106,5 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   if (isAnswered(request, reply)) return undefined
   let sentCookies: readonly string[] = []
   if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)]
-  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies }
+  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, isOutdated, noteSent: () => noteSent(sent.token) }
 }

@@ -8,8 +8,9 @@ import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'
 import { hmacKey, type Key } from '../keys/material.ts'
 import { createRefreshTokenCodec } from './refresh-token.ts'
-import { endedSessionsOf, prepareSessionCheck, releaseEndedSessions, type EndedSessions } from './revocation.ts'
+import { endedSessionsOf, releaseEndedSessions, type EndedSessions } from './revocation.ts'
 import { SessionService } from './service.ts'
+import { prepareSessionCheck } from './session-check.ts'
 import type { SessionSettings } from './settings.ts'
 import { isMemoryStore, memorySessions } from './stores/memory.ts'
 import { userOfPayload } from './user.ts'
@@ -107,12 +108,13 @@ export function noteInstance (fastify: FastifyInstance, fingerprints: readonly s
   return differs
 }
 
-/** Reads the ended sessions from when the application is ready until it closes. */
+/** Reads the ended sessions from when the application is ready until it closes. Before the hooks `onClose`, which run last first, the store is told what waits. */
 export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, store, settings: { rules, poll } }: PreparedSessions): void {
   const reader = { instanceName, log: fastify.log, rules, poll }
   // Fastify does not add its default of 10 seconds here, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig
   fastify.addHook('onReady', () => ended.start(reader, pluginTimeout))
+  fastify.addHook('preClose', async () => await ended.prepareStop(reader))
   fastify.addHook('onClose', async () => {
     await ended.stop(reader)
     releaseEndedSessions(store)

@@ -5,16 +5,13 @@
 import { setImmediate } from 'node:timers/promises'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { SessionEnded, SessionStoreUnavailable } from '../errors.ts'
+import { SessionEnded } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { WatchedControllers } from '../keys/watched-controllers.ts'
-import { Refusal } from '../refusal.ts'
-import type { VerifiedToken } from '../authorities/authority.ts'
-import type { SessionCheck } from '../request/checks.ts'
-import { invalidClaim } from '../token/claims.ts'
-import { Confirmations, type Teller } from './confirmations.ts'
+import { Generations } from '../token/generations.ts'
+import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
-import { isSessionId } from './refresh-token.ts'
+import { Outbox, type Teller } from './outbox.ts'
 import { callStore } from './store-call.ts'
 
 /** A registration that reads a feed. */
@@ -30,21 +27,41 @@ const idsAtOnce = 5000
 /** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
 export const startTime = 5000
 export const retryTime = 250
-/** In milliseconds: how long an application that closes waits for a read. */
+/** In milliseconds: how long an application that closes waits for the store. */
 export const closeTime = 1000
+/** Of how many sessions the latest generation is known, half of them in each of two parts. */
+const knownGenerations = 20_000
 
-const createReason = () => new SessionEnded()
+export const createReason = (): SessionEnded => new SessionEnded()
 
 /** Whole seconds that no change of the clock moves. */
 const secondsPassed = () => Math.floor(performance.now() / 1000)
 
-/** Names a session of a user among the watched controllers. */
-const pairOf = (sid: string, user: string) => `${sid} ${user}`
+/** Names a session of a user. */
+export const pairOf = (sid: string, user: string): string => `${sid} ${user}`
+
+/** Waits for a promise that never rejects, but not for longer than some milliseconds: a store that hangs must not keep an application from starting or closing. @returns whether it has resolved */
+async function atMost (milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const isInTime = await Promise.race([promise.then(() => true), new Promise<false>((resolve) => { timer = setTimeout(resolve, milliseconds, false) })])
+  clearTimeout(timer)
+  return isInTime
+}
 
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
   readonly confirmations: Confirmations
+  /** The sessions that a token has ended while the store could not end them. Each item ends one. */
+  readonly endings = new Outbox<() => Promise<unknown>>({
+    tell: async (items) => await Promise.all(items.map((end) => end())),
+    atOnce: 1,
+    failed: 'the session store ends no sessions. This process refuses those that have ended by a logout, by another login or because of their user, and ends them as soon as the store can.',
+    recovered: 'the session store ends sessions again.'
+  })
+
   readonly #store: SessionFeed
+  /** The latest generation that this process has given to a client, by session. */
+  readonly #latest = new Generations<string, number>(knownGenerations / 2)
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
   /** The ids that will be known after a read of everything, while it takes place. */
@@ -65,6 +82,8 @@ export class EndedSessions {
   #isStarting = false
   /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
   #lastGood: number | undefined
+  /** Whether an application that closes has waited for the store in vain, so that nothing waits for it again. */
+  #hangs = false
   /** What made the last failed read fail. */
   #lastError: unknown
   /** The readers that know that the last read failed. */
@@ -96,6 +115,20 @@ export class EndedSessions {
   hasOf (sid: string, readUser: () => string): boolean {
     // Hardly ever is there one.
     return this.#endedOf.size > 0 && this.#endedOf.get(sid)?.has(readUser()) === true
+  }
+
+  /** Tries to end the sessions that the store could not end before. @returns whether all have ended */
+  async retryEndings (): Promise<boolean> {
+    return await this.endings.flush([...this.#readers])
+  }
+
+  /** Returns the latest generation of a session that this process knows. */
+  latestOf (sid: string): number {
+    return this.#latest.get(sid) ?? 0
+  }
+
+  noteGeneration (sid: string, n: number): void {
+    this.#latest.set(sid, Math.max(n, this.latestOf(sid)))
   }
 
   /** Adds sessions that this process ended, before it answers. */
@@ -142,12 +175,8 @@ export class EndedSessions {
   async #begin (patience: number): Promise<void> {
     // The result of an earlier read, before an application with this store closed, is outdated.
     this.#lastGood = this.#lastError = undefined
-    let timer: NodeJS.Timeout | undefined
     this.#isStarting = true
-    const first = this.#readFirst(patience)
-    // Also where a read hangs.
-    await Promise.race([first, new Promise((resolve) => { timer = setTimeout(resolve, patience) })])
-    clearTimeout(timer)
+    await atMost(patience, this.#readFirst(patience))
     this.#isStarting = false
     // A read that hangs tells of its failure itself.
     if (this.#lastGood === undefined && this.#lastError !== undefined) this.#changeTo(true, this.#lastError)
@@ -162,16 +191,24 @@ export class EndedSessions {
     }
   }
 
+  /**
+   * Tells the store what it was not told yet, and from now on everything at once: the application of a registration begins to
+   * close, and may close the client of the database before {@link stop}.
+   */
+  async prepareStop (reader: Reader): Promise<void> {
+    const told = Promise.all([this.confirmations.outbox.close(reader), this.endings.close(reader)])
+    if (!this.#hangs) this.#hangs = !await atMost(closeTime, told)
+  }
+
   /** Ends reading for a registration; the last one stops the timer. */
   async stop (reader: Reader): Promise<void> {
     this.#readers.delete(reader)
+    const told = Promise.all([this.confirmations.outbox.closed(reader), this.endings.closed(reader)])
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined
-    // A read under way, but not for long: a store that hangs must not keep the application from closing.
-    let timer: NodeJS.Timeout | undefined
-    await Promise.race([Promise.all([this.#reading, this.confirmations.write([reader], true)]), new Promise((resolve) => { timer = setTimeout(resolve, closeTime) })])
-    clearTimeout(timer)
+    if (!this.#hangs) await atMost(closeTime, Promise.all([this.#reading, told]))
+    this.#hangs = false
   }
 
   #schedule (): void {
@@ -192,8 +229,9 @@ export class EndedSessions {
   async #readOnce (): Promise<void> {
     const [reader] = this.#readers
     if (reader === undefined) return
-    // Not waited for: it may hang.
-    this.confirmations.write([...this.#readers])
+    // Not waited for: they may hang.
+    this.confirmations.outbox.write([...this.#readers])
+    this.endings.write([...this.#readers])
     const isFull = this.#cursor === null || this.#untilFull === 0
     // The age of the result is counted from the start of the read.
     const begun = performance.now()
@@ -296,28 +334,4 @@ export function endedSessionsOf (store: SessionFeed, fingerprints: readonly stri
 export function releaseEndedSessions (store: SessionFeed): void {
   const feed = feeds.get(store)
   if (feed !== undefined && --feed.holders === 0) feeds.delete(store)
-}
-
-const ended = new Refusal(createReason)
-const stale = new Refusal(() => new SessionStoreUnavailable())
-const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
-
-/**
- * Prepares the check of access tokens.
- * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
- * @param userOf returns the user of a payload as the store is given it
- */
-export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
-  const { confirmations } = sessions
-  return (verified, isReceived) => {
-    const { payload } = verified
-    // A token without a session can only expire.
-    if (!Object.hasOwn(payload, 'sid')) return undefined
-    const { sid } = payload
-    if (!isSessionId(sid)) return malformed
-    if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
-    if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
-    if (isReceived && verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)
-    return undefined
-  }
 }

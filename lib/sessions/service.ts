@@ -7,7 +7,8 @@ import { callHost, wrongResult } from '../host/call.ts'
 import { isPlainObject, isWhole, maximumSeconds } from '../values.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
-import type { EndedSessions } from './revocation.ts'
+import { Generations } from '../token/generations.ts'
+import { pairOf, type EndedSessions } from './revocation.ts'
 import type { SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
 import { canHaveSessions, storedUser } from './user.ts'
@@ -26,6 +27,10 @@ const ofToken: ReadonlySet<EndReason> = new Set<EndReason>(['logout', 'replaced'
 
 /** The outcomes with which a client gets a refresh token that is new. */
 const rotations: ReadonlySet<Advance['outcome']> = new Set<Advance['outcome']>(['rotated', 'recovered', 'reissued'])
+
+/** In milliseconds: how long it is known that the store does not know a session. And of how many sessions, half of them in each of two parts. */
+const unknownTime = 5000
+const knownUnknown = 10_000
 
 /** A session that is not stored yet, with its first refresh token. */
 export interface Draft {
@@ -49,6 +54,8 @@ export class SessionService {
   readonly #sessions: SessionSettings
   readonly #store: SessionStore
   readonly #codec: RefreshTokenCodec
+  /** When the store said that it does not know a session of a user, in milliseconds of `performance.now()`. */
+  readonly #unknown = new Generations<string, number>(knownUnknown / 2)
 
   constructor ({ settings, sessions, store, codec, ended }: ServiceParts) {
     this.ended = ended
@@ -101,11 +108,23 @@ export class SessionService {
     return this.ended.has(sid) || this.ended.hasOf(sid, () => storedUser(userId, this.#settings))
   }
 
+  /**
+   * Whether nothing can come of a refresh token: its session has ended, or the store has just said that it does not know it.
+   * Whoever sends it again and again must not cost a call of a handler and a signature each time.
+   */
+  isOver (token: RefreshToken): boolean {
+    const { sid, userId } = token
+    const since = this.#unknown.get(pairOf(sid, storedUser(userId, this.#settings)))
+    return this.hasEnded(token) || (since !== undefined && performance.now() - since < unknownTime)
+  }
+
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
     const user = storedUser(userId, this.#settings)
     const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
+    if (outcome === 'unknown') this.#unknown.set(pairOf(sid, user), performance.now())
+    this.ended.noteGeneration(sid, advance.n)
     // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
@@ -135,15 +154,28 @@ export class SessionService {
     if (canHaveSessions(userId)) this.ended.addOf(sid, storedUser(userId, this.#settings))
   }
 
-  /** Ends one session of a user, or all but one. @returns the ids of those that ended @throws {SessionStoreUnavailable} */
+  /**
+   * Ends one session of a user, or all but one. One that was ended by its token ends later, where the store is unavailable.
+   * @returns the ids of those that ended
+   * @throws {SessionStoreUnavailable}
+   */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
     if (!canHaveSessions(userId)) return []
-    const user = storedUser(userId, this.#settings)
-    const ended = await callStore('end', () => this.#store.end(user, which, this.#sessions.rules))
-    this.ended.add(ended)
     // Without a prototype: `Object.prototype` may be polluted.
     const { sid }: { sid?: string } = Object.assign(Object.create(null), which)
-    if (sid !== undefined && ofToken.has(reason)) this.refuse(userId, sid)
+    if (sid === undefined || !ofToken.has(reason)) return await this.#end(userId, which, reason, request)
+    this.refuse(userId, sid)
+    try {
+      return await this.#end(userId, which, reason, request)
+    } catch (error) {
+      this.ended.endings.add(pairOf(sid, storedUser(userId, this.#settings)), async () => await this.#end(userId, which, reason))
+      throw error
+    }
+  }
+
+  async #end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
+    const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules))
+    this.ended.add(ended)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)
     return ended
   }

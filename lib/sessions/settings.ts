@@ -4,10 +4,10 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
-import { checkWithSessions } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { either, func, given, objectWith, oneOrMore, orNull, seconds, whole } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, wrongValue, type Values } from '../settings/records.ts'
+import { checkTogether } from '../settings/together.ts'
 
 type Lifetime = (request: FastifyRequest, user: object) => number
 export type SessionData = (request: FastifyRequest, user: object) => MaybePromise<object>
@@ -78,7 +78,8 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { a
 const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateKey', 'algorithm', 'verifyExp', 'leeway', 'claimIss', 'claimAud', 'userId']
 
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
-function checkConflicts ({ settings, getters, given, generateRefreshToken }: Resolved): void {
+function checkConflicts (resolved: Resolved): void {
+  const { settings, getters, given, generateRefreshToken } = resolved
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
     throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { page })
   }
@@ -88,7 +89,7 @@ function checkConflicts ({ settings, getters, given, generateRefreshToken }: Res
   const getter = refusedGetters.find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { page })
   if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.', { page })
-  checkWithSessions(settings)
+  checkTogether({ ...resolved, hasSessions: true })
 }
 
 /**
@@ -126,7 +127,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
 
 /** Sessions have refresh tokens, whatever the default of `refreshTokenEnabled` is. */
 export function withSessions (resolved: Resolved): Resolved {
-  return { ...resolved, settings: Object.freeze({ ...resolved.settings, refreshTokenEnabled: true }) }
+  return { ...resolved, hasSessions: true, settings: Object.freeze({ ...resolved.settings, refreshTokenEnabled: true }) }
 }
 
 /**

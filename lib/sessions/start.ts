@@ -41,7 +41,7 @@ async function endReplaced ({ sessions, state: { settings }, request }: Login, s
   try {
     await sessions.end(old.userId, { sid: old.sid }, 'replaced', request)
   } catch (error) {
-    request.log.warn({ err: error, sessionId: old.sid }, 'The session that a login replaces could not be ended.')
+    request.log.warn({ err: error, sessionId: old.sid }, 'The session that a login replaces could not be ended. It ends as soon as the store is available.')
   }
 }
 

@@ -6,7 +6,7 @@ import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
 import { quote, typeName } from '../values.ts'
 import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
-import { registeredClaimNames, settingsSchema, type SettingName, type Settings } from './schema.ts'
+import { settingsSchema, type SettingName } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
@@ -14,9 +14,11 @@ const schemas: Record<string, TSchema> = settingsSchema.properties
 function isKeyMaterial (value: unknown): boolean {
   if (typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL) return true
   if (typeof value !== 'object' || value === null) return false
+  // Whether it is of another form as well, is checked where it is read.
+  if ('kty' in value) return typeof value.kty === 'string'
   if ('passphrase' in value && !['string', 'undefined'].includes(typeof value.passphrase)) return false
   if ('pem' in value) return typeof value.pem === 'string' || Buffer.isBuffer(value.pem)
-  return ('path' in value && typeof value.path === 'string') || ('kty' in value && typeof value.kty === 'string')
+  return 'path' in value && typeof value.path === 'string'
 }
 
 /** Whether a value has the type and range of a setting. */
@@ -78,81 +80,4 @@ export function checkSetting (name: SettingName, value: unknown, source: string,
   if (fits(name, value)) return
   const [verb, participle] = isReturned ? ['return', 'returned'] : ['be', 'given']
   throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, { page: 'settings.md' })
-}
-
-type Names = { readonly [K in SettingName]?: string }
-
-/** @throws {InvalidConfiguration} for two settings with the same name or path */
-export function checkDistinct (names: Names, what: string): void {
-  const taken = new Map<string, string>()
-  for (const [setting, name] of Object.entries(names)) {
-    const other = taken.get(name)
-    if (other !== undefined) {
-      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10' })
-    }
-    taken.set(name, setting)
-  }
-}
-
-/** The claims of access tokens of sessions, and what they contain. */
-const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
-
-/** As {@link checkTogether}, for the claims that an instance has with the option `sessions`. @throws {InvalidConfiguration} */
-export function checkWithSessions (settings: Settings): void {
-  for (const setting of ['userId', 'scopesName'] as const) {
-    const { [setting]: name } = settings
-    const content = Object.hasOwn(sessionClaims, name) ? Reflect.get(sessionClaims, name) : undefined
-    if (content !== undefined) throw new InvalidConfiguration(`"${setting}" must not be "${name}" with "sessions", because this claim then contains ${content}. Choose another name.`, { finding: 'E10' })
-  }
-}
-
-/** Browsers reject a cookie if the prefix of its name requires attributes that it does not have (RFC 6265bis section 4.1.3). */
-function checkPrefixes (settings: Settings): void {
-  for (const setting of ['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const) {
-    const name = settings[setting].toLowerCase()
-    const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
-    if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09' })
-    }
-  }
-}
-
-/** Checks the placeholders of a redirect target. What a getter returns may have other braces, which come from the request. @throws {InvalidConfiguration} */
-export function checkTarget (name: string, target: string): void {
-  const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
-  if (wrong === undefined) return
-  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58' })
-}
-
-/**
- * Checks the rules that concern several settings. Those of paths stand with the table of endpoints.
- * @throws {InvalidConfiguration} if settings contradict each other
- */
-export function checkTogether (settings: Settings): void {
-  checkDistinct({ accessTokenName: settings.accessTokenName, refreshTokenName: settings.refreshTokenName }, 'the fields of a response need different names')
-  checkDistinct({
-    cookieAccessTokenName: settings.cookieAccessTokenName,
-    cookieRefreshTokenName: settings.cookieRefreshTokenName,
-    cookieSplitSignatureName: settings.cookieSplitSignatureName
-  }, 'cookies need different names')
-  checkDistinct({
-    queryStringAccessTokenName: settings.queryStringAccessTokenName,
-    queryStringRefreshTokenName: settings.queryStringRefreshTokenName
-  }, 'query parameters need different names')
-  checkDistinct({ userId: settings.userId, scopesName: settings.scopesName }, 'claims need different names')
-  for (const setting of ['userId', 'scopesName'] as const) {
-    if (registeredClaimNames.includes(settings[setting])) {
-      throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}, which is the name of a registered claim (RFC 7519 section 4.1). Choose another name.`, { finding: 'E10' })
-    }
-  }
-  for (const setting of ['userId', 'scopesName'] as const) {
-    if (settings.claimAuthTime && settings[setting] === 'auth_time') {
-      throw new InvalidConfiguration(`"${setting}" must not be "auth_time" if "claimAuthTime" is true, because this claim then contains the time of the login. Choose another name.`, { finding: 'E10' })
-    }
-  }
-  if (settings.cookieSet) checkPrefixes(settings)
-  checkTarget('loginRedirectUrl', settings.loginRedirectUrl)
-  if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {
-    throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09' })
-  }
 }

@@ -6,12 +6,13 @@ import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { typeName } from '../values.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
-import { checkSetting, checkSubclass, checkTogether, describeValue } from './check.ts'
+import { checkSetting, checkSubclass, describeValue } from './check.ts'
 import { splitOrigins } from './origins.ts'
 import {
   accessorOf, keySettings, routeSettings, settingNames, settingsSchema, type KeySetting, type SettingName, type Settings
 } from './schema.ts'
 import { suggest } from './suggest.ts'
+import { checkTogether } from './together.ts'
 
 /** Settings as properties of a configuration class. */
 export interface Configuration extends Omit<SettingValues<object>, 'generateRefreshToken'> {
@@ -40,6 +41,8 @@ export interface Resolved {
   readonly getters: ReadonlyMap<SettingName, Getter>
   /** The settings that some source sets, so that their values are not the defaults of the schema. */
   readonly given: ReadonlySet<string>
+  /** Whether the registration has the option `sessions`, with which tokens have further claims. */
+  readonly hasSessions: boolean
 }
 
 const known: ReadonlySet<string> = new Set(settingNames)
@@ -206,13 +209,14 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   const fromClass = readClass(options.configurationClass)
   const fromOptions = readAccessors(options, Object.keys(options), 'Option')
   const given = { ...readApplication(application), ...fromClass.values, ...fromOptions.values }
-  const resolved = separateKeys({ ...defaults(), ...given })
-  checkTogether(resolved.settings)
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
+  const resolved = { ...separateKeys({ ...defaults(), ...given }), getters, given: new Set(Object.keys(given)), hasSessions: false }
+  checkTogether(resolved)
+  // Where it is computed, those without cookies get the tokens in the body.
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
     throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { page: 'settings.md' })
   }
-  return { ...resolved, getters, given: new Set(Object.keys(given)) }
+  return resolved
 }
 
 /**
@@ -233,9 +237,9 @@ export function overrideSettings (base: Resolved, overrides: Overrides): Resolve
     values[name] = value
     getters.delete(name)
   }
-  const resolved = separateKeys(values)
-  checkTogether(resolved.settings)
-  return { ...resolved, getters, given: base.given }
+  const resolved = { ...base, ...separateKeys(values), getters }
+  checkTogether(resolved)
+  return resolved
 }
 
 /** The overrides of a guard, by setting. */

@@ -367,7 +367,10 @@ t.test('a signal aborts when the token of an issuer expires, also with verifyExp
   const app = await withIssuers(t, trusted(), { verifyExp: false, leeway: 0, secret, retrieveUser })
   app.get('/late', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth }) => {
     setTime(noon + 10)
-    return { isAborted: tokenAuth.signal.aborted }
+    const { signal } = tokenAuth
+    await turn()
+    await turn()
+    return { isAborted: signal.aborted }
   })
   const isAborted = async (token: string) => {
     setTime(noon)
@@ -387,7 +390,10 @@ t.test('a signal that is read while the key of its token is being fetched does n
     early.push(tokenAuth.signal)
     await tokenAuth.ready()
     setTime(noon + 10)
-    return [early[0]?.aborted, tokenAuth.signal.aborted, new Set([tokenAuth.signal, tokenAuth.signal]).size]
+    const { signal } = tokenAuth
+    await turn()
+    await turn()
+    return [early[0]?.aborted, signal.aborted, new Set([signal, tokenAuth.signal]).size]
   })
   state.keys = [jwk('b', { which: 1 })]
   t.same((await app.inject({ url: '/open', headers: bearer(issue('b', granted({ exp: noon + 5 }), { which: 1 })) })).json(), [false, true, 1])

@@ -189,7 +189,7 @@ t.test('no property, symbol or method of an instance, nor what a request keeps, 
 t.test('the results of getters cannot be read, or set in advance, by code that has not the getters themselves', async (t) => {
   const app = await build(t, { secret: undefined, getSecret: () => secret, getDoProtection: () => true, getLeeway: () => 1 })
   const found: unknown[] = []
-  const resultsOf = (value: object) => Object.getOwnPropertySymbols(value).map((symbol) => Reflect.get(value, symbol)).filter((results) => typeof Object(results).get === 'function')
+  const resultsOf = (value: object) => Object.getOwnPropertySymbols(value).map((symbol) => Reflect.get(Reflect.get(value, symbol), 'results')).filter((results) => typeof Object(results).get === 'function')
   app.addHook('onRequest', async (request) => {
     for (const results of resultsOf(request.tokenAuth.settings)) results.get('doProtection', () => false)
   })

@@ -83,7 +83,7 @@ t.test('a part of a millisecond that is left is waited for, too', async (t) => {
 })
 
 // Promise: security/connection-stays-open
-t.test('a token that ceased to be valid since its guard let it pass gives a signal that is aborted already', async (t) => {
+t.test('a token that ceased to be valid since its guard let it pass gives a signal that aborts when its listeners were added', async (t) => {
   const set = setClock(t, at)
   const { app, during } = await reading(t, { sessions: {} })
   const { access_token: accessToken } = (await login(app)).json()
@@ -91,14 +91,23 @@ t.test('a token that ceased to be valid since its guard let it pass gives a sign
     set(at + 1800 + leeway)
     return request.tokenAuth.signal
   }, bearer(accessToken))
+  await turn()
   t.equal(signal.aborted, true)
   t.ok(signal.reason instanceof TokenExpired)
   set(at)
+  const heard: unknown[] = []
   const other = await (await during(async (request) => {
     await app.tokenAuth.sessions.endAll(1)
+    const { signal } = request.tokenAuth
+    t.equal(signal.aborted, false)
+    for (const listen of [() => {}, () => { heard.push(signal.reason) }]) signal.addEventListener('abort', listen)
+    await turn()
+    await turn()
+    t.equal(getEventListeners(signal, 'abort').length, 0, 'Node.js would keep them')
     return request.tokenAuth.signal
   }, bearer(accessToken)))
   t.ok(other.reason instanceof SessionEnded)
+  t.same(heard, [other.reason])
   set(NaN)
 })
 

@@ -81,7 +81,7 @@ const overlap = 10
  * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
  * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
  */
-const locking = (rows: string, skip = '') => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s ${skip}),
+const locking = (rows: string) => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s),
       clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
 
 /** Whether the window, whose length is the fourth parameter, is over. */
@@ -136,9 +136,9 @@ function statementsOf (name: string) {
     reissue: change((at) => `n - parent = $3 AND CASE WHEN confirmed THEN NOT ${closed(at)} ELSE siblings > 0 OR ${closed(at)} END`, '$6', 'n = n + 1, parent = parent + 1, siblings = siblings + 1, rotated_at = CASE WHEN confirmed THEN rotated_at ELSE at END, used_at = at, idle_ms = $5'),
     look: `SELECT n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
     jump: change(() => 'n < $3', '$5', `n = $3::bigint + 1, parent = 1, siblings = 0, confirmed = false, ${used}, idle_ms = $4`),
-    // As text, because postgres.js serialises what it takes for JSON. Two processes that confirm the same sessions do not wait for each other.
+    // As text, because postgres.js serialises what it takes for JSON. In the order of their ids, so that two processes that confirm the same sessions do not wait for each other in a circle.
     confirm: `${locking(`SELECT s.sid AS id FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
-        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`, 'SKIP LOCKED')},
+        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`)},
       changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
       SELECT '' AS ended, (NOT ${inTime('$2', 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`,
     endOne: end('s.sid = $2'),

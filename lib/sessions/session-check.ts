@@ -1,0 +1,32 @@
+/** The check of access tokens that belong to sessions: it refuses those of ended ones, and confirms that the others were received. */
+import type { VerifiedToken } from '../authorities/authority.ts'
+import { SessionStoreUnavailable } from '../errors.ts'
+import { Refusal } from '../refusal.ts'
+import type { SessionCheck } from '../request/checks.ts'
+import { invalidClaim } from '../token/claims.ts'
+import { isSessionId } from './refresh-token.ts'
+import { createReason, type EndedSessions } from './revocation.ts'
+
+const ended = new Refusal(createReason)
+const stale = new Refusal(() => new SessionStoreUnavailable())
+const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
+
+/**
+ * Prepares the check of access tokens.
+ * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
+ * @param userOf returns the user of a payload as the store is given it
+ */
+export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
+  const { confirmations } = sessions
+  return (verified) => {
+    const { payload } = verified
+    // A token without a session can only expire.
+    if (!Object.hasOwn(payload, 'sid')) return undefined
+    const { sid } = payload
+    if (!isSessionId(sid)) return malformed
+    if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
+    if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
+    if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)
+    return undefined
+  }
+}

@@ -1,0 +1,120 @@
+/** The rules that concern several settings, for values that are given and for those that getters compute. Those of paths stand with the table of endpoints. */
+import { InvalidConfiguration } from '../configuration-errors.ts'
+import { quote } from '../values.ts'
+import { registeredClaimNames, type SettingName, type Settings } from './schema.ts'
+
+/** A rule, and the settings that it reads. */
+export interface Rule {
+  readonly concerns: readonly SettingName[]
+  /** @throws {InvalidConfiguration} if the settings contradict each other */
+  readonly check: (settings: Readonly<Settings>) => void
+}
+
+/** The settings that hold text. */
+type NameSetting = { [Name in SettingName]: Name extends keyof Settings ? Settings[Name] extends string ? Name : never : never }[SettingName]
+
+type Names = { readonly [K in SettingName]?: string }
+
+/** @throws {InvalidConfiguration} for two settings with the same name or path */
+export function checkDistinct (names: Names, what: string): void {
+  const taken = new Map<string, string>()
+  for (const [setting, name] of Object.entries(names)) {
+    const other = taken.get(name)
+    if (other !== undefined) {
+      throw new InvalidConfiguration(`"${setting}" and "${other}" are both ${JSON.stringify(name)}: ${what}.`, { finding: 'E10' })
+    }
+    taken.set(name, setting)
+  }
+}
+
+/** Rules for each two of some names. */
+function distinct (what: string, ...settings: readonly NameSetting[]): Rule[] {
+  return settings.flatMap((first, index) => settings.slice(index + 1).map((second): Rule => ({
+    concerns: [first, second],
+    check: ({ [first]: one, [second]: other }) => checkDistinct({ [first]: one, [second]: other }, what)
+  })))
+}
+
+/** The claims whose names are settings. */
+const claimSettings = ['userId', 'scopesName'] as const
+
+/** Rules for the claims whose names are settings. @param faultOf says why a name is taken; undefined where it is not */
+const claimRules = (concerns: readonly SettingName[], faultOf: (name: string, settings: Readonly<Settings>) => string | undefined): Rule[] => claimSettings.map((setting) => ({
+  concerns: [setting, ...concerns],
+  check (settings) {
+    const fault = faultOf(settings[setting], settings)
+    if (fault !== undefined) throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}${fault}. Choose another name.`, { finding: 'E10' })
+  }
+}))
+
+/** Browsers reject a cookie if the prefix of its name requires attributes that it does not have (RFC 6265bis section 4.1.3). */
+const prefixRules = (['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const).map((setting): Rule => ({
+  concerns: ['cookieSet', setting, 'cookieSecure', 'cookieDomain', 'cookiePath'],
+  check (settings) {
+    if (!settings.cookieSet) return
+    const name = settings[setting].toLowerCase()
+    const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
+    if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
+      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09' })
+    }
+  }
+}))
+
+const rules: readonly Rule[] = [
+  ...distinct('the fields of a response need different names', 'accessTokenName', 'refreshTokenName'),
+  ...distinct('cookies need different names', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'),
+  ...distinct('query parameters need different names', 'queryStringAccessTokenName', 'queryStringRefreshTokenName'),
+  ...distinct('claims need different names', ...claimSettings),
+  ...claimRules([], (name) => registeredClaimNames.includes(name) ? ', which is the name of a registered claim (RFC 7519 section 4.1)' : undefined),
+  ...claimRules(['claimAuthTime'], (name, { claimAuthTime }) => claimAuthTime && name === 'auth_time' ? ' if "claimAuthTime" is true, because this claim then contains the time of the login' : undefined),
+  ...prefixRules,
+  {
+    concerns: ['cookieSet', 'cookieSamesite', 'cookieSecure'],
+    check ({ cookieSet, cookieSamesite, cookieSecure }) {
+      if (cookieSet && cookieSamesite === 'none' && !cookieSecure) {
+        throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09' })
+      }
+    }
+  }
+]
+
+/** What the access tokens of sessions contain in their claims. */
+const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
+
+/** The rules that hold with the option `sessions`, too. */
+const rulesOfSessions = claimRules([], (name) => Object.hasOwn(sessionClaims, name) ? ` with "sessions", because this claim then contains ${Reflect.get(sessionClaims, name)}` : undefined)
+
+const rulesFor = (hasSessions: boolean) => hasSessions ? [...rules, ...rulesOfSessions] : rules
+
+/** Checks the placeholders of a redirect target. What a getter returns may have other braces, which come from the request. @throws {InvalidConfiguration} */
+export function checkTarget (name: string, target: string): void {
+  const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
+  if (wrong === undefined) return
+  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58' })
+}
+
+/** The settings of a registration or a guard, as far as they are looked at here. */
+interface Resolved {
+  readonly settings: Readonly<Settings>
+  readonly getters: ReadonlyMap<SettingName, unknown>
+  readonly hasSessions: boolean
+}
+
+/** Checks the values that are given. A rule that a computed setting concerns is checked for each request. @throws {InvalidConfiguration} if they contradict each other */
+export function checkTogether ({ settings, getters, hasSessions }: Resolved): void {
+  for (const { concerns, check } of rulesFor(hasSessions)) if (!concerns.some((name) => getters.has(name))) check(settings)
+  checkTarget('loginRedirectUrl', settings.loginRedirectUrl)
+}
+
+/** A rule that one or more computed settings concern. */
+export interface ComputedRule extends Pick<Rule, 'check'> {
+  readonly computed: readonly SettingName[]
+}
+
+/** Returns the rules that a computed setting concerns. */
+export function computedRulesOf (name: SettingName, { getters, hasSessions }: Resolved): readonly ComputedRule[] {
+  return rulesFor(hasSessions).filter(({ concerns }) => concerns.includes(name)).map(({ concerns, check }) => ({
+    check,
+    computed: concerns.filter((other) => getters.has(other))
+  }))
+}
