@@ -28,6 +28,8 @@ export async function createService ({ fastify } = {}) {
     // The guard ran only once, for the handshake. The signal aborts when the token is no longer valid. Clients can tell the
     // code 4401 from other reasons: they should log in, or refresh the token, before they connect again.
     const end = () => socket.close(4401, signal.reason.message)
+    // A hook that is awaited between the guard and this handler gives it time to abort.
+    if (signal.aborted) return end()
     signal.addEventListener('abort', end)
     socket.on('close', () => signal.removeEventListener('abort', end))
     socket.on('message', (message) => socket.send(`${userId}: ${message}`))

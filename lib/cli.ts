@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { doctor } from './cli/doctor.ts'
 import { inspect } from './cli/inspect.ts'
 import { keys } from './cli/keys.ts'
-import { done, type Outcome } from './cli/outcome.ts'
+import { done, save, type Outcome } from './cli/outcome.ts'
 import { routes } from './cli/routes.ts'
 import { algorithms } from './keys/algorithms.ts'
 
@@ -12,7 +12,9 @@ const usage = `Usage: fastify-token-auth <command>
   inspect [token]     Print what a token says. Without an argument, the token is
                       read from the standard input, so that no shell keeps it.
   keys [algorithm]    Create a secret, or a pair of keys. Default: HS256.
-       [--jwk]        Print JSON Web Keys.
+       [--jwk]        JSON Web Keys.
+       [--output <file>]
+                      Write them to a new file that only you can read.
   routes <module>     Print who may use the routes of an application. The module
                       exports, by default, a plugin, a function without
                       parameters that returns an application, or an application.
@@ -41,12 +43,27 @@ async function firstLine (input: Input): Promise<string> {
 const misused = (message: string): Outcome => ({ code: 2, stdout: '', stderr: `${message}\n\n${usage}` })
 
 const flags = { inspect: [], keys: ['jwk'], routes: ['check'], doctor: ['json'] } as const
+/** The options with a value. */
+const files: { readonly [Command in keyof typeof flags]: readonly string[] } = { inspect: [], keys: ['output'], routes: [], doctor: [] }
 const isCommand = (name: string | undefined): name is keyof typeof flags => name !== undefined && Object.hasOwn(flags, name)
 
-/** Reads the arguments of a command. @throws {TypeError} for an unknown option */
-function read (args: readonly string[], names: readonly string[]) {
-  const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options: Object.fromEntries(names.map((name) => [name, { type: 'boolean' as const }])) })
-  return { hasFlag: Object.keys(values).length > 0, argument: positionals[0], excess: positionals[1] }
+/** Reads the arguments of a command. @throws {TypeError} for an unknown option, or one without its value */
+function read (args: readonly string[], command: keyof typeof flags) {
+  const options = Object.fromEntries([
+    ...flags[command].map((name) => [name, { type: 'boolean' }] as const),
+    ...files[command].map((name) => [name, { type: 'string' }] as const)
+  ])
+  const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options })
+  const given: Readonly<Record<string, unknown>> = values
+  const { output } = given
+  return { hasFlag: flags[command].some((name) => given[name] === true), output: typeof output === 'string' ? output : undefined, argument: positionals[0], excess: positionals[1] }
+}
+
+/** Describes the options of a command, for somebody who has given another one. */
+function optionsOf (command: keyof typeof flags): string {
+  const names = [...flags[command].map((name) => `--${name}`), ...files[command].map((name) => `--${name} <file>`)]
+  if (names.length === 0) return 'no options'
+  return `only the ${names.length === 1 ? 'option' : 'options'} ${names.join(' and ')}`
 }
 
 /** Runs a command. @param args without the names of the program @returns what is to be printed */
@@ -56,11 +73,11 @@ export async function main (args: readonly string[], input: Input): Promise<Outc
   if (!isCommand(command)) return misused(command === undefined ? 'A command is missing.' : `There is no command "${command}".`)
   let given: ReturnType<typeof read>
   try {
-    given = read(rest, flags[command])
+    given = read(rest, command)
   } catch {
-    return misused(`${command} has ${flags[command].map((name) => `only the option --${name}`).join('') || 'no options'}.`)
+    return misused(`${command} has ${optionsOf(command)}.`)
   }
-  const { hasFlag, argument, excess } = given
+  const { hasFlag, output, argument, excess } = given
   if (excess !== undefined) return misused(`${command} has one argument only.`)
   if (command === 'inspect') return inspect(argument ?? await firstLine(input))
   if (command === 'routes' || command === 'doctor') {
@@ -68,5 +85,7 @@ export async function main (args: readonly string[], input: Input): Promise<Outc
     return command === 'routes' ? await routes(argument, hasFlag) : await doctor(argument, hasFlag)
   }
   const algorithm = algorithms.find((name) => name === (argument ?? 'HS256'))
-  return algorithm === undefined ? misused(`There is no algorithm "${argument}".`) : keys(algorithm, hasFlag)
+  if (algorithm === undefined) return misused(`There is no algorithm "${argument}".`)
+  const made = keys(algorithm, hasFlag)
+  return output === undefined ? made : save(made, output)
 }

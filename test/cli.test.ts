@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { createHash, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync } from 'node:crypto'
-import { cpSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -31,8 +31,8 @@ const run = async (...args: string[]): Promise<Outcome> => await main(args, inpu
 t.test('without a command, with an unknown one and with wrong arguments, the usage is on the standard error and the exit code is 2', async (t) => {
   const wrong: [args: string[], message: string][] = [
     [[], 'A command is missing.'], [['key'], 'There is no command "key".'], [['toString'], 'There is no command "toString".'],
-    [['inspect', '--jwk'], 'inspect has no options.'], [['keys', '--check'], 'keys has only the option --jwk.'], [['routes', 'x', '--jwk'], 'routes has only the option --check.'],
-    [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.'],
+    [['inspect', '--jwk'], 'inspect has no options.'], [['keys', '--check'], 'keys has only the options --jwk and --output <file>.'], [['routes', 'x', '--jwk'], 'routes has only the option --check.'],
+    [['keys', '--output'], 'keys has only the options --jwk and --output <file>.'], [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.'],
     [['doctor'], 'doctor needs the path of a module.'], [['doctor', 'x', '--check'], 'doctor has only the option --json.']
   ]
   for (const [args, message] of wrong) {
@@ -177,6 +177,24 @@ t.test('secret keys are on the standard output of the process, and nothing else 
   t.match(stdout, /^-----BEGIN PRIVATE KEY-----\n[\w+/=\n]+-----END PRIVATE KEY-----\n-----BEGIN PUBLIC KEY-----\n[\w+/=\n]+-----END PUBLIC KEY-----\n$/)
   t.match(stderr, /^[\w ,.()]+ is [\w-]{43}\n$/)
   t.match(await processOf(['keys']), { code: 0, stdout: /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, stderr: '' })
+
+  t.test('keys --output writes a new file that nobody else can read, and changes none that exists', async (t) => {
+    const folder = t.testdir({ existing: 'NAME=value\n' })
+    const [fresh, pair] = [join(folder, '.env'), join(folder, 'pair.json')]
+    t.same(await run('keys', '--output', fresh), { code: 0, stdout: '', stderr: `Written to ${fresh}.\n` })
+    t.match(readFileSync(fresh, 'utf8'), /^SERVICE_JWT_SECRET=[\w-]{43}\n$/)
+    if (process.platform !== 'win32') t.equal(statSync(fresh).mode & 0o777, 0o600)
+    t.equal((await run('keys', 'ES256', '--jwk', '--output', pair)).code, 0)
+    t.match(JSON.parse(readFileSync(pair, 'utf8')), { privateKey: { alg: 'ES256', d: /./ }, publicKey: { kid: /./ } })
+    const pem = await run('keys', 'EdDSA', '--output', join(folder, 'pem'))
+    t.match(pem.stderr, /^The private key, and the public key\. .+\nWritten to /)
+    for (const existing of [fresh, join(folder, 'existing')]) {
+      const before = readFileSync(existing, 'utf8')
+      t.same(await run('keys', '--output', existing), { code: 1, stdout: '', stderr: `The file "${existing}" exists, and was not changed. Give another name, or leave out --output to print the keys.\n` })
+      t.equal(readFileSync(existing, 'utf8'), before)
+    }
+    t.match(await run('keys', '--output', join(folder, 'missing/.env')), { code: 1, stdout: '', stderr: /cannot be written \(ENOENT\)\. / })
+  })
 })
 
 /** The modules of applications. `FROM` is where they import the package from. */

@@ -226,8 +226,8 @@ export interface SessionStore extends SessionFeed {
   /**
    * Confirms the families whose parents these generations are, and begins their windows anew. Ignores all others: families
    * that are confirmed, older and later generations, and sessions that are unknown, have ended, or are another user's. Is no
-   * use of a session. Where it
-   * resolves, all of them are written; it must wait for what another call has locked. Several processes may call it with the same generations.
+   * use of a session. Several processes may call it with the same generations. What it was given is told again until it has
+   * resolved, and not after that: it waits for sessions that another call has locked.
    * @param received at most 1,000
    */
   confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
 import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
+import { SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { callHost, wrongResult } from '../host/call.ts'
 import { isPlainObject, isWhole, maximumSeconds } from '../values.ts'
@@ -164,11 +165,15 @@ export class SessionService {
     // Without a prototype: `Object.prototype` may be polluted.
     const { sid }: { sid?: string } = Object.assign(Object.create(null), which)
     if (sid === undefined || !ofToken.has(reason)) return await this.#end(userId, which, reason, request)
-    this.refuse(userId, sid)
     try {
-      return await this.#end(userId, which, reason, request)
+      const ended = await this.#end(userId, which, reason, request)
+      this.refuse(userId, sid)
+      return ended
     } catch (error) {
-      this.ended.endings.add(pairOf(sid, storedUser(userId, this.#settings)), async () => await this.#end(userId, which, reason))
+      if (error instanceof SessionStoreUnavailable) {
+        this.refuse(userId, sid)
+        this.ended.endings.add(pairOf(sid, storedUser(userId, this.#settings)), async () => await this.#end(userId, which, reason))
+      }
       throw error
     }
   }

@@ -87,12 +87,17 @@ export class Subject {
     await this.#store.confirm([{ sid: this.sid, user: this.user, n }], this.rules)
   }
 
-  /** Presents a counter, and expects this outcome and this counter as the result. */
-  async expect (n: number, outcome: Advance['outcome'], current: number, inTime?: Deadline): Promise<void> {
+  /** Presents a counter, and expects this outcome. @returns the counter of the result */
+  async expectOutcome (n: number, outcome: Advance['outcome'], inTime?: Deadline): Promise<number> {
     const answer = await this.advance(n)
     inTime?.()
     assert.equal(answer.outcome, outcome, `the outcome of ${n}, which must be "${outcome}", is "${answer.outcome}"`)
-    assert.equal(answer.n, current, `the counter after "${outcome}"`)
+    return answer.n
+  }
+
+  /** As {@link expectOutcome}, and expects this counter as the result. */
+  async expect (n: number, outcome: Advance['outcome'], current: number, inTime?: Deadline): Promise<void> {
+    assert.equal(await this.expectOutcome(n, outcome, inTime), current, `the counter after "${outcome}"`)
   }
 
   end (): Promise<string[]> {

@@ -1,6 +1,6 @@
 /** The rules of session stores, third part: late exchanges of a generation, and confirmations that its successor was received. */
 import assert from 'node:assert/strict'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate, setTimeout as wait } from 'node:timers/promises'
 import { beyond, deadline, hour, partOf, patient, withWindow, type Bench, type Rule, type Subject } from './bench.ts'
 
 /** The same session for a caller whose windows are over. */
@@ -156,6 +156,27 @@ export const rulesOfFamilies: Record<string, Rule> = {
     const answers = await bench.atOnce(() => late.advance(0))
     assert.deepEqual(answers.map(({ outcome }) => outcome), answers.map(() => 'reissued'))
     assert.deepEqual(answers.map(({ n }) => n).toSorted((a, b) => a - b), answers.map((_, index) => index + 2))
+  },
+
+  'a confirmation that resolves is written, however often the session is advanced at the same time': async (bench) => {
+    for (let round = 0; round < 3; round++) {
+      const session = await withFamily(bench, 2)
+      let isOver = false
+      // Not in step, so that the session is hardly ever at rest.
+      const hammering = Promise.all(Array.from({ length: 10 }, async (_, caller) => {
+        while (!isOver) {
+          await session.expectOutcome(0, 'reissued')
+          for (let turn = 0; turn < caller % 3; turn++) await setImmediate()
+        }
+      }))
+      // Handled below. Until then, a rejection must not count as unhandled.
+      hammering.catch(() => {})
+      await setImmediate()
+      await session.confirm(0).finally(() => { isOver = true })
+      await hammering
+      await (await afterWindow(session)).expectOutcome(0, 'reused')
+      await session.expectEnded()
+    }
   },
 
   'a session may be confirmed while it is advanced': async (bench) => {

@@ -8,7 +8,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed, InvalidToken, protect, scoped, injectUser, type ProtectOptions, type TokenAuthOptions } from '../../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, InvalidToken, memorySessions, protect, scoped, injectUser, type ProtectOptions, type TokenAuthOptions } from '../../lib/index.ts'
 import { bearer, caseOf, claims, exchange, forge, holdTimers, host, keysFor, listen, login, mistyped, now, otherSecret, payloadOf, refusal, secret, setClock, together, users, warnings } from '../helper.ts'
 import { cookiesOf, jar, sessionEvents, withSessions, type WatchedStore } from '../sessions/helper.ts'
 
@@ -840,4 +840,86 @@ t.test('handlers that read request.tokenAuth while a renewal runs see the refuse
   })
   t.equal((await app.inject({ url: '/page', headers: { ...navigation, ...await expiredCookies(app) } })).statusCode, 200)
   t.same(seen, [null, 'expired'])
+})
+
+// Promise: security/late-cookies-logged-out
+t.test('a slow page that is answered after others of its browser have renewed does not overwrite their cookies', async (t) => {
+  const setTime = setClock(t, now())
+  const { app } = await withPages(t)
+  let release = () => {}
+  app.get('/slow', { onRequest: app.tokenAuth.protect({ renew: true }) }, async (_request, reply) => {
+    await new Promise<void>((resolve) => { release = resolve })
+    return reply.header('set-cookie', 'own=1').send('slow')
+  })
+  const events = sessionEvents(t)
+  const { refresh } = await cookiesOfLogin(app)
+  const slow = app.inject({ url: '/slow', headers: { ...navigation, ...cookie({ refresh }) } })
+  while (events.at(-1)?.type !== 'refreshed') await turn()
+  // Its window is over, so another page gets another generation, and the next page the one after it.
+  setTime(now() + 100)
+  let latest = jar(await app.inject({ url: '/page', headers: { ...navigation, ...cookie({ refresh }) } }))
+  setTime(now() + 200)
+  latest = jar(await app.inject({ url: '/page', headers: { ...navigation, cookie: latest.cookie.replace(/access_token=[^;]+; /, '') } }))
+  release()
+  t.same(cookiesOf(await slow), ['own=1'])
+  setTime(now() + 300)
+  t.equal((await app.inject({ url: '/page', headers: { ...navigation, ...latest } })).statusCode, 200)
+  t.same(events.map(({ type }) => type), ['started', 'refreshed', 'refreshed', 'refreshed'])
+  // The cookies of pages that are answered in order are all there.
+  t.equal(cookiesOf(await app.inject({ url: '/page', headers: { ...navigation, ...await expiredCookies(app) } })).length, 2)
+})
+
+// Promise: security/refused-renews-nothing
+t.test('a token that "trusted" or an extra verification refuses renews nothing; one without a custom claim that a deployment has added does', async (t) => {
+  const refusing: Record<string, Partial<TokenAuthOptions>> = {
+    'trusted, false': { trusted: (_request, payload) => payload.user_id !== 1 },
+    'trusted, later': { trusted: async (_request, payload) => payload.user_id !== 1 },
+    'trusted, an error of this library': { trusted: (_request, payload) => { if (payload.user_id === 1) throw new InvalidToken(); return true } },
+    'an extra verification': { extraVerifications: [(payload) => payload.user_id !== 1] }
+  }
+  for (const [name, options] of Object.entries(refusing)) {
+    const { app, store } = await withPages(t, { ...options, debug: true })
+    const cookies = await cookiesOfLogin(app)
+    store.taken()
+    for (const url of ['/form', '/optional', '/auth/me?optional=true']) {
+      const answer = await app.inject({ url, headers: { ...navigation, ...cookie(cookies) } })
+      assert.deepEqual(cookiesOf(answer), [], `${name}, ${url}`)
+      if (url === '/form') t.match(answer, { statusCode: 401 }, name)
+      if (url === '/form') t.match(answer.json().detail, /not renewed: the application has refused the token/, name)
+    }
+    assert.deepEqual(store.taken(), [], name)
+  }
+  const claim = { key: 'tenant', setup: () => 'a', verify: (tenant: unknown) => tenant === 'a' }
+  const { app } = await withPages(t, { customClaims: [claim] })
+  const { access, refresh } = await cookiesOfLogin(app)
+  const { tenant, ...before } = payloadOf(access)
+  for (const old of [before, { ...before, tenant: 'b' }]) {
+    const answer = await app.inject({ url: '/form', headers: { ...navigation, ...cookie({ access: forge(old), refresh }) } })
+    t.match([answer.statusCode, cookiesOf(answer).length], [200, 2])
+  }
+})
+
+// Promise: security/refresh-used-twice
+t.test('an endpoint that takes a refresh token is never preceded by a renewal, whichever registration has the hook', async (t) => {
+  for (const isOther of [false, true]) {
+    const app = host(t)
+    const options = together(pages, { secret, cookieStrict: false, authenticate: async () => users[0]!, sessions: { store: memorySessions(), grace: 0 } })
+    if (!isOther) app.addHook('onRequest', protect({ optional: true, renew: true }))
+    await app.register(tokenAuth, options)
+    if (isOther) {
+      app.addHook('onRequest', app.tokenAuth.protect({ optional: true, renew: true }))
+      await app.register(tokenAuth, { ...options, urlPrefix: '/staff', ...mistyped<object>({ instanceName: 'staff' }) })
+    }
+    const prefix = isOther ? '/staff' : '/auth'
+    const post = async (path: string, headers = {}, payload = {}) => await app.inject({ method: 'POST', url: `${prefix}${path}`, headers: { ...ownScript, ...headers }, payload })
+    const valueOf = (fields: readonly string[]) => cookie({ refresh: fields.find((field) => field.startsWith('refresh_token='))!.slice('refresh_token='.length) })
+    const events = sessionEvents(t)
+    const refreshed = await post('/refresh', valueOf(cookiesOf(await post('', {}, { username: 'ada', password: 'lovelace' }))))
+    t.match([refreshed.statusCode, cookiesOf(refreshed).length], [200, 2])
+    t.equal((await post('/logout', valueOf(cookiesOf(refreshed)))).statusCode, 204)
+    t.same(events.map(({ type }) => type), ['started', 'refreshed', 'ended'])
+    // Any other route is renewed for.
+    const other = await app.inject({ method: 'POST', url: isOther ? '/staff/sessions' : '/nowhere', headers: { ...ownScript, ...valueOf(cookiesOf(await post('', {}, { username: 'ada', password: 'lovelace' }))) } })
+    t.equal(cookiesOf(other).length, 2)
+  }
 })

@@ -1,6 +1,7 @@
 // @slow
 /** Key material on its own. What registration says of wrong keys, number by number: test/hostile/startup.test.ts. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes, sign, verify, type KeyObject } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,11 +9,12 @@ import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
 import t from 'tap'
 import type { Algorithm, JsonWebKey } from '../../lib/index.ts'
+import { identityOf } from '../../lib/keys/key-forms.ts'
 import { checkPair, hmacKey, pick, privateKey, publicKey, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf } from '../../lib/token/codec.ts'
 import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
-import { algorithms, bearer, build, caseOf, claims, ecPair, edPair, environment, forge, keysFor, otherSecret, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
+import { algorithms, bearer, build, caseOf, claims, ecPair, edPair, environment, forge, keysFor, mistyped, otherSecret, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
 import { base64, certificate, certified, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
 
 const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instanceof Refusal)
@@ -404,6 +406,40 @@ t.test('a file that cannot be read is named by its setting and its error, and ne
   ]
   for (const [title, given, message] of rows) refused(title, message, () => hmacKey('HS256', 'secret', given, 'verify'), canary)
   for (const given of [{ path: canary }, new URL(`file://host/${canary}`)]) t.match(await refusal(t, { secret: given }), { name: 'InvalidConfiguration', message: /cannot be read/ })
+})
+
+// Promise: security/jwk-names-file
+t.test('whatever has the member "kty" is a JWK, and names no file, in whatever option it stands', async (t) => {
+  const folder = t.testdir({ secret })
+  const path = join(folder, 'secret')
+  const jwk = { kty: 'oct', k: Buffer.from(otherSecret).toString('base64url'), kid: 'a' }
+  const wrong = ['path', 'pem', 'passphrase'].flatMap((member) => [{ ...jwk, [member]: path }, { kty: 'oct', [member]: path }, { kty: 'EC', [member]: path }])
+  const message = /^"[^"]+" is a JWK, because it has the member "kty", and it has the member "(?:path|pem|passphrase)", too\. Remove one of them/
+  for (const given of wrong) {
+    const places: object[] = [{ secret: given }, { publicKey: given, secret: undefined }, { secret: undefined, keys: [{ key: given, algorithm: 'HS256' }] }, { secret: undefined, keys: async () => [{ key: given }] }, { sessions: { secret: given } }, { secret: undefined, algorithm: 'ES256', privateKey: given, publicKey: given }]
+    for (const options of places) {
+      const error = await refusal(t, options)
+      const cause = Object(error).cause ?? error
+      assert.match(String(Object(cause).message), message, caseOf([given, options]))
+      assert.ok(!String(Object(cause).message).includes(folder), caseOf([given, options]))
+    }
+    // Nothing that is read may be remembered under the name of another thing.
+    assert.equal(identityOf(given), undefined, caseOf(given))
+    const app = await build(t, { secret: undefined, getSecret: () => mistyped(given) })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+    assert.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).statusCode, 500, caseOf(given))
+    await app.close()
+  }
+  t.match(hmacKey('HS256', 'secret', jwk, 'verify').material, Buffer.from(otherSecret))
+})
+
+t.test('a key file is a regular file, after links: a pipe, which waits for its writer, does not hold up the process', { skip: process.platform === 'win32' && 'Windows has no such files.' }, async (t) => {
+  const folder = t.testdir({ secret, link: t.fixture('symlink', 'secret'), 'link-of-link': t.fixture('symlink', 'link'), 'link-to-pipe': t.fixture('symlink', 'pipe') })
+  execFileSync('mkfifo', [join(folder, 'pipe')])
+  for (const name of ['secret', 'link', 'link-of-link']) t.match(hmacKey('HS256', 'secret', { path: join(folder, name) }, 'verify').material, Buffer.from(secret))
+  for (const path of [join(folder, 'pipe'), join(folder, 'link-to-pipe'), '/dev/null', folder]) {
+    t.throws(() => hmacKey('HS256', 'secret', { path }, 'verify'), { name: 'InvalidConfiguration', message: /^The file given as "secret" is not a regular file\. / })
+  }
 })
 
 t.test('an instance issues and verifies with keys in every form, and warns of none', async (t) => {

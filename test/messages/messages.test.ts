@@ -270,7 +270,9 @@ const registrations: Record<string, Cases> = {
     'JWK, "alg" is "HS512"': { secret: { kty: 'oct', k: 'AAAA', alg: 'HS512' } },
     'passphrase without private key': { secret: { pem: 'x'.repeat(32), passphrase: 'x' } },
     'https: URL': { secret: new URL('https://example.org/key') },
-    'path of a missing file': { secret: { path: '/nonexistent/key' } }
+    'path of a missing file': { secret: { path: '/nonexistent/key' } },
+    'path of a folder': { secret: { path: fileURLToPath(root) } },
+    'JWK with a path': { secret: { kty: 'oct', path: '/nonexistent/key' } }
   },
   keys: [
     { keys: 'x' },

@@ -273,6 +273,27 @@ t.test('server-sent events: given with a token only, and ended when it expires o
   t.match(text, /event: end\ndata: Signature has expired/)
 })
 
+// Promise: security/ends-during-handshake
+t.test('WebSockets and server-sent events: a connection whose session ends while it is opened is ended', async (t) => {
+  for (const isRead of [true, false]) {
+    const opened = async (name: string, path: string) => {
+      const app = await create(t, name)
+      app.addHook('preHandler', async (request) => {
+        if (request.routeOptions.url !== path) return
+        const signal = isRead ? request.tokenAuth.signal : undefined
+        await app.tokenAuth.sessions.endAll(request.tokenAuth.userId!)
+        t.not(signal?.aborted, false)
+      })
+      return { token: await logIn(app), address: `${await app.listen({ port: 0, host: '127.0.0.1' })}${path}` }
+    }
+    const echo = await opened('websocket.js', '/echo')
+    const [code, reason] = await once(new WebSocket(echo.address.replace('http', 'ws'), { headers: bearer(echo.token) }), 'close')
+    t.same([code, String(reason)], [4401, 'Session has ended.'])
+    const events = await opened('server-sent-events.js', '/events')
+    t.match(await (await fetch(events.address, { headers: bearer(events.token) })).text(), /event: end\ndata: Session has ended\.\n\n$/)
+  }
+})
+
 t.test('TypeScript: the users that were declared are those that routes see', async (t) => {
   const app = await create(t, 'typed.ts')
   const headers = bearer(await logIn(app))

@@ -12,6 +12,7 @@ export const mutants = [
   { file: 'lib/request/state.ts', from: "const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null", to: "const crossOrigin = found.source === 'query' ? checkOrigin(this.request, this.settings) : null", tests: ['test/promises/cross-origin.test.ts'] },
   { file: 'lib/request/checks.ts', from: 'if (answer !== true) return chosen(answer, refusal)', to: 'if (!answer) return chosen(answer, refusal)', tests: ['test/promises/trusted.test.ts'] },
   { file: 'lib/request/slot.ts', from: 'if (known !== null && known.rules === rules) return known', to: 'if (known !== null) return known', tests: ['test/promises/instances.test.ts'] },
+  { file: 'lib/request/signal.ts', from: 'if (controller.signal.aborted) return abortSoon(controller.signal.reason)', to: 'if (controller.signal.aborted) return controller.signal', tests: ['test/request/signal.test.ts'] },
 
   // token
   { file: 'lib/token/claims.ts', from: 'if (checkExpiry && !(now < exp + settings.leeway)) return expired', to: 'if (checkExpiry && now > exp + settings.leeway) return expired', tests: ['test/token/claims.test.ts'] },
@@ -29,6 +30,10 @@ export const mutants = [
   { file: 'lib/keys/key-ring.ts', from: 'const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)', to: 'const undated = keys', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/keys/key-checks.ts', from: 'if (publicExponent < 3n) {', to: 'if (publicExponent < 1n) {', tests: ['test/keys/material.test.ts'] },
   { file: 'lib/keys/live-keys.ts', from: 'for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)', to: '', tests: ['test/keys/live-keys.test.ts'] },
+
+  { file: 'lib/keys/key-forms.ts', from: 'if (jwk !== undefined) return { jwk }', to: '', tests: ['test/keys/material.test.ts'] },
+  { file: 'lib/keys/key-forms.ts', from: 'return isText && isPlain ?', to: 'return isText ?', tests: ['test/keys/material.test.ts'] },
+  { file: 'lib/keys/key-forms.ts', from: 'return fstatSync(descriptor).isFile() ? readFileSync(descriptor) : undefined', to: 'return readFileSync(descriptor)', tests: ['test/keys/material.test.ts'] },
 
   // authorities
   { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/authorities/key-source.test.ts'] },
@@ -54,7 +59,9 @@ export const mutants = [
   // settings
   { file: 'lib/settings/configuration.ts', from: "if (text === false || text === 'false' || text === '0' || text === 0) return false", to: "if (text === false || text === 'false' || text === 0) return false", tests: ['test/settings/sources.test.ts'] },
   { file: 'lib/settings/records.ts', from: 'if (unknown !== undefined) refuseUnknown(unknown, place, shape)', to: '', tests: ['test/settings/records.test.ts'] },
-  { file: 'lib/settings/check.ts', from: "if (settings.cookieSet && settings.cookieSamesite === 'none' && !settings.cookieSecure) {", to: "if (settings.cookieSet && settings.cookieSamesite === 'none' && settings.cookieSecure === undefined) {", tests: ['test/hostile/startup.test.ts'] },
+  { file: 'lib/settings/together.ts', from: "if (cookieSet && cookieSamesite === 'none' && !cookieSecure) {", to: "if (cookieSet && cookieSamesite === 'none' && cookieSecure === undefined) {", tests: ['test/hostile/startup.test.ts'] },
+  { file: 'lib/host/getters.ts', from: 'checkComputed(name, rules, resolved, results)', to: '', tests: ['test/settings/together.test.ts'] },
+  { file: 'lib/settings/together.ts', from: 'if (!concerns.some((name) => getters.has(name))) check(settings)', to: 'check(settings)', tests: ['test/settings/together.test.ts'] },
 
   // sessions
   { file: 'lib/sessions/rotation.ts', from: 'if (!isOpen) return rotate(', to: 'if (isOpen) return rotate(', tests: ['test/sessions/rotation.test.ts'] },
@@ -63,10 +70,23 @@ export const mutants = [
   { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/abuse.test.ts'] },
   { file: 'lib/sessions/service.ts', from: "if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }", to: '', tests: ['test/sessions/races.test.ts'] },
   { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
-  { file: 'lib/sessions/revocation.ts', from: 'if (isReceived && verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', to: 'if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/sessions/unsent.ts', from: 'if (unsent.get(signature) === undefined) unsent.set(signature, true)', to: 'unsent.set(signature, false)', tests: ['test/sessions/unsent.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: '  noteIssued(accessToken)\n', to: '', tests: ['test/sessions/unsent.test.ts'] },
+  { file: 'lib/endpoints/session-refresh.ts', from: '(status) => status < 400 ? noteSent : undefined', to: '() => noteSent', tests: ['test/sessions/unsent.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: 'return isLate ? undefined : noteSent', to: 'return noteSent', tests: ['test/sessions/unsent.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: 'const isLate = hasEnded() || isOutdated()', to: 'const isLate = hasEnded()', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: "if (isFinal(refusal)) return stands('the application has refused the token')", to: '', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: "if (takesRefreshToken(request)) return stands('the endpoint takes the refresh token', 'expired')", to: '', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/sessions/service.ts', from: 'return this.hasEnded(token) || (since !== undefined && performance.now() - since < unknownTime)', to: 'return this.hasEnded(token) || since !== undefined', tests: ['test/sessions/abuse.test.ts'] },
+  { file: 'lib/sessions/service.ts', from: "if (outcome === 'unknown') this.#unknown.set(pairOf(sid, user), performance.now())", to: '', tests: ['test/sessions/abuse.test.ts'] },
   { file: 'lib/sessions/revocation.ts', from: 'if (at >= oldest) next.add(sid, at)', to: 'if (at > oldest) next.add(sid, at)', tests: ['test/sessions/revocation.test.ts'] },
   { file: 'lib/sessions/start.ts', from: 'await sessions.create(draft, request)', to: 'sessions.create(draft, request).catch(() => {})', tests: ['test/sessions/failures.test.ts'] },
-  { file: 'lib/sessions/confirmations.ts', from: 'if (this.#told.get(key) === true || this.#waiting.length >= maximumWaiting) return', to: 'if (this.#told.get(key) === true) return', tests: ['test/sessions/confirmations.test.ts'] },
+  { file: 'lib/sessions/outbox.ts', from: 'if (this.#waiting.size >= maximumWaiting && !this.#waiting.has(key)) return false', to: '', tests: ['test/sessions/outbox.test.ts'] },
+  { file: 'lib/sessions/outbox.ts', from: 'if (this.#closing.size > 0) this.write([...this.#closing], true)', to: '', tests: ['test/sessions/outbox.test.ts'] },
+  { file: 'lib/sessions/outbox.ts', from: '          this.#waiting.set(key, item)\n        }', to: '        }', tests: ['test/sessions/outbox.test.ts'] },
+  { file: 'lib/sessions/confirmations.ts', from: 'if (!this.outbox.add(key, received)) return false', to: 'this.outbox.add(key, received)', tests: ['test/sessions/confirmations.test.ts'] },
+  { file: 'lib/sessions/prepare.ts', from: "fastify.addHook('preClose', async () => await ended.prepareStop(reader))", to: '', tests: ['test/sessions/outbox.test.ts'] },
+  { file: 'lib/endpoints/logout.ts', from: 'if (!await sessions.ended.retryEndings()) throw new SessionStoreUnavailable()', to: '', tests: ['test/sessions/outbox.test.ts'] },
 
   // sessions/stores
   { file: 'lib/sessions/stores/memory.ts', from: 'const isOpen = windowAt !== null && now - windowAt < rules.graceMs', to: 'const isOpen = windowAt !== null && now - windowAt <= rules.graceMs', tests: ['test/sessions/stores/memory.test.ts'] },

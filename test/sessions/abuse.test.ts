@@ -1,12 +1,13 @@
 // @slow
 /** What was tried against sessions, and what becomes of it. */
+import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
 import { connect } from 'node:net'
 import type { InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { memorySessions, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
 import { closeTime } from '../../lib/sessions/revocation.ts'
-import { bearer, build, holdTimers, listen, mistyped, otherSecret, payloadOf, refusal } from '../helper.ts'
+import { bearer, build, holdTimers, listen, mistyped, otherSecret, payloadOf, refusal, setMonotonicClock } from '../helper.ts'
 import { cookiesOf, jar, logout, refresh, sessionEvents, started, WatchedStore, withSessions } from './helper.ts'
 
 const settled = async () => { for (let turns = 0; turns < 10; turns++) await turn() }
@@ -289,4 +290,32 @@ t.test('a session that is started after the reply was sent is not stored, and th
   await done
   t.match(failure, { name: 'SessionStoreUnavailable', cause: { message: /Await sessions\.start\(\) before you send the reply/ } })
   t.same(store.taken(), [])
+})
+
+// Promise: security/dead-session-costs-little
+t.test('an authentic refresh token of a session that has ended, or that the store does not know, is refused again and again without a call of a handler or a signature', async (t) => {
+  const setMonotonic = setMonotonicClock(t)
+  let asked = 0
+  const { app, store } = await withSessions(t, { cookieSet: true, cookieStrict: false, retrieveUser: async () => { asked++; return { user_id: 1 } } })
+  app.get('/page', { onRequest: app.tokenAuth.protect({ optional: true, renew: true }) }, async () => 'page')
+  const page = async (token: string) => await app.inject({ url: '/page', headers: { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', cookie: `refresh_token=${token}` } })
+  const { refresh_token: ended } = await started(app)
+  const { refresh_token: unknown } = await started(app)
+  await logout(app, ended)
+  store.instead = { advance: async () => ({ outcome: 'unknown', n: 0 }) }
+  for (const [token, calls] of [[ended, 0], [unknown, 1]] as const) {
+    asked = 0
+    store.taken()
+    for (let times = 0; times < 20; times++) {
+      assert.equal((await refresh(app, token)).statusCode, 401)
+      assert.deepEqual(cookiesOf(await page(token)), [])
+    }
+    t.equal(asked, calls)
+    t.equal(store.taken().length, calls)
+  }
+  // A store that had lost it for a moment has it again.
+  store.instead = {}
+  setMonotonic(5001)
+  t.equal((await refresh(app, unknown)).statusCode, 200)
+  t.equal(asked, 2)
 })

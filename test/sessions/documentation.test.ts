@@ -183,10 +183,10 @@ t.test('while a store is down, all endpoints of sessions answer 503 and say when
   const requests: Record<string, InjectOptions> = {
     login: { method: 'POST', url: '/auth', payload: { username: 'ada', password: 'lovelace' } },
     refresh: { method: 'POST', url: '/auth/refresh', payload: { refresh_token: refreshToken } },
-    logout: { method: 'POST', url: '/auth/logout', payload: { refresh_token: refreshToken } },
     list: { url: '/auth/sessions', headers: bearer(token) },
     'end one': { method: 'DELETE', url: `/auth/sessions/${String(sid)}`, headers: bearer(token) },
-    'end all': { method: 'DELETE', url: '/auth/sessions', headers: bearer(token) }
+    'end all': { method: 'DELETE', url: '/auth/sessions', headers: bearer(token) },
+    logout: { method: 'POST', url: '/auth/logout', payload: { refresh_token: (await started(app, 'grace', 'hopper')).refresh_token } }
   }
   // An error with a status of its own would tell a client to throw its tokens away.
   store.fail(Object.assign(new Error('down'), { statusCode: 401 }))

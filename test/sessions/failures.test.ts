@@ -39,6 +39,12 @@ function checkCookies (t: Test, name: string, mode: string, answer: LightMyReque
   t.same(cookiesOf(answer).sort(), name.startsWith('logout') && mode !== 'header' ? cleared : [], `${name}: cookies`)
 }
 
+/** As above; the logouts are those of another user, because this process refuses a session from then on although the store has not ended it. */
+async function requestsOf (app: FastifyInstance, tokens: Tokens): Promise<Array<[name: string, request: { method: Method, request: InjectOptions }]>> {
+  const requests = Object.entries(requestsWith(tokens))
+  return await Promise.all(requests.map(async ([name, request]) => [name, name.startsWith('logout') ? requestsWith(await started(app, 'grace', 'hopper'))[name]! : request]))
+}
+
 /** The tokens and the session are as before, and the refresh token was not rotated. */
 async function checkUntouched (t: Test, app: FastifyInstance, { access_token: token, refresh_token: refreshToken }: Tokens, what: string): Promise<void> {
   t.equal((await app.inject({ url: '/', headers: bearer(token) })).statusCode, 200, what)
@@ -63,7 +69,8 @@ t.test('whatever the store throws, each endpoint answers 503 with one body, and 
     const { app, store } = await withSessions(t, options)
     const tokens = await started(app)
     for (const [kind, error] of Object.entries(errors)) {
-      for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
+      store.instead = {}
+      for (const [name, { method, request }] of await requestsOf(app, tokens)) {
         // A method can also throw before it returns a promise, or give one of another kind.
         store.instead = { [method]: () => ({ then (_resolve: unknown, reject: (reason: unknown) => void) { reject(error) } }) }
         const answer = await app.inject(request)
@@ -101,8 +108,9 @@ t.test('with onRefusal "throw" and error handlers that change what they get, a f
     return reply.send(error)
   })
   const tokens = await started(app)
+  const requests = [...await requestsOf(app, tokens), ...await requestsOf(app, tokens)]
   store.fail(new Error('down'))
-  for (const [name, { request }] of [...Object.entries(requestsWith(tokens)), ...Object.entries(requestsWith(tokens))]) {
+  for (const [name, { request }] of requests) {
     const answer = await app.inject(request)
     assert.equal(answer.statusCode, 503, name)
     assert.equal(answer.headers['retry-after'], '5', name)
@@ -115,9 +123,10 @@ t.test('a store that hangs is 503 after five seconds on each endpoint, and what 
   for (const [mode, options] of Object.entries(modes)) {
     const { app, store } = await withSessions(t, options)
     const tokens = await started(app)
+    const requests = await requestsOf(app, tokens)
     const expire = holdTimers(t, 5000)
     const late: Array<(value: unknown) => void> = []
-    for (const [name, { method, request }] of Object.entries(requestsWith(tokens))) {
+    for (const [name, { method, request }] of requests) {
       const asked = new Promise<void>((resolve) => {
         store.instead = { [method]: () => new Promise((_resolve) => { late.push(_resolve); resolve() }) }
       })
@@ -361,21 +370,27 @@ t.test('retrieveUser decides: another user is 401 and ends nothing; no user ends
   await answers(500, [], 'it throws')
   user = () => { throw Object.assign(new Error('down'), { statusCode: 503 }) }
   await answers(500, [], 'it throws with a status of its own')
-  store.fail(new Error('down'))
-  for (const none of [null, undefined]) {
-    user = () => none
-    t.match((await answers(503, ['end'], 'the session cannot be ended')).json(), { exception: 'SessionStoreUnavailable' })
-  }
-  store.fail(null)
   user = () => ({ user_id: 1 })
   await checkUntouched(t, app, tokens, 'afterwards')
 
-  user = () => undefined
-  const gone = await refresh(app, tokens.refresh_token)
-  t.equal(gone.statusCode, 401)
-  t.match(events.at(-1), { type: 'ended', reason: 'no-user' })
-  t.equal((await app.inject({ url: '/', headers: bearer(tokens.access_token) })).statusCode, 401)
-  t.equal((await app.tokenAuth.sessions.list(1)).length, 0)
+  for (const none of [null, undefined]) {
+    const { access_token: accessToken, refresh_token: token } = await started(app)
+    user = () => none
+    store.fail(new Error('down'), ['end'])
+    const failed = await refresh(app, token)
+    t.equal(failed.statusCode, 503)
+    t.match(failed.json(), { exception: 'SessionStoreUnavailable' })
+    store.fail(null)
+    user = () => ({ user_id: 1 })
+    t.equal((await refresh(app, token)).statusCode, 401, 'this process refuses it, and ends it later')
+
+    const { access_token: other, refresh_token: gone } = await started(app)
+    user = () => none
+    t.equal((await refresh(app, gone)).statusCode, 401)
+    t.match(events.at(-1), { type: 'ended', reason: 'no-user' })
+    for (const ended of [accessToken, other]) t.equal((await app.inject({ url: '/', headers: bearer(ended) })).statusCode, 401)
+    user = () => ({ user_id: 1 })
+  }
 })
 
 t.test('a refresh token that is ahead of a store that lost writes is good, and the client goes on', async (t) => {

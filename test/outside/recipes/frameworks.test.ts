@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import tokenAuth, { AuthenticationFailed, memorySessions } from '../../../lib/index.ts'
 import { createClient } from '../../../lib/client.ts'
-import { bearer, claims, forge, host, listen, now, scannedLog, secret, setClock, together } from '../../helper.ts'
+import { bearer, caseOf, claims, forge, host, listen, now, scannedLog, secret, setClock, together } from '../../helper.ts'
 import { cookies, cookiesOf, post, recipe } from './helper.ts'
 
 /** A service with orders, whose users have the scopes that their login names. */
@@ -52,8 +52,18 @@ async function refusalOf (app: FastifyInstance, socket: WebSocket): Promise<[mes
 
 const graphql = recipe(t, 'graphql.md')
 
-async function graph (t: Test, options: object = {}) {
+/** Ends the session of a request between its guard and its handler, where the signal was read before, or was not. */
+const endSession = (isRead: boolean) => async (request: FastifyRequest) => {
+  const { tokenAuth } = request.server
+  const { signal, userId } = isRead ? request.tokenAuth : { signal: undefined, userId: request.tokenAuth.userId }
+  await tokenAuth.sessions.endAll(userId!)
+  if (signal?.aborted === false) throw new Error('The session has not ended.')
+}
+
+/** @param late a hook that runs between guards and handlers */
+async function graph (t: Test, options: object = {}, late?: (request: FastifyRequest) => Promise<void>) {
   const { app, names, ...others } = await service(t, options)
+  if (late !== undefined) app.addHook('preHandler', async (request: FastifyRequest) => { if (request.url === '/graphql') await late(request) })
   await graphql.cook(t, 'mercurius', names, { app })
   const ask = async (query: string, headers: Record<string, string> = {}) => await post(app, '/graphql', { query }, { headers })
   return { app, ask, ...others }
@@ -337,8 +347,8 @@ t.test('serverless: it does not start without its secrets', async (t) => {
 
 const websockets = recipe(t, 'websockets.md')
 
-/** The chat of the recipe, and its connections. */
-async function chat (t: Test) {
+/** The chat of the recipe, and its connections. @param late a hook that runs between guards and handlers */
+async function chat (t: Test, late?: (request: FastifyRequest) => Promise<void>) {
   const setTime = setClock(t, now())
   const app = await websockets.cook(t, 'maxPayload', {
     secret,
@@ -346,6 +356,7 @@ async function chat (t: Test) {
     authenticate: async ({ body }: FastifyRequest) => ({ user_id: Object(body).name }),
     retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => ({ user_id: id })
   })
+  if (late !== undefined) app.addHook('preHandler', async (request: FastifyRequest) => { if (request.url === '/chat') await late(request) })
   const port = await listen(app)
   const enter = async (name: string) => cookiesOf(await post(app, '/auth', { name }))
   const open = (session: Record<string, string> = {}, headers: Record<string, string> = {}) => {
@@ -390,6 +401,24 @@ t.test('WebSockets: a connection ends with its session, and after a message that
   for (const [code, reason] of await Promise.all(closed)) t.same([code, String(reason)], [4401, 'Session has ended.'])
   const again = open(await enter('ada'))
   await once(again, 'open')
+})
+
+// Promise: security/ends-during-handshake
+t.test('WebSockets and GraphQL: a connection whose session ends while the handshake is under way is closed', async (t) => {
+  for (const isRead of [true, false]) {
+    const { enter, open } = await chat(t, endSession(isRead))
+    const [code, reason] = await once(open(await enter('ada')), 'close')
+    t.same([code, String(reason)], [4401, 'Session has ended.'], caseOf(isRead))
+    const { app, enter: login } = await graph(t, {}, endSession(isRead))
+    const { access_token: token } = await login('ada', 'orders')
+    const socket = new WebSocket(`ws://127.0.0.1:${await listen(app)}/graphql`, 'graphql-transport-ws', { headers: bearer(token) })
+    t.teardown(() => socket.terminate())
+    await once(socket, 'open')
+    const ended = once(socket, 'close')
+    socket.send('{"type":"connection_init"}')
+    const [closed, why] = await ended
+    t.same([closed, String(why)], [4401, 'Session has ended.'], caseOf(isRead))
+  }
 })
 
 const rendering = recipe(t, 'server-rendering.md')
@@ -442,6 +471,21 @@ t.test('a renderer: it loads what the user may see, and renews the tokens of a p
   t.equal((await open(second.cookie)).setCookies.length, 0)
   expire()
   t.equal((await open(second.cookie, { 'sec-fetch-site': 'cross-site', 'sec-fetch-dest': 'image' })).response.status, 401, 'a page of another site makes nobody\'s tokens change')
+})
+
+t.test('a renderer: a cookie that was sent twice stays so, also beside one that is renewed', async (t) => {
+  const { enter, page, expire, callApi, renewTokens } = await rendered(t)
+  const [access = '', refresh = ''] = (await enter()).split('; ')
+  const planted = '__Host-access_token=planted'
+  const given = new Headers({ ...page, cookie: `${access}; ${planted}; other=1; other=2; ${refresh}` })
+  const { cookie, setCookies } = await renewTokens(given)
+  t.same([setCookies.length, cookie.split('; ').toSorted()], [2, [...setCookies.map((line) => line.split(';')[0]), 'other=1', 'other=2'].toSorted()], 'the guard replaces an access token, however bad it is')
+  const twins = new Headers({ ...page, cookie: `${access}; ${refresh}; __Host-refresh_token=planted` })
+  expire()
+  const refused = await renewTokens(twins)
+  t.same([refused.setCookies, refused.cookie], [[], twins.get('cookie')])
+  twins.set('cookie', refused.cookie)
+  t.equal((await callApi(twins, '/orders')).status, 401)
 })
 
 t.test('a renderer: the API refuses what a page of another site sends, and follows no redirect', async (t) => {

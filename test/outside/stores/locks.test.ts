@@ -98,6 +98,30 @@ for (const client of clients) {
   })
 }
 
+for (const client of clients) {
+  for (const end of ['COMMIT', 'ROLLBACK']) {
+    t.test(`${client}: a confirmation waits for a session that another transaction has locked, and is written when it resolves: ${end}`, { skip: skip.postgres }, async (t) => {
+      const { server, pool, confirmed } = await postgresBackend(t)
+      const store = await kinds[client]!.connect(t, server.url)
+      const sids = ['a', 'b', 'c']
+      for (const sid of sids) {
+        await store.create({ sid, user: sid, lifetimeMs: hour, data: '{}' }, rules)
+        await store.advance(sid, sid, 0, rules)
+      }
+      const holder = await pool.connect()
+      await holder.query("BEGIN; UPDATE token_auth_sessions SET data = '{}' WHERE sid = 'b'")
+      // Two processes, in other orders.
+      const confirming = [sids, sids.toReversed()].map(async (ordered) => await store.confirm(ordered.map((sid) => ({ sid, user: sid, n: 0 })), rules))
+      const waiting = async () => (await pool.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).rows.length
+      while (await waiting() < confirming.length) await wait(10)
+      await holder.query(end)
+      holder.release()
+      await Promise.all(confirming)
+      t.same((await confirmed()).toSorted(), sids)
+    })
+  }
+}
+
 // Promise: stores/committed-sessions-logouts
 t.test('a session that had ended before and is still fed is fed again by an end, also by that of all sessions; one that is unknown, another user\'s, excepted or not fed any more is not', { skip: skip.postgres }, async (t) => {
   const { server, pool } = await postgresBackend(t)
