@@ -71,8 +71,8 @@ function readFile (name: string, file: string | URL): Buffer {
 
 /** Reads a file. Undefined for a pipe, which could wait for its writer for ever, a device or a folder. */
 function readRegularFile (file: string | URL): Buffer | undefined {
-  // Windows has no such option.
-  const descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
+  // On Windows, which has no such pipes, O_NONBLOCK is undefined, and counts as 0.
+  const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     return fstatSync(descriptor).isFile() ? readFileSync(descriptor) : undefined
   } finally {

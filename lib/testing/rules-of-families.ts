@@ -161,18 +161,18 @@ export const rulesOfFamilies: Record<string, Rule> = {
   'a confirmation that resolves is written, however often the session is advanced at the same time': async (bench) => {
     for (let round = 0; round < 3; round++) {
       const session = await withFamily(bench, 2)
-      let isOver = false
+      const over = new AbortController()
       // Not in step, so that the session is hardly ever at rest.
       const hammering = Promise.all(Array.from({ length: 10 }, async (_, caller) => {
-        while (!isOver) {
+        while (!over.signal.aborted) {
           await session.expectOutcome(0, 'reissued')
-          for (let turn = 0; turn < caller % 3; turn++) await setImmediate()
+          for (let turn = 0; turn <= caller % 3; turn++) await setImmediate()
         }
       }))
       // Handled below. Until then, a rejection must not count as unhandled.
       hammering.catch(() => {})
       await setImmediate()
-      await session.confirm(0).finally(() => { isOver = true })
+      await session.confirm(0).finally(() => { over.abort() })
       await hammering
       await (await afterWindow(session)).expectOutcome(0, 'reused')
       await session.expectEnded()

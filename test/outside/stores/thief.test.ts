@@ -29,9 +29,9 @@ for (const [name, kind] of Object.entries(kinds).filter(([name]) => ['ioredis', 
       await endWindows()
       events.length = 0
       const got: Tokens[] = []
-      let isOver = false
+      const over = new AbortController()
       const hammering = Promise.all(Array.from({ length: 8 }, async (_, caller) => {
-        while (!isOver) {
+        while (!over.signal.aborted) {
           const { status, tokens } = await post(caller % 2 === 0 ? own : other, '/auth/refresh', stolen)
           if (status === 200) got.push(tokens)
           await turn()
@@ -44,7 +44,7 @@ for (const [name, kind] of Object.entries(kinds).filter(([name]) => ['ioredis', 
       while (!(await confirmed()).includes(String(payloadOf(owners.access_token).sid))) await turn()
       await endWindows()
       while (!events.some(({ type }) => type === 'reused')) await turn()
-      isOver = true
+      over.abort()
       await hammering
       t.same(events.filter(({ type }) => type === 'reused').length, 1)
       for (const { refresh_token: token } of [...got.slice(-3), owners, stolen]) t.equal((await post(own, '/auth/refresh', { refresh_token: token })).status, 401)
