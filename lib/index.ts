@@ -42,7 +42,7 @@ export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { RouteAccess, RouteGuard } from '../types/routes.ts'
 export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserIdOf, UserOf } from '../types/registry.ts'
 export type {
-  Advance, IoredisLike, ListedSession, NewSession, NodeRedisLike, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, RedisSessionsOptions, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions,
+  Advance, IoredisLike, OwnIoredis, ListedSession, NewSession, NodeRedisLike, OwnNodeRedis, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, RedisSessionsOptions, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions,
   SessionRules, Sessions, SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
 export type { EncryptedPem, JsonWebKey, JsonWebKeySet, KeyFile, KeyMaterial, KeyStatus, SigningKey, TrustedIssuer } from '../types/keys.ts'

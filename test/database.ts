@@ -142,7 +142,12 @@ export class Network {
 
   /** Connects to another server from now on, as after a failover. */
   moveTo (target: string): void {
-    this.#target = new URL(target)
+    this.redirect(target)
     this.cut()
+  }
+
+  /** Connects to another server from now on. The connections to the old one stay. */
+  redirect (target: string): void {
+    this.#target = new URL(target)
   }
 }

@@ -241,8 +241,26 @@ export type PostgresLike =
 /** A client of ioredis or iovalkey, or a cluster of one, as {@link redisSessions} takes it. */
 export interface IoredisLike {
   readonly status: string
+  readonly isCluster?: boolean
+  duplicate? (): OwnIoredis
   evalsha (sha: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
   eval (script: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
+}
+
+/** A connection that {@link redisSessions} opens after a failover, by `duplicate()`. */
+export interface OwnIoredis extends IoredisLike {
+  readonly stream?: { unref? (): unknown }
+  on (event: 'connect' | 'ready' | 'end' | 'error', listener: () => void): unknown
+  connect (): Promise<unknown>
+  disconnect (): void
+}
+
+/** A connection that {@link redisSessions} opens after a failover, by `duplicate()`. */
+export interface OwnNodeRedis extends NodeRedisLike {
+  on (event: 'error', listener: () => void): unknown
+  connect (): Promise<unknown>
+  unref (): void
+  destroy (): void
 }
 
 /** A client of node-redis (the package redis), or a cluster of it, as {@link redisSessions} takes it. */
@@ -250,6 +268,8 @@ export interface NodeRedisLike {
   readonly isOpen?: boolean
   readonly isReady?: boolean
   readonly slots?: ReadonlyArray<{ readonly master: { readonly client?: { readonly isReady: boolean } | undefined } } | undefined>
+  duplicate? (): OwnNodeRedis
+  unref? (): void
   withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>
   eval (script: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>

@@ -13,6 +13,7 @@ import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
 import { Outbox, type Teller } from './outbox.ts'
 import { callStore } from './store-call.ts'
+import { closeStore, type Closable } from './stores/closable.ts'
 
 /** A registration that reads a feed. */
 interface Reader extends Teller {
@@ -59,7 +60,7 @@ export class EndedSessions {
     recovered: 'the session store ends sessions again.'
   })
 
-  readonly #store: SessionFeed
+  readonly #store: Closable<SessionFeed>
   /** The latest generation that this process has given to a client, by session. */
   readonly #latest = new Generations<string, number>(knownGenerations / 2)
   readonly #readers = new Set<Reader>()
@@ -89,7 +90,7 @@ export class EndedSessions {
   /** The readers that know that the last read failed. */
   readonly #stale = new WeakSet<Reader>()
 
-  constructor (store: SessionFeed) {
+  constructor (store: Closable<SessionFeed>) {
     this.#store = store
     this.confirmations = new Confirmations(store)
   }
@@ -209,6 +210,7 @@ export class EndedSessions {
     this.#started = undefined
     if (!this.#hangs) await atMost(closeTime, Promise.all([this.#reading, told]))
     this.#hangs = false
+    this.#store[closeStore]?.()
   }
 
   #schedule (): void {

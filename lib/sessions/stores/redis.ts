@@ -1,12 +1,13 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
-import { createHash } from 'node:crypto'
 import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
-import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { quote, typeName } from '../../values.ts'
+import { quote } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../../settings/records.ts'
+import { closeStore, type Closable } from './closable.ts'
+import { connectionOf, scriptOf, type Script } from './redis-clients.ts'
+import { PrimaryConnection } from './redis-primary.ts'
 import * as scripts from './redis-scripts.ts'
-import { StoreClock, storeTimeoutMs } from './store-clock.ts'
+import { StoreClock } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
@@ -17,74 +18,8 @@ function textsOf (list: unknown): string[] {
   return list.map(String)
 }
 
-/** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
-type Run = (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>) => Promise<unknown>
-
-interface Script { readonly text: string, readonly sha: string }
-
-const scriptOf = (text: string): Script => ({ text, sha: createHash('sha1').update(text).digest('hex') })
 const { create, advance, end, list, since, confirm } = {
   create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since), confirm: scriptOf(scripts.confirm)
-}
-
-const isMissingScript = (error: unknown) => String(Object(error).message).startsWith('NOSCRIPT')
-
-/** Executes a script by its digest, and sends its text where the server does not know it. */
-async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Promise<unknown> {
-  try {
-    return await call(true)
-  } catch (error) {
-    if (!isMissingScript(error)) throw error
-    return await call(false)
-  }
-}
-
-/**
- * The client libraries keep commands while they are not connected, and send them later. A refresh that is executed after its
- * call was given up would retire the token that its client still has.
- */
-function requireConnection (isConnected: boolean, state: string): void {
-  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}. It connects again by itself, but if it never was connected, call its method connect().`)
-}
-
-function runWithIoredis (client: IoredisLike): Run {
-  return async (script, keys, values) => await byDigest((isKnown) => {
-    requireConnection(client.status === 'ready', `its status is ${JSON.stringify(client.status)}`)
-    const rest = [...keys, ...values.map(String)]
-    return isKnown ? client.evalsha(script.sha, keys.length, ...rest) : client.eval(script.text, keys.length, ...rest)
-  })
-}
-
-/** The slot of the keys of a bucket in a cluster: CRC-16 (XMODEM) of the digit in their braces. */
-function slotOf (key: string): number {
-  let crc = key.charCodeAt(key.indexOf('{') + 1) << 8
-  for (let bit = 0; bit < 8; bit++) crc = crc << 1 ^ ((crc & 0x8000) === 0 ? 0 : 0x1021)
-  return crc & 0x3fff
-}
-
-function runWithNodeRedis (given: NodeRedisLike): Run {
-  // How long it keeps a command that it could not send.
-  const client = given.withCommandOptions?.({ timeout: storeTimeoutMs }) ?? given
-  return async (script, keys, values) => await byDigest((isKnown) => {
-    // Clusters of node-redis 5 have no isReady.
-    requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
-    // A cluster is open while one of its servers is down, and keeps the commands for that one.
-    requireConnection(given.slots?.[slotOf(keys[0]!)]?.master.client?.isReady !== false, 'the server of the cluster that has the session is not ready')
-    const options = { keys: [...keys], arguments: values.map(String) }
-    return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
-  })
-}
-
-const isIoredis = (client: IoredisLike | NodeRedisLike): client is IoredisLike => 'evalsha' in client && typeof client.evalsha === 'function'
-const isNodeRedis = (client: IoredisLike | NodeRedisLike): client is NodeRedisLike => 'evalSha' in client && typeof client.evalSha === 'function'
-
-/** Recognizes a client by the spelling of its methods, so that this package depends on none. @throws {InvalidConfiguration} */
-function runWith (client: IoredisLike | NodeRedisLike): Run {
-  if (Object(client) === client) {
-    if (isNodeRedis(client)) return runWithNodeRedis(client)
-    if (isIoredis(client)) return runWithIoredis(client)
-  }
-  throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, place)
 }
 
 /** Sixteen buckets spread over a cluster, and are few enough to be read by each poll. */
@@ -147,7 +82,8 @@ export const redisShape = {
  */
 export function redisSessions (client: IoredisLike | NodeRedisLike, options: RedisSessionsOptions = {}): SessionStore {
   const { prefix } = readRecord(optionsOf('redisSessions()'), options, redisShape)
-  const run = runWith(client)
+  const connection = new PrimaryConnection(connectionOf(client))
+  const run = connection.execute.bind(connection)
   const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({ base: `${prefix}:{${index.toString(16)}}`, clock: new StoreClock() }))
   const keysOf = (user: string) => {
     const { base, clock } = buckets[bucketNumberOf(user)]!
@@ -169,7 +105,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
     }
   }
 
-  return {
+  const store: Closable<SessionStore> = {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
       const keys = keysOf(user)
       return await write(create, keys.clock, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser])
@@ -237,8 +173,11 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
       const results = await Promise.all(reads)
       for (const timer of timers) clearTimeout(timer)
       return feedOf(results, times)
-    }
+    },
+
+    [closeStore]: () => { connection.close() }
   }
+  return store
 
   /** The answer to a read of the feed. Where a server could not be read, its buckets keep the times of the cursor that was given. */
   function feedOf (results: readonly BucketRead[], times: readonly string[]): Awaited<ReturnType<SessionStore['endedSince']>> {

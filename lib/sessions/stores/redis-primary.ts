@@ -1,0 +1,74 @@
+/**
+ * A connection to the server that takes writes. In a failover, a managed Redis may give another server the name of its primary,
+ * and leave the connections to the old one open: that one refuses what writes, until its clients connect again. The connections
+ * of the application are its own, so this package opens one itself.
+ */
+import type { Connection, OwnConnection, Script } from './redis-clients.ts'
+
+/** What a server says that has become a replica, or one whose primary is away and which must not answer then. */
+const isReplica = (error: unknown) => /^(?:READONLY|MASTERDOWN) /.test(String(Object(error).message))
+
+/** In milliseconds: how long a call waits for a new connection, and how long after one was opened another one is. */
+const patience = 3000
+const pause = 1000
+
+export class PrimaryConnection {
+  readonly #given: Connection
+  #own: OwnConnection | undefined
+  /** A connection that is not ready yet, and what resolves when it is, or has failed. */
+  #opening: { readonly connection: OwnConnection, readonly settled: Promise<void> } | undefined
+  #openedAt = -Infinity
+
+  /** @param given that of the application */
+  constructor (given: Connection) {
+    this.#given = given
+  }
+
+  get #current (): Connection {
+    // A client may give up, as its options say. That of the application may have connected again.
+    if (this.#own?.isOver() === true) this.#own = undefined
+    return this.#own?.connection ?? this.#given
+  }
+
+  async execute (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<unknown> {
+    const used = this.#current
+    try {
+      return await used.execute(script, keys, values)
+    } catch (error) {
+      if (!isReplica(error)) throw error
+      // Another call may have found it meanwhile.
+      if (this.#current === used) await this.#reopen()
+      if (this.#current === used) throw error
+      return await this.#current.execute(script, keys, values)
+    }
+  }
+
+  /** Connects again, unless that was done just before. Waits for it for some time; it may be ready later, for other calls. */
+  async #reopen (): Promise<void> {
+    if (this.#opening === undefined && performance.now() - this.#openedAt >= pause) this.#open()
+    if (this.#opening === undefined) return
+    let timer: NodeJS.Timeout | undefined
+    await Promise.race([this.#opening.settled, new Promise((resolve) => { timer = setTimeout(resolve, patience) })])
+    clearTimeout(timer)
+  }
+
+  #open (): void {
+    const connection = this.#given.open?.()
+    if (connection === undefined) return
+    this.#openedAt = performance.now()
+    const settled = connection.ready.then(() => {
+      if (this.#opening?.connection !== connection) return
+      this.#own?.close()
+      this.#own = connection
+    }, () => { connection.close() }).finally(() => { if (this.#opening?.connection === connection) this.#opening = undefined })
+    this.#opening = { connection, settled }
+  }
+
+  /** Closes what was opened here. The next call uses the connection of the application again. */
+  close (): void {
+    this.#own?.close()
+    this.#opening?.connection.close()
+    this.#own = this.#opening = undefined
+    this.#openedAt = -Infinity
+  }
+}
