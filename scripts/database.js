@@ -1,6 +1,7 @@
 /**
- * `node scripts/database.js redis|redis-cluster|postgres`: starts a server for the tests, the benchmarks or the examples, on
- * free ports of 127.0.0.1, with its data in a temporary folder. Further arguments go to the server. Prints a line of JSON with
+ * `node scripts/database.js redis|redis-cluster|postgres|postgres-standby`: starts a server for the tests, the benchmarks or
+ * the examples, on free ports of 127.0.0.1, with its data in a temporary folder. Further arguments go to the server; that of a
+ * standby is the address of its primary. Prints a line of JSON with
  * its addresses. Commands are lines of its input, each answered by a line of JSON:
  *
  * - `kill`: ends the server as a crash would
@@ -147,6 +148,16 @@ function ordinaryUser () {
   return { uid: Number(uid), gid: Number(gid) }
 }
 
+/** What ends all processes of the server at once, without writing what is in memory. */
+const crash = 'SIGQUIT'
+
+async function startPostgres (data, user, readyText, parameters = []) {
+  const port = await freePort()
+  const server = new Server(postgres, ['-D', data, '-p', String(port), '-c', `listen_addresses=${host}`, '-c', 'unix_socket_directories=', ...parameters], readyText, { ...user, cwd: dirname(data) })
+  await server.start()
+  return { port, server }
+}
+
 async function postgresServer (folder, parameters) {
   const user = ordinaryUser()
   const data = join(folder, 'data')
@@ -156,18 +167,25 @@ async function postgresServer (folder, parameters) {
   writeFileSync(passwordFile, password, { mode: 0o600 })
   if (user.uid !== undefined) for (const path of [folder, passwordFile]) chownSync(path, user.uid, user.gid)
   await execute(join(dirname(postgres), 'initdb'), ['-D', data, '-U', 'postgres', '--pwfile', passwordFile, '--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync'], { ...user, cwd: folder })
-  const port = await freePort()
-  const server = new Server(postgres, ['-D', data, '-p', String(port), '-c', `listen_addresses=${host}`, '-c', 'unix_socket_directories=', ...parameters], 'database system is ready to accept connections', { ...user, cwd: folder })
-  await server.start()
-  // SIGQUIT ends all processes of the server at once, without writing what is in memory.
-  return { addresses: { url: `postgres://postgres:${password}@${host}:${port}/postgres` }, servers: [server], signal: 'SIGQUIT' }
+  const { port, server } = await startPostgres(data, user, 'database system is ready to accept connections', parameters)
+  return { addresses: { url: `postgres://postgres:${password}@${host}:${port}/postgres` }, servers: [server], signal: crash }
 }
 
-const kinds = { redis, 'redis-cluster': redisCluster, postgres: postgresServer }
+/** A copy of a server that follows it, and executes what only reads. */
+async function postgresStandby (folder, [primary]) {
+  const user = ordinaryUser()
+  const data = join(folder, 'data')
+  if (user.uid !== undefined) chownSync(folder, user.uid, user.gid)
+  await execute(join(dirname(postgres), 'pg_basebackup'), ['-d', primary, '-D', data, '-R', '--checkpoint', 'fast', '--no-sync'], { ...user, cwd: folder })
+  const { port, server } = await startPostgres(data, user, 'database system is ready to accept read-only connections')
+  return { addresses: { url: Object.assign(new URL(primary), { port }).href }, servers: [server], signal: crash }
+}
+
+const kinds = { redis, 'redis-cluster': redisCluster, postgres: postgresServer, 'postgres-standby': postgresStandby }
 const answer = (value) => console.log(JSON.stringify(value))
 
 async function serve (kind, parameters) {
-  const reason = missing[kind === 'postgres' ? 'postgres' : 'redis']
+  const reason = missing[kind.startsWith('postgres') ? 'postgres' : 'redis']
   if (reason) {
     console.error(reason)
     process.exit(2)

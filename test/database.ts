@@ -11,7 +11,7 @@ import type { Test } from 'tap'
 
 const script = fileURLToPath(new URL('../scripts/database.js', import.meta.url))
 
-export type Kind = 'redis' | 'redis-cluster' | 'postgres'
+export type Kind = 'redis' | 'redis-cluster' | 'postgres' | 'postgres-standby'
 
 const missing: { redis: string | false, postgres: string | false } = JSON.parse(execFileSync(process.execPath, [script, '--check'], { encoding: 'utf8' }))
 for (const reason of Object.values(missing)) {
@@ -36,7 +36,7 @@ export interface Database {
 
 /**
  * Starts a server that ends with the test.
- * @param parameters further arguments of the server
+ * @param parameters further arguments of the server; of a standby, the address of its primary
  */
 export async function startDatabase (t: Pick<Test, 'teardown'>, kind: Kind, ...parameters: string[]): Promise<Database> {
   // It ends when its input ends, also when this process is killed.

@@ -185,9 +185,11 @@ export interface SessionFeed {
    * need not be returned.
    * @param cursor the cursor returned by an earlier call, of any process; null for all
    * @returns the ids, and a cursor, which only the store interprets. `staleFor`: where a part could not be read, such as one
-   * node of a cluster, how many milliseconds ago that part was read for the cursor that was given; `Infinity` for never. Default: 0
+   * node of a cluster, how many milliseconds ago that part was read for the cursor that was given; `Infinity` for never. Default: 0.
+   * A replica answers how far it is behind. `reason`: why there is `staleFor`, for the log; null if there is nothing to warn of,
+   * as for a replica that follows. Default: a part could not be read
    */
-  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined }>
+  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined, reason?: string | null | undefined }>
   /**
    * As in {@link SessionStore}. Without it, access tokens that this registration accepts confirm nothing: a replaced refresh
    * token can be exchanged until the session is refreshed again.
@@ -259,7 +261,6 @@ export interface OwnIoredis extends IoredisLike {
 export interface OwnNodeRedis extends NodeRedisLike {
   on (event: 'error', listener: () => void): unknown
   connect (): Promise<unknown>
-  unref (): void
   destroy (): void
 }
 
@@ -285,6 +286,16 @@ export interface RedisSessionsOptions {
 export interface PostgresSessionsOptions {
   /** The name of the table. Each user base needs its own. Default: `token_auth_sessions`. */
   table?: string | undefined
+  /**
+   * Whether row security may be active on the table for this role. Its policies must let the role read and change every row: a
+   * session that they hide is accepted after it has ended. With false, the ended sessions cannot be read. Default: false.
+   */
+  allowRowSecurity?: boolean | undefined
+  /**
+   * Whether to write a heartbeat, one row of the table, with each poll, for services that read from replicas (standbys). Pass it
+   * where tokens are issued. Default: false.
+   */
+  replicas?: boolean | undefined
 }
 
 /** The session of an event. */

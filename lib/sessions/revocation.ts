@@ -163,6 +163,7 @@ export class EndedSessions {
   /**
    * Begins to read for a registration: resolves after the first read, or after 5 seconds without one.
    * @param pluginTimeout that of the application, in milliseconds, after which Fastify gives up on its start; 0: never
+   * @throws {InvalidConfiguration} where the store does not fit its database
    */
   async start (reader: Reader, pluginTimeout: number): Promise<void> {
     this.#readers.add(reader)
@@ -179,15 +180,23 @@ export class EndedSessions {
     this.#isStarting = true
     await atMost(patience, this.#readFirst(patience))
     this.#isStarting = false
+    // Nobody would see that it reads nothing, or not all.
+    if (this.#configurationError !== undefined) throw this.#configurationError
     // A read that hangs tells of its failure itself.
     if (this.#lastGood === undefined && this.#lastError !== undefined) this.#changeTo(true, this.#lastError)
+  }
+
+  /** What a store of this package says of the database for which it was configured. */
+  get #configurationError (): InvalidConfiguration | undefined {
+    const { cause } = Object(this.#lastError)
+    return cause instanceof InvalidConfiguration ? cause : undefined
   }
 
   async #readFirst (patience: number): Promise<void> {
     const end = performance.now() + patience
     for (;;) {
       await this.read()
-      if (this.#lastGood !== undefined || performance.now() >= end || this.#readers.size === 0) return
+      if (this.#lastGood !== undefined || this.#configurationError !== undefined || performance.now() >= end || this.#readers.size === 0) return
       await new Promise((resolve) => { setTimeout(resolve, retryTime) })
     }
   }
@@ -238,14 +247,14 @@ export class EndedSessions {
     // The age of the result is counted from the start of the read.
     const begun = performance.now()
     try {
-      const { ended, cursor, staleFor = 0 } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
+      const { ended, cursor, staleFor = 0, reason = 'A part of the ended sessions could not be read: the store answered with "staleFor".' } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       await this.#learn(ended, isFull)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
       // What was known before a part could not be read is still known.
       const good = Math.max(this.#lastGood ?? -Infinity, begun - staleFor)
       if (good > -Infinity) this.#lastGood = good
-      this.#tell(staleFor > 0 ? new Error('A part of the ended sessions could not be read: the store answered with "staleFor".') : undefined)
+      this.#tell(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
     } catch (error) {
       // Where reading everything takes too long, what is new is still read, in turn with it.
       if (this.#untilFull === 0) this.#untilFull = 1

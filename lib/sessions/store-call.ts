@@ -47,8 +47,9 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
   // Nothing is expected of it.
   confirm: { expected: 'anything', isFit: (_result): _result is Results['confirm'] => true },
   endedSince: {
-    expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds',
-    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) && (result.staleFor === undefined || isAge(result.staleFor))
+    expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds, and reason, a string or null',
+    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) &&
+      (result.staleFor === undefined || isAge(result.staleFor)) && (result.reason === undefined || result.reason === null || isText(result.reason))
   }
 }
 

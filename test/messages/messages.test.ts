@@ -545,6 +545,8 @@ const tellers: Record<string, Teller> = {
       'postgresSessions(client of ioredis)': () => postgresSessions(mistyped(ioredis)),
       'postgresSessions(pool, new Map())': () => postgresSessions(pool, mistyped(new Map())),
       "postgresSessions(pool, { table: 'a b' })": () => postgresSessions(pool, { table: 'a b' }),
+      "postgresSessions(pool, { replicas: 'true' })": () => postgresSessions(pool, { replicas: mistyped<boolean>('true') }),
+      'postgresSessions(pool), row security': async () => await postgresSessions({ query: async () => ({ rows: [{ filtered: 'true' }] }) }).endedSince(null, { graceMs: 0, idleMs: 1, keepMs: 1, maxPerUser: 1 }),
       'postgresSessionSchema(5)': () => postgresSessionSchema(mistyped<string>(5))
     }
     for (const [given, act] of Object.entries(cases)) tell(given, await said(act))

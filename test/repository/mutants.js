@@ -91,10 +91,14 @@ export const mutants = [
   // sessions/stores
   { file: 'lib/sessions/stores/memory.ts', from: 'const isOpen = windowAt !== null && now - windowAt < rules.graceMs', to: 'const isOpen = windowAt !== null && now - windowAt <= rules.graceMs', tests: ['test/sessions/stores/memory.test.ts'] },
   { file: 'lib/sessions/stores/memory.ts', from: 'return session !== undefined && session.user === user && session.expiresAt > now ? session : undefined', to: 'return session !== undefined && session.expiresAt > now ? session : undefined', tests: ['test/sessions/stores/memory.test.ts'] },
-  { file: 'lib/sessions/stores/redis.ts', from: "requireConnection(client.status === 'ready',", to: "requireConnection(client.status !== 'end',", tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/redis-clients.ts', from: "requireConnection(client.status === 'ready',", to: "requireConnection(client.status !== 'end',", tests: ['test/sessions/stores/clients.test.ts'] },
   { file: 'lib/sessions/stores/redis-scripts.ts', from: 'if behind == parent and grace > 0 and (isOpen or not isConfirmed) then', to: 'if behind == parent and (isOpen or not isConfirmed) then', tests: ['test/sessions/stores/decisions.test.ts'] },
-  { file: 'lib/sessions/stores/postgres.ts', from: 'n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false,', to: 'n = n + 1, parent = 1, siblings = 0, confirmed = false,', tests: ['test/sessions/stores/decisions.test.ts'] },
+  { file: 'lib/sessions/stores/postgres-statements.ts', from: 'n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false,', to: 'n = n + 1, parent = 1, siblings = 0, confirmed = false,', tests: ['test/sessions/stores/decisions.test.ts'] },
   { file: 'lib/sessions/stores/postgres.ts', from: 'if (attempt === attempts || !repeatable.has(code)) throw error', to: 'if (!repeatable.has(code)) throw error', tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/postgres.ts', from: "if (row?.filtered === 'true' && !allowRowSecurity) throw", to: "if (row?.filtered === 'all' && !allowRowSecurity) throw", tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/postgres.ts', from: "if (row?.standby === 'true') return { ...answer, ...ageOf(row.age, usual) }", to: "if (row?.standby === 'true') return answer", tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/redis-primary.ts', from: 'if (!isReplica(error)) throw error', to: 'throw error', tests: ['test/sessions/stores/redis-primary.test.ts'] },
+  { file: 'lib/sessions/revocation.ts', from: 'if (this.#configurationError !== undefined) throw this.#configurationError', to: '', tests: ['test/sessions/revocation.test.ts'] },
   { file: 'lib/sessions/store-call.ts', from: 'if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)', to: '', tests: ['test/sessions/store-call.test.ts'] },
 
   // guards

@@ -7,11 +7,11 @@ import { promisify } from 'node:util'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions, InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, {
-  injectUser, memorySessions, protect, scoped, SessionEnded, type SessionEvent, type SessionFeed, type SessionStore, type TokenAuthOptions
+  injectUser, InvalidConfiguration, memorySessions, protect, scoped, SessionEnded, type SessionEvent, type SessionFeed, type SessionStore, type TokenAuthOptions
 } from '../../lib/index.ts'
 import { EndedSessions, retryTime, startTime } from '../../lib/sessions/revocation.ts'
 import { storeTimeoutMs } from '../../lib/sessions/stores/store-clock.ts'
-import { authenticate, bearer, build, caseOf, claims, forge, holdTimers, host, mistyped, otherSecret, payloadOf, secret, setClock, setMonotonicClock } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, forge, holdTimers, host, mistyped, otherSecret, payloadOf, secret, setClock, setMonotonicClock, together } from '../helper.ts'
 import { logout, received, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const noon = 1_800_000_000
@@ -456,6 +456,53 @@ t.test('where a part of the feed cannot be read, what is new in the others is kn
   t.equal(await get(tokenOf(sidOf(2))), 200)
   t.same(types(events), ['stale', 'fresh', 'stale', 'fresh'])
   t.equal(messages(40).length, 2)
+})
+
+t.test('a feed that is older than its answer counts for refuseAfter, and is told only with a reason', async (t) => {
+  const expire = polling(t)
+  const setPassed = setMonotonicClock(t)
+  const feed = new ScriptedFeed()
+  const { server, messages } = logging()
+  const { app, get } = await verifying(t, feed, { refuseAfter: 20 }, server)
+  await app.ready()
+  const events = sessionEvents(t)
+  const answer = async (passed: number, staleFor: number, reason: string | null) => {
+    setPassed(passed)
+    feed.answer = () => ({ ...feed.of(), staleFor, reason })
+    await expire()
+  }
+  await answer(30_000, 15_000, null)
+  t.equal(await get(tokenOf(sidOf(1))), 200)
+  setPassed(35_001)
+  t.equal(await get(tokenOf(sidOf(1))), 503)
+  t.same(types(events), [])
+  await answer(40_000, 15_000, 'The replica lags.')
+  t.same(types(events), ['stale'])
+  t.equal(messages(40).length, 1)
+  await answer(50_000, 1000, null)
+  t.same(types(events), ['stale', 'fresh'])
+})
+
+// Promise: databases/row-security
+t.test('an application does not start with a store that does not fit its database, but goes on if that is found later', async (t) => {
+  const expire = polling(t)
+  const feed = new ScriptedFeed()
+  const misconfigured = new InvalidConfiguration('Row security is active.')
+  feed.answer = () => Promise.reject(misconfigured)
+  const { app } = await verifying(t, feed)
+  const other = await build(t, together({ authMode: false, authenticate: undefined, sessions: { store: feed, poll } }))
+  for (const starting of [app, other]) assert.equal(await starting.ready().then(() => undefined, (error: unknown) => error), misconfigured)
+  t.equal(feed.cursors.length, 1, 'it is not tried again')
+  await Promise.all([app.close(), other.close()])
+
+  feed.answer = () => feed.of()
+  const { app: later, get } = await verifying(t, feed)
+  await later.ready()
+  const events = sessionEvents(t)
+  feed.answer = () => Promise.reject(misconfigured)
+  await expire()
+  t.same(types(events), ['stale'])
+  t.equal(await get(tokenOf(sidOf(1))), 200)
 })
 
 t.test('a part that was never read makes an application wait for it as for the whole feed, and tokens of sessions 503 with refuseAfter', async (t) => {

@@ -142,7 +142,8 @@ const wrong: Record<Exclude<Method, 'confirm'>, unknown[]> = {
   ],
   endedSince: [
     undefined, null, [], {}, 'a', { ended: [] }, { cursor: '' }, { ended: ['a'], cursor: 1 }, { ended: ['a'], cursor: null }, { ended: [1], cursor: '' }, { ended: 'a', cursor: '' },
-    ...['1', null, -1, NaN, 1n].map((staleFor) => ({ ended: [], cursor: '', staleFor }))
+    ...['1', null, -1, NaN, 1n].map((staleFor) => ({ ended: [], cursor: '', staleFor })),
+    ...[1, {}, false].map((reason) => ({ ended: [], cursor: '', staleFor: 1, reason }))
   ]
 }
 
@@ -170,4 +171,5 @@ t.test('an answer at the edge of what is allowed is accepted', async (t) => {
   for (const answer of [undefined, 1]) assert.equal(await callStore('confirm', () => answer), answer)
   t.same(await callStore('endedSince', () => ({ ended: [], cursor: '' })), { ended: [], cursor: '' })
   for (const staleFor of [0, 0.5, Infinity, undefined]) t.match(await callStore('endedSince', () => ({ ended: [], cursor: '', staleFor })), { staleFor })
+  for (const reason of ['late', null, undefined]) t.match(await callStore('endedSince', () => ({ ended: [], cursor: '', staleFor: 1, reason })), { reason })
 })

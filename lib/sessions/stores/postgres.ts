@@ -3,9 +3,10 @@ import { setTimeout } from 'node:timers/promises'
 import type { Advance, PostgresLike, PostgresSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { quote, typeName } from '../../values.ts'
-import { textLike } from '../../settings/kinds.ts'
+import { flag, textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { decide } from '../rotation.ts'
+import { statementsOf } from './postgres-statements.ts'
 import { StoreClock } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
@@ -22,7 +23,19 @@ const tableMember = preset(
   'token_auth_sessions'
 )
 
-export const postgresShape = { members: { table: tableMember }, example: '{ table }', ...place } as const
+export const postgresShape = {
+  members: {
+    table: tableMember,
+    // Whether the policies of row security show and let change every row, as far as the application knows.
+    allowRowSecurity: preset(flag, false),
+    replicas: preset(flag, false)
+  },
+  example: '{ table }',
+  ...place
+} as const
+
+/** In milliseconds: up to this age, or three times the time between two reads, a heartbeat is not worth a warning. */
+const usualAge = 5000
 
 /**
  * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, and adds the columns that a table of an
@@ -59,94 +72,6 @@ CREATE INDEX IF NOT EXISTS "${name}_user_fed" ON "${name}" (user_id) WHERE ended
 CREATE INDEX IF NOT EXISTS "${name}_ended" ON "${name}" (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${name}_ends" ON "${name}" (ends_at);
 `
-}
-
-const now = 'clock_timestamp()'
-const milliseconds = (value: string) => `(${value}::float8 * interval '1 millisecond')`
-/**
- * Whether a session is active at a time. The time after which an unused session expires is part of the session: processes
- * with a shorter one must not take it for expired.
- */
-const activeAt = (at: string) => `ended_at IS NULL AND ends_at > ${at} AND used_at > ${at} - ${milliseconds('idle_ms')}`
-const active = activeAt(now)
-/** Names without an underscore, which postgres.js may be set to change. */
-const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
-/** Whether the server may still execute a call. */
-const inTime = (deadline: string, at = now) => `${at} <= to_timestamp(${deadline}::float8 / 1000)`
-/** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
-const overlap = 10
-
-/**
- * The beginning of a statement that changes sessions: it locks them, and reads the clock as `at` when it has all locks. A lock
- * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
- * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
- */
-const locking = (rows: string) => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s),
-      clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
-
-/** Whether the window, whose length is the fourth parameter, is over. */
-const closed = (at: string) => `(rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`
-const used = 'rotated_at = at, used_at = at'
-
-function statementsOf (name: string) {
-  // Quoted, so that letter case counts and reserved words are names.
-  const table = `"${name}"`
-  // now(), not clock_timestamp(), with which no index would be used.
-  const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
-  const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`
-  /** The row of a call that writes: the sessions that it has ended, whether the call was too late and has done nothing, and the time of the server. */
-  const answer = (ended: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ended}) AS ended, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`
-  /** Changes one session. `condition` compares with the time that it is given. */
-  const change = (condition: (at: string) => string, deadline: string, values: string) => {
-    const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
-    return `${locking(`SELECT sid AS id FROM ${table} s WHERE ${may(now)}`)}
-      UPDATE ${table} s SET ${values} FROM clock, locked WHERE id = s.sid AND ${may('at')}
-      RETURNING n::text, ${epoch(now, 'time')}`
-  }
-  /**
-   * Ends sessions. A session that has ended before, and is still fed, is fed again: a transaction that had to wait for its
-   * commit may have ended it so long ago that the processes that read the feed did not see it.
-   */
-  const end = (condition: string) => {
-    const may = (at: string) => `user_id = $1 AND ${condition} AND (${activeAt(at)} OR ended_at > ${at} - ${milliseconds('$3')}) AND ${inTime('$4', at)}`
-    return `${locking(`SELECT sid AS id, ended_at IS NOT NULL AS again FROM ${table} s WHERE ${may(now)} ORDER BY sid`)},
-      ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')} RETURNING sid, again)
-      ${answer('ended WHERE NOT again', '$4')}`
-  }
-  const endedWhere = (condition: string) =>
-    // Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection. The ids are one text,
-    // because the clients read a large array many times slower, and block the event loop for it.
-    `SELECT extract(epoch from now())::text AS cursor, array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition}), ',') AS ended`
-  // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
-  return {
-    create: `${locking(`SELECT s.sid AS id FROM ${table} s, (
-        SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}) mine
-        WHERE mine.sid = s.sid AND place >= $6::int AND s.ended_at IS NULL AND ${inTime('$8')} ORDER BY s.sid`)},
-      made AS (INSERT INTO ${table} (sid, user_id, created_at, used_at, ends_at, idle_ms, data) SELECT $1, $2, at, at, at + ${milliseconds('$4')}, $5, $3 FROM clock WHERE ${inTime('$8', 'at')}),
-      ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND s.ended_at IS NULL AND ${inTime('$8', 'at')} RETURNING s.sid),
-      unused AS (${remove(`user_id = $2 AND ended_at IS NULL AND NOT (${active})`)}),
-      expired AS (${remove(gone('ends_at'))}),
-      outdated AS (${remove(gone('ended_at'))})
-      ${answer('ended', '$8')}`,
-    // The lines of `decide` in rotation.ts that change a session. A member of the family, after the window:
-    swap: change((at) => `n - siblings <= $3 AND n >= $3 AND ${closed(at)}`, '$6', `n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false, ${used}, idle_ms = $5`),
-    // A member of several, within the window:
-    receive: change(() => 'n - siblings <= $3 AND n >= $3 AND siblings > 0 AND NOT confirmed', '$4', 'confirmed = true, rotated_at = at'),
-    // The parent. By its distance, not by the latest generation that was read, so that many late copies at once are all executed:
-    reissue: change((at) => `n - parent = $3 AND CASE WHEN confirmed THEN NOT ${closed(at)} ELSE siblings > 0 OR ${closed(at)} END`, '$6', 'n = n + 1, parent = parent + 1, siblings = siblings + 1, rotated_at = CASE WHEN confirmed THEN rotated_at ELSE at END, used_at = at, idle_ms = $5'),
-    look: `SELECT n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
-    jump: change(() => 'n < $3', '$5', `n = $3::bigint + 1, parent = 1, siblings = 0, confirmed = false, ${used}, idle_ms = $4`),
-    // As text, because postgres.js serialises what it takes for JSON. In the order of their ids, so that two processes that confirm the same sessions do not wait for each other in a circle.
-    confirm: `${locking(`SELECT s.sid AS id FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
-        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`)},
-      changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
-      SELECT '' AS ended, (NOT ${inTime('$2', 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`,
-    endOne: end('s.sid = $2'),
-    endAll: end('($2::text IS NULL OR s.sid <> $2)'),
-    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
-    ended: endedWhere('IS NOT NULL'),
-    endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`)
-  }
 }
 
 /** Recognizes a client: pg and @fastify/postgres have `query`, postgres.js has `unsafe`. @throws {InvalidConfiguration} */
@@ -193,6 +118,32 @@ function idsOf (row: Row | undefined): string[] {
   return ended === '' ? [] : ended.split(',')
 }
 
+const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and hides sessions that have ended without an error. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, place)
+
+/** What an answer of a standby says of its age, which is that of the heartbeat that it has replayed. @param usual see {@link usualAge} */
+function ageOf (age: unknown, usual: number): { staleFor: number, reason: string | null } {
+  if (typeof age !== 'string') {
+    return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
+  }
+  // The clock of a standby may be behind that of its primary.
+  const staleFor = Math.max(Number(age), 0)
+  return { staleFor, reason: staleFor > usual ? `The database is a standby, and the last heartbeat that it has replayed is ${Math.round(staleFor / 1000)} seconds old.` : null }
+}
+
+/**
+ * Returns a function that writes a heartbeat. Its first one is waited for, so that an error, such as that of a missing right,
+ * is seen. Later ones must not disturb the reads of this process: readers of replicas notice that there are none.
+ */
+function heartbeats (write: () => Promise<unknown>): () => Promise<void> {
+  let writing: Promise<void> | undefined
+  let isFirst = true
+  return async () => {
+    writing ??= write().then(() => { isFirst = false }).finally(() => { writing = undefined })
+    if (isFirst) await writing
+    else writing.catch(() => {})
+  }
+}
+
 /** How often `advance` looks again, because another request changed the session between two of its statements. */
 const rounds = 4
 
@@ -203,7 +154,7 @@ const rounds = 4
  * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
  */
 export function postgresSessions (db: PostgresLike, options: PostgresSessionsOptions = {}): SessionStore {
-  const { table } = readRecord(optionsOf('postgresSessions()'), options, postgresShape)
+  const { table, allowRowSecurity, replicas } = readRecord(optionsOf('postgresSessions()'), options, postgresShape)
   const query = withRetries(queryOf(db), table)
   const sql = statementsOf(table)
   const clock = new StoreClock()
@@ -224,6 +175,10 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
     if (outcome === 'repeated') return await query(sql.receive, [...session, deadline])
     return outcome === 'reissued' ? await query(sql.reissue, [...session, graceMs, idleMs, deadline]) : []
   }
+
+  const beat = replicas ? heartbeats(async () => await query(sql.beat, [])) : async () => {}
+  /** When the last read of the feed began, by `performance.now()`. */
+  let lastRead = Infinity
 
   return {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, maxPerUser, keepMs }) {
@@ -278,9 +233,16 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
     },
 
     async endedSince (cursor) {
+      const begun = performance.now()
+      const usual = Math.max(usualAge, 3 * (begun - lastRead))
+      lastRead = begun
       const [row] = cursor === null ? await query(sql.ended, []) : await query(sql.endedSince, [cursor])
-      clock.learn(Number(row?.cursor) * 1000)
-      return { ended: idsOf(row), cursor: String(row?.cursor) }
+      if (row?.filtered === 'true' && !allowRowSecurity) throw rowSecurityError(table)
+      clock.learn(Number(row?.time))
+      const answer = { ended: idsOf(row), cursor: String(row?.cursor) }
+      if (row?.standby === 'true') return { ...answer, ...ageOf(row.age, usual) }
+      await beat()
+      return answer
     }
   }
 }

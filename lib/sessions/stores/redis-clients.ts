@@ -100,7 +100,7 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
       open: () => {
         const own = duplicate.call(given)
         own.on('error', ignore)
-        own.unref()
+        own.unref?.()
         return { connection: nodeRedisConnection(own), ready: own.connect(), isOver: () => own.isOpen !== true, close: () => { own.destroy() } }
       }
     }

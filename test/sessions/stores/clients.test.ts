@@ -274,7 +274,7 @@ t.test('the server is told until when it may rotate, create and end, by its own 
 
   const given: unknown[][] = []
   const rows = [
-    [], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000 + 7) }], [{ n: '2', time: String(time) }],
+    [], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000), time: String(time + 7000) }], [{ n: '2', time: String(time) }],
     [{ ended: '', late: 'true', time: String(time + 300_000) }], [endedRow('b')], [endedRow('a')], [{ n: '2', time: 'no time' }], [{ n: '3' }]
   ]
   const db = postgresSessions({
@@ -337,4 +337,66 @@ t.test('a name of a table that is none is refused before it is part of SQL', asy
     t.ok(postgresSessions(db, { table }))
     t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS "${table}" (`)
   }
+})
+
+/** What PostgreSQL answers to a read of the feed. */
+const fedRow = (row: Record<string, string | null> = {}) => ({ ended: '', cursor: '1800000000', time: '1800000000000', filtered: 'false', standby: 'false', age: null, ...row })
+
+// Promise: databases/row-security
+t.test('a feed that row security may filter is refused, unless the application allows it', async (t) => {
+  const filtered = [fedRow({ filtered: 'true' })]
+  const store = postgresSessions(postgres(filtered), { table: 'shop_sessions' })
+  await t.rejects(store.endedSince(null, rules), {
+    name: 'InvalidConfiguration',
+    message: /^Row security is active on the table "shop_sessions" for the role of this connection, and hides sessions that have ended without an error\. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass \{ allowRowSecurity: true \} to postgresSessions\(\)\. See .*docs\/stores\.md$/
+  })
+  t.same(await postgresSessions(postgres(filtered), { allowRowSecurity: true }).endedSince(null, rules), { ended: [], cursor: '1800000000' })
+})
+
+// Promise: databases/replica-lags
+t.test('the feed of a standby is as old as the last heartbeat, of which it warns when that is older than usual', async (t) => {
+  const setTime = setMonotonicClock(t)
+  const ages = ['-20', '4999', '5001', '61000', '59999', '60001', null]
+  const store = postgresSessions(postgres(...ages.map((age) => [fedRow({ standby: 'true', age })])))
+  const read = async () => {
+    const { staleFor, reason } = await store.endedSince('0', rules)
+    return [staleFor, reason]
+  }
+  const warning = (seconds: number) => `The database is a standby, and the last heartbeat that it has replayed is ${seconds} seconds old.`
+  setTime(0)
+  t.same([await read(), await read(), await read(), await read()], [[0, null], [4999, null], [5001, warning(5)], [61_000, warning(61)]])
+  // Who reads every 20 seconds expects a heartbeat every 20 seconds.
+  setTime(20_000)
+  t.same(await read(), [59_999, null])
+  setTime(40_000)
+  t.same(await read(), [60_001, warning(60)])
+  t.same(await read(), [Infinity, 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.'])
+})
+
+t.test('a heartbeat is written after each read of a primary, by one statement at a time, and only the first one is waited for', async (t) => {
+  const answers: Array<(error?: Error) => void> = []
+  const row = fedRow()
+  const store = postgresSessions({
+    async query (sql: string) {
+      if (!sql.startsWith('INSERT')) return { rows: [row] }
+      await new Promise<void>((resolve, reject) => { answers.push((error) => error === undefined ? resolve() : reject(error)) })
+      return { rows: [] }
+    }
+  }, { replicas: true })
+  const first = store.endedSince(null, rules)
+  await new Promise(setImmediate)
+  answers.shift()?.(new Error('permission denied'))
+  await t.rejects(first, { message: 'permission denied' })
+  const second = store.endedSince(null, rules)
+  await new Promise(setImmediate)
+  answers.shift()?.()
+  await t.resolves(second)
+  await store.endedSince(null, rules)
+  await store.endedSince(null, rules)
+  t.equal(answers.length, 1, 'the one that hangs')
+  answers.shift()?.(new Error('read-only'))
+  await new Promise(setImmediate)
+  row.standby = 'true'
+  await store.endedSince(null, rules)
+  t.equal(answers.length, 0, 'a standby writes none')
 })

@@ -52,7 +52,7 @@ t.test('the store in PGlite keeps every rule of the contract of stores', async (
   t.teardown(async () => await db.close())
   await db.exec(postgresSessionSchema())
   // Its clock is that of this process, it has no connection that could fail, and it executes one statement after the other.
-  for (const { name, run } of sessionStoreTests(() => postgresSessions(db), { concurrency: 20 })) await t.test(name, run)
+  for (const { name, run } of sessionStoreTests(() => postgresSessions(db, { replicas: true }), { concurrency: 20 })) await t.test(name, run)
 })
 
 t.test('the name of a table may be a reserved word, and names that differ in letter case are two tables', { skip: skip.postgres }, async (t) => {
