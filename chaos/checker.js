@@ -77,21 +77,24 @@ class Disturbances {
     return Math.max(0, ...this.#faults.filter((fault) => fault.delay !== undefined && isOf(fault, process) && overlaps(fault, time)).map(({ delay }) => delay))
   }
 
-  /** @returns intervals in which something may not have been written or read, the first one first */
-  of (process, user) {
-    return this.#intervals(process, user, true)
+  /**
+   * Those of all users are written together: where those of one cannot be, the others wait, too.
+   * @returns intervals in which confirmations may not have been written, the first one first
+   */
+  ofConfirmations (process) {
+    return this.#intervals(process, () => true)
   }
 
-  /** As {@link of}, without those in which what had ended could be read. */
+  /** @returns intervals in which what had ended may not have been read, the first one first */
   ofReads (process, user) {
-    return this.#intervals(process, user, false)
+    return this.#intervals(process, ({ users, reads }) => reads !== true && (users === undefined || users.includes(user)), user)
   }
 
-  #intervals (process, user, withReads) {
-    const key = JSON.stringify([process, user, withReads])
+  #intervals (process, counts, user) {
+    const key = JSON.stringify([process, user])
     let intervals = this.#known.get(key)
     if (intervals === undefined) {
-      const faults = this.#faults.filter((fault) => isOf(fault, process) && (fault.users === undefined || fault.users.includes(user)) && (withReads || fault.reads !== true))
+      const faults = this.#faults.filter((fault) => isOf(fault, process) && counts(fault))
       intervals = [...faults.map(({ from, to }) => ({ from, to: to + this.#settings.recovery })), ...this.#probes.get(process) ?? []].sort((one, other) => one.from - other.from)
       this.#known.set(key, intervals)
     }
@@ -240,23 +243,26 @@ function * staysEnded (session) {
   }
 }
 
-/** After a poll and the window, a replaced token whose successor was used is not exchanged any more. */
+/**
+ * After a poll and the window, a replaced token whose successor was used is not exchanged any more, however often it was
+ * presented meanwhile.
+ */
 function * usedSuccessor (session, { disturbances }) {
-  const { settings: { grace, poll, slack }, exchanges, refreshes, operations, user } = session
+  const { settings: { grace, poll, slack }, exchanges, refreshes, operations } = session
+  if (session.isSetBack(Infinity)) return
   const told = poll + 1000 + slack
-  const late = (presented, since) => refreshes.find(({ status, from, presented: token }) => status === 200 && token === presented && from > since + grace + slack)
+  const accepted = groupBy(refreshes.filter(({ status }) => status === 200), ({ presented }) => presented)
+  const used = groupBy(operations.filter(({ name, status }) => name === 'access' && status === 200), ({ presented }) => presented)
+  const found = new Set()
   for (const exchange of exchanges) {
-    if (session.isSetBack(Infinity)) return
-    const uses = operations.filter(({ name, status, presented }) => name === 'access' && status === 200 && presented === exchange.access)
-    for (const use of uses) {
+    for (const use of used.get(exchange.access) ?? []) {
       const time = { from: use.from, to: use.to + told }
-      if (refreshes.some((operation) => overlaps(operation, time))) continue
+      const late = accepted.get(exchange.presented).find(({ from }) => from > time.to + grace + slack)
+      if (late === undefined || found.has(exchange.presented)) break
       // After a failure, confirmations are tried again with longer and longer pauses.
-      const isDisturbed = disturbances.of(use.process, user).some(({ from, to }) => overlaps({ from, to: to + Math.min(to - Math.max(from, 0), 64 * poll) + 2 * poll }, time))
-      const accepted = isDisturbed ? undefined : late(exchange.presented, time.to)
-      if (accepted === undefined) continue
-      yield { rule: 'thief', message: `${exchange.presented} was accepted, although its successor had been used ${Math.round(accepted.from - use.to)} ms before.`, operations: [exchange, use, accepted] }
-      break
+      if (disturbances.ofConfirmations(use.process).some(({ from, to }) => overlaps({ from, to: to + Math.min(to - Math.max(from, 0), 64 * poll) + 2 * poll }, time))) continue
+      found.add(exchange.presented)
+      yield { rule: 'thief', message: `${exchange.presented} was accepted, although its successor had been used ${Math.round(late.from - use.to)} ms before.`, operations: [exchange, use, late] }
     }
   }
 }
@@ -283,7 +289,7 @@ function causeOf (session, refusal) {
   const { settings: { grace }, habit, login, endings, refreshes, losses } = session
   const before = refreshes.filter(({ from }) => from < refusal.to)
   if (endings.some(({ from }) => from < refusal.to)) return 'logout'
-  if (before.some(({ holder }) => holder === 'thief')) return 'theft'
+  if (before.some(({ holder }) => holder === 'thief')) return habit === 'hammered' ? 'hammering' : 'theft'
   if (session.isLost(login, refusal.to)) return 'lost login'
   const wait = habit === 'tabs' ? 2 * grace : grace
   // Requests at once, around the loss of writes.

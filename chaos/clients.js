@@ -276,6 +276,114 @@ async function thefted (world, client) {
   }
 }
 
+/**
+ * The world of a theft that goes on when the run is over and everything is healed: each run has one that nothing excuses. Where
+ * nothing works any more, it ends later.
+ */
+function worldOfTheft (world, longest) {
+  const calm = world.afterwards
+  let end
+  return {
+    ...calm,
+    /** When the run was over, by `performance.now()`. */
+    get end () {
+      if (world.isOver) end ??= performance.now()
+      return end
+    },
+    get isOver () { return this.end !== undefined && (calm.isOver || performance.now() > end + longest) },
+    pause: calm.pause
+  }
+}
+
+/** So many requests of a thief without pauses are under way to each process: nearly always, one of them holds what a store locks. */
+const blowsAtOnce = 3
+/**
+ * Between his other requests to a process: about 30 in a second to three processes. If he never paused, he would take the
+ * processors for as long as a theft lasts, and probes would be so slow that no time counts in which something is promised.
+ */
+const pauseOfBlow = (random) => random.between(60, 140)
+
+/**
+ * A thief presents one stolen refresh token again and again to all processes, whatever he is answered. When he begins, it is the
+ * owner's current one. The owner refreshes, and an access token of that answer confirms it: however often the thief comes, that
+ * must be written, and he must be found when the window after it is over.
+ * @param isLate whether the owner calls no guard until the window is over. Until then, the thief gets what the owner got. From
+ * then on, each of his requests changes the session, so that a store with locks has it locked when it is told the confirmation
+ */
+async function hammer ({ owner, thief, isLate, window, told, patience }) {
+  const { world, random, world: { processes, settings: { poll } } } = thief
+  const stolen = thief.tokens.refresh
+  let isDone = false
+  const isGoingOn = () => !isDone && !world.isOver
+  const strike = async (process, pauseOf, last = Infinity) => {
+    while (isGoingOn() && performance.now() < last) {
+      const { status } = await thief.present(stolen, process)
+      if (status === 401) isDone = true
+      // A process that does not run refuses at once.
+      else await world.pause(status === 200 ? pauseOf(random) : 100)
+    }
+  }
+  const waitUntil = async (time) => {
+    while (isGoingOn() && performance.now() < time()) await world.pause(50)
+  }
+  const use = async (process) => {
+    while (isGoingOn()) {
+      await owner.access(process)
+      await world.pause(400)
+    }
+  }
+  const own = async () => {
+    await world.pause(random.between(0, 200))
+    if (await owner.refresh() !== true) return
+    const { at } = owner.tokens
+    if (isLate) await waitUntil(() => at + window)
+    const begin = performance.now()
+    // Without pauses until it is told.
+    const fast = processes.flatMap((process) => Array.from({ length: blowsAtOnce }, async () => await strike(process, () => 0, begin + poll + 700)))
+    await world.pause(200)
+    // The connection of a client stays at one process: if that does not tell the store, no other one does.
+    const uses = (isLate ? [owner.anyProcess] : processes).map(use)
+    await Promise.all(fast)
+    await waitUntil(() => Math.max(begin, world.end ?? begin) + patience)
+    // The store may have lost what it was told. The owner's next refresh tells it again.
+    if (isGoingOn()) await owner.refresh()
+    await waitUntil(() => owner.tokens.at + told + window)
+    isDone = true
+    await Promise.all(uses)
+  }
+  await Promise.all([...processes.map(async (process) => await strike(process, pauseOfBlow)), own().finally(() => { isDone = true })])
+  // The owner learns it, too.
+  await owner.refresh()
+}
+
+/** A user whose sessions are stolen, one after the other. The first theft begins with the run, also of a run of some seconds. */
+async function hammered (world, client, index) {
+  const { settings: { grace, poll, slack, recovery } } = world
+  const window = grace + slack + 200
+  const told = poll + 1000 + slack
+  // Until nothing that was broken delays a confirmation any more.
+  const patience = 2 * recovery + told + window
+  const theft = worldOfTheft(world, 3 * window + told + patience)
+  const logIn = async (round) => {
+    const user = `${client}-${round}`
+    const [owner, thief] = ['owner', 'thief'].map((holder) => new Holder(world, { client: `${client}.${holder}`, user, holder, habit: 'hammered' }))
+    return await logInUntilGood(owner) ? { owner, thief } : undefined
+  }
+  let next = logIn(0)
+  for (let round = 0; round === 0 || !world.isOver; round++) {
+    const holders = await next
+    if (holders === undefined) return
+    // The next session is old enough when this theft is over.
+    next = logIn(round + 1)
+    const { owner, thief } = holders
+    owner.world = thief.world = theft
+    await owner.pauseSinceArrival(window)
+    thief.tokens = owner.tokens
+    await hammer({ owner, thief, isLate: (index + round) % 2 === 0, window, told, patience })
+  }
+  await next
+}
+
 /** Asks a process again and again for something that is in the store, to see whether it answers. */
 async function prober (world, process) {
   const holder = new Holder(world, { client: `probe of ${process.name}`, user: `probe of ${process.name}` })
@@ -296,17 +404,22 @@ async function prober (world, process) {
 /**
  * Lets the clients act until the run is over.
  * @param counts how many of each kind
- * @returns the honest clients that are logged in at the end
+ * @returns `holders`: the honest clients that are logged in at the end; `rest`: a promise of the end of what goes on, which are
+ * thefts and the probes that tell what may be asked of the processes meanwhile
  */
 export async function act (world, counts) {
-  const kinds = { single, tabs, elsewhere, thefted }
-  const clients = Object.entries(kinds).flatMap(([name, run]) => Array.from({ length: counts[name] }, async (_, index) => {
+  const start = (kinds) => Object.entries(kinds).flatMap(([name, run]) => Array.from({ length: counts[name] }, async (_, index) => {
     // Not all at once.
     await world.pause(world.random(`${name}${index} begin`).between(0, 1000))
-    return await run(world, `${name}${index}`)
+    return await run(world, `${name}${index}`, index)
   }))
-  const probers = world.processes.map(async (process) => await prober(world, process))
-  const holders = await Promise.all(clients)
-  await Promise.all(probers)
-  return holders.filter((holder) => holder?.tokens !== undefined)
+  const honest = Promise.all(start({ single, tabs, elsewhere, thefted }))
+  const thefts = Promise.all(start({ hammered }))
+  let areOver = false
+  const all = Promise.all([honest, thefts]).finally(() => { areOver = true })
+  const probed = { ...world.afterwards, get isOver () { return areOver } }
+  const rest = Promise.all([all, ...world.processes.map(async (process) => await prober(probed, process))])
+  // Whoever waits for it comes later.
+  rest.catch(() => {})
+  return { holders: (await honest).filter((holder) => holder?.tokens !== undefined), rest }
 }

@@ -6,11 +6,12 @@
  *
  * - `{ type: 'settings', grace, poll, slack, recovery, probe }`: the first entry. All are milliseconds.
  * - `{ type: 'operation', name, client, holder, habit, user, session, process, incarnation, from, to, status, reason,
- *   presented, refresh, access }`: a request. `holder` is `owner` or `thief`; `habit` is `single` for one try at a time and
- *   `tabs` for several at once; `incarnation` is the process that answered; `status` is null where no answer arrived until
- *   `to`; `reason` is the name of the error; `presented` is the token that was sent, `refresh` and `access` are those that
- *   were answered. The name is `login`, `refresh`, `access` (of a guarded route), `logout`, `end` (of sessions of the user,
- *   with `scope`: `one`, whose id is `target`, `others` or `all`) or `probe` (asks a process for something in the store).
+ *   presented, refresh, access }`: a request. `holder` is `owner` or `thief`; `habit` is `single` for one try at a time,
+ *   `tabs` for several at once, and `hammered` where a thief presents one token again and again; `incarnation` is the process
+ *   that answered; `status` is null where no answer arrived until `to`; `reason` is the name of the error; `presented` is the
+ *   token that was sent, `refresh` and `access` are those that were answered. The name is `login`, `refresh`, `access` (of a
+ *   guarded route), `logout`, `end` (of sessions of the user, with `scope`: `one`, whose id is `target`, `others` or `all`) or
+ *   `probe` (asks a process for something in the store).
  * - `{ type: 'fault', name, from, to, processes, users, store, reads, delay }`: what was broken, for these processes (names, or
  *   `*`). `store` says whether they may not have reached the store, for all users or only for these `users`; with `reads`, they
  *   could read from it, unless probes say otherwise. With a `delay`, they may have learned so much later what ended for the

@@ -3,7 +3,7 @@
  * what the clients saw. Exits with 1 if a promise was broken, and prints the part of the history that shows it. Options:
  *
  * - `--store redis,redis-cluster,postgres`: the databases; default: all
- * - `--seconds 140`: how long the clients act on each of them
+ * - `--seconds 140`: how long the clients act on each of them. Thefts that have begun go on afterwards, for about two windows
  * - `--seed 1`: what clients and faults choose; default: at random. The times of a run are never the same.
  * - `--faults stop,kill`: which faults; `none` for none; default: all
  * - `--processes 3`: processes of the service
@@ -108,14 +108,16 @@ async function run (kind, library) {
   try {
     await world.start(library, number('processes'))
     const factor = number('clients')
-    const acting = act(world, { single: 5 * factor, tabs: 3 * factor, elsewhere: 2 * factor, thefted: 3 * factor })
+    // One at least, however few clients there are.
+    const hammered = Math.max(1, Math.round(factor / 2))
+    const acting = act(world, { single: 5 * factor, tabs: 3 * factor, elsewhere: 2 * factor, thefted: 3 * factor, hammered })
     const breaking = breakThings(world, faults)
     const timer = setTimeout(() => world.end(), number('seconds') * 1000)
-    const [holders] = await Promise.all([acting, breaking]).finally(() => {
+    const [{ holders, rest }] = await Promise.all([acting, breaking]).finally(() => {
       clearTimeout(timer)
       world.end()
     })
-    await endCalmly(world, holders)
+    await Promise.all([endCalmly(world, holders), rest])
   } finally {
     await world.close()
     history.close()

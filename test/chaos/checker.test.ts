@@ -140,8 +140,30 @@ t.test('a replaced token whose successor was used is found after a poll and the 
   t.same(rulesOf(...probes(20_000), login(0), refresh(4000, 'r0', 'r1'), access(4100, 'a1', { status: null }), refresh(9800, 'r0', 'r2', thief)), [], 'a use without answer shows nothing')
   t.same(rulesOf(...used, { type: 'fault', name: 'kill', from: 4500, to: 5000, processes: ['p0'], store: true }, refresh(9800, 'r0', 'r2', thief)), [], 'a process may lose what it knows')
   t.same(rulesOf(...used, { type: 'fault', name: 'standby', from: 4500, to: 5000, processes: ['p0'], store: true, reads: true }, refresh(9800, 'r0', 'r2', thief)), [], 'or cannot write it')
-  t.same(rulesOf(...used, lost(4200, 'r0'), refresh(9800, 'r0', 'r2', thief)), [], 'or another refresh is under way meanwhile')
+  t.same(rulesOf(...used, { type: 'fault', name: 'node', from: 4500, to: 5000, processes: '*', store: true, users: ['grace'] }, refresh(9800, 'r0', 'r2', thief)), [], 'also where it waits for that of another user')
   t.same(rulesOf(...used, lostWrites(4050, 5000), refresh(9800, 'r0', 'r2', thief)), [], 'or the store loses it')
+})
+
+t.test('so it is however often the thief presents it, before and after the refresh of its owner', async (t) => {
+  const hammered = { habit: 'hammered' }
+  /** Presents r0 every 100 ms. Each time, he gets what `next` says. */
+  const hammer = (from: number, until: number, next: (index: number) => string) =>
+    Array.from({ length: Math.floor((until - from) / 100) }, (_, index) => refresh(from + index * 100, 'r0', next(index), { ...hammered, ...thief, ...index % 2 === 0 ? {} : other }))
+  const begun = [...probes(20_000), login(0, hammered), ...hammer(3950, 7000, () => 'r1'), refresh(4000, 'r0', 'r1', hammered)]
+  // The window is over, and he gets a token of his own each time.
+  const later = (until: number) => hammer(7100, until, (index) => `r${10 + index}`)
+  const use = access(7500, 'a1', hammered)
+  t.same(rulesOf(...begun, ...later(13_000), use), [], 'as long as the store is told, and for a window afterwards')
+  const { violations } = check([settings, ...begun, ...later(14_000), use])
+  t.match(violations, [{ rule: 'thief', message: 'r0 was accepted, although its successor had been used 5690 ms before.' }])
+  t.equal(violations.length, 1, 'each token once')
+  t.same(rulesOf(...begun, ...later(14_000), access(7500, 'a1', { ...hammered, ...other })), ['thief'], 'whichever process it was')
+  t.same(rulesOf(...begun, ...later(14_000), use, { type: 'fault', name: 'kill', from: 7600, to: 8000, processes: ['p0'], store: true }), [], 'which may lose what it knows')
+  t.same(rulesOf(...begun, ...later(14_000), use, { ...access(7500, 'a1', { ...hammered, ...other }) }, { type: 'fault', name: 'kill', from: 7600, to: 8000, processes: ['p0'], store: true }), ['thief'], 'but another one does not')
+  t.same(rulesOf(...begun, ...later(14_000)), [], 'without a use, nothing is confirmed')
+  const found = [...begun, ...later(11_000), use, refused(11_000, 'r0', { ...hammered, ...thief })]
+  t.same(check([settings, ...found, refused(11_100, 'r1', hammered)]), { violations: [], causes: { hammering: 1 } })
+  t.same(rulesOf(...found, refresh(11_100, 'r0', 'r90', { ...hammered, ...thief, ...other })), ['stays ended'], 'and no process accepts him any more')
 })
 
 t.test('a session does not survive many changes of hands', async (t) => {

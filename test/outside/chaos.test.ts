@@ -17,10 +17,10 @@ import { warnings } from '../helper.ts'
 
 interface Settings { [name: string]: unknown }
 interface History { entries: object[], close (): void }
-interface World { processes: Array<{ name: string, port: number }>, history: History, settings: Settings, random (name: string): object, isOver: boolean, pause (milliseconds: number): Promise<void> }
+interface World { processes: Array<{ name: string, port: number }>, history: History, settings: Settings, random (name: string): object, isOver: boolean, pause (milliseconds: number): Promise<void>, afterwards: World }
 interface Violation { rule: string, message: string }
 interface Program {
-  act (world: World, counts: Record<string, number>): Promise<object[]>
+  act (world: World, counts: Record<string, number>): Promise<{ rest: Promise<unknown> }>
   check (entries: object[]): { violations: Violation[], causes: Record<string, number> }
   createService (imported: typeof library, options: object): Promise<FastifyInstance>
   History: new (settings: Settings) => History
@@ -32,7 +32,7 @@ const parts = ['checker', 'clients', 'clock', 'history', 'random', 'service'].ma
 const program: Program = Object.assign({}, ...await Promise.all(parts))
 
 type Verdict = ReturnType<Program['check']>
-type Counts = Record<'single' | 'tabs' | 'elsewhere' | 'thefted', number>
+type Counts = Record<'single' | 'tabs' | 'elsewhere' | 'thefted' | 'hammered', number>
 
 /**
  * Two processes with one database in memory, each with a store of its own.
@@ -49,16 +49,29 @@ async function run (t: Test, { open, counts, seconds, isEnough }: { open (databa
   const settings = { grace: 1000, poll: 1000, slack: 300, recovery: 7000, probe: 250, watch: 3000, patience: 1000 }
   const history = new program.History(settings)
   const clock = new program.RunClock()
-  const world = { processes, history, settings, random: (name: string) => program.randomOf(1, name), get isOver () { return clock.isOver }, pause: async (pause: number) => await clock.pause(pause) }
+  const world: World = {
+    processes,
+    history,
+    settings,
+    random: (name: string) => program.randomOf(1, name),
+    get isOver () { return clock.isOver },
+    pause: async (pause: number) => await clock.pause(pause),
+    // Nothing is broken from which it must recover, so nothing goes on.
+    get afterwards () { return world }
+  }
   const acting = program.act(world, counts)
   for (let second = 0; second < seconds && !isEnough(program.check(history.entries)); second++) await wait(1000)
   clock.end()
-  await acting
+  const { rest } = await acting
+  await rest
   history.close()
   return program.check(history.entries)
 }
 
-const nobody = { single: 0, tabs: 0, elsewhere: 0, thefted: 0 }
+const nobody = { single: 0, tabs: 0, elsewhere: 0, thefted: 0, hammered: 0 }
+
+/** How many calls of all processes have the row of a session locked. */
+const locks = new Map<string, number>()
 
 /** Stores with one fault each, the promises of which it breaks at least one, and the clients that see it. */
 const faults: Record<string, { open: (database: SessionStore) => SessionStore, breaks: string[], counts: Counts }> = {
@@ -104,6 +117,24 @@ const faults: Record<string, { open: (database: SessionStore) => SessionStore, b
     breaks: ['retired', 'thief', 'one parent'],
     counts: { ...nobody, thefted: 4 }
   },
+  'does not confirm what is locked': {
+    open: (database) => ({
+      ...database,
+      async advance (user, sid, ...parameters) {
+        locks.set(sid, (locks.get(sid) ?? 0) + 1)
+        try {
+          // Such as a commit that is written to a disk.
+          await wait(10)
+          return await database.advance(user, sid, ...parameters)
+        } finally {
+          locks.set(sid, locks.get(sid)! - 1)
+        }
+      },
+      confirm: async (received, rules) => await database.confirm(received.filter(({ sid }) => !locks.get(sid)), rules)
+    }),
+    breaks: ['thief'],
+    counts: { ...nobody, hammered: 1 }
+  },
   'has no window': {
     open: (database) => ({ ...database, advance: async (user, sid, n, rules) => await database.advance(user, sid, n, { ...rules, graceMs: 0 }) }),
     breaks: ['logged out'],
@@ -116,10 +147,11 @@ t.jobs = 2
 t.test('a correct store breaks no promise, and each fault of a store is found', { buffered: true }, async (t) => {
   // Each process of a run has a store object of its own.
   warnings(t, 'W22')
-  const correct = run(t, { open: (database) => ({ ...database }), counts: { single: 2, tabs: 2, elsewhere: 2, thefted: 4 }, seconds: 40, isEnough: ({ violations, causes: { theft = 0, logout = 0 } }) => violations.length > 0 || (theft > 4 && logout > 4) })
+  const correct = run(t, { open: (database) => ({ ...database }), counts: { single: 2, tabs: 2, elsewhere: 2, thefted: 4, hammered: 2 }, seconds: 40, isEnough: ({ violations, causes: { theft = 0, hammering = 0, logout = 0 } }) => violations.length > 0 || (theft > 4 && hammering > 1 && logout > 4) })
     .then(({ violations, causes }) => {
       t.same(violations, [])
       t.ok(causes.theft, 'thieves were found')
+      t.ok(causes.hammering, 'also those who hammered')
       t.ok(causes.logout, 'users logged out')
     })
   const broken = Object.entries(faults).map(async ([name, { open, counts, breaks }]) => {
@@ -140,5 +172,8 @@ async function breakThings (store: string): Promise<string> {
 
 const skipped = skip.redis || skip.postgres
 t.test('no fault of Redis, PostgreSQL, processes or networks breaks a promise', { skip: skipped, buffered: true }, async (t) => {
-  for (const printed of await Promise.all(['redis', 'postgres'].map(breakThings))) t.match(printed, 'No promise was broken.')
+  for (const printed of await Promise.all(['redis', 'postgres'].map(breakThings))) {
+    t.match(printed, 'No promise was broken.')
+    t.match(printed, /hammering [1-9]/, 'a thief who hammers was found')
+  }
 })
