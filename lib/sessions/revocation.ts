@@ -219,7 +219,8 @@ export class EndedSessions {
     this.#started = undefined
     if (!this.#hangs) await atMost(closeTime, Promise.all([this.#reading, told]))
     this.#hangs = false
-    this.#store[closeStore]?.()
+    // Its own: a proxy of the application may answer to every name.
+    if (Object.hasOwn(this.#store, closeStore)) this.#store[closeStore]?.()
   }
 
   #schedule (): void {
