@@ -18,6 +18,9 @@ export class PrimaryConnection {
   /** A connection that is not ready yet, and what resolves when it is, or has failed. */
   #opening: { readonly connection: OwnConnection, readonly settled: Promise<void> } | undefined
   #openedAt = -Infinity
+  /** How many calls of a connection are under way. */
+  readonly #calls = new WeakMap<Connection, number>()
+  readonly #replaced = new Set<OwnConnection>()
 
   /** @param given that of the application */
   constructor (given: Connection) {
@@ -33,13 +36,33 @@ export class PrimaryConnection {
   async execute (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<unknown> {
     const used = this.#current
     try {
-      return await used.execute(script, keys, values)
+      return await this.#count(used, () => used.execute(script, keys, values))
     } catch (error) {
       if (!isReplica(error)) throw error
       // Another call may have found it meanwhile.
       if (this.#current === used) await this.#reopen()
       if (this.#current === used) throw error
-      return await this.#current.execute(script, keys, values)
+      const next = this.#current
+      return await this.#count(next, () => next.execute(script, keys, values))
+    }
+  }
+
+  /** Executes a call of a connection, and closes it with its last call where another one has replaced it: the others are refused by their server, not dropped. */
+  async #count (connection: Connection, call: () => Promise<unknown>): Promise<unknown> {
+    this.#calls.set(connection, (this.#calls.get(connection) ?? 0) + 1)
+    try {
+      return await call()
+    } finally {
+      this.#calls.set(connection, this.#calls.get(connection)! - 1)
+      this.#closeReplaced()
+    }
+  }
+
+  #closeReplaced (): void {
+    for (const own of this.#replaced) {
+      if ((this.#calls.get(own.connection) ?? 0) > 0) continue
+      this.#replaced.delete(own)
+      own.close()
     }
   }
 
@@ -58,14 +81,17 @@ export class PrimaryConnection {
     this.#openedAt = performance.now()
     const settled = connection.ready.then(() => {
       if (this.#opening?.connection !== connection) return
-      this.#own?.close()
+      if (this.#own !== undefined) this.#replaced.add(this.#own)
       this.#own = connection
+      this.#closeReplaced()
     }, () => { connection.close() }).finally(() => { if (this.#opening?.connection === connection) this.#opening = undefined })
     this.#opening = { connection, settled }
   }
 
   /** Closes what was opened here. The next call uses the connection of the application again. */
   close (): void {
+    for (const own of this.#replaced) own.close()
+    this.#replaced.clear()
     this.#own?.close()
     this.#opening?.connection.close()
     this.#own = this.#opening = undefined

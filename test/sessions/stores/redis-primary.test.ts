@@ -124,6 +124,28 @@ t.test('a connection that fails is closed, and one that has given up is not used
   connection.close()
 })
 
+t.test('calls under way on a connection that is replaced are refused by their server, and executed by the next one', async (t) => {
+  const setTime = setMonotonicClock(t)
+  setTime(0)
+  let refuse = () => {}
+  const slow = new Promise<never>((_resolve, reject) => { refuse = () => reject(new Error(readOnly)) })
+  const first = Object.assign(ready(1), { isOver: () => false })
+  const { state, execute, connection } = given((count) => count === 1 ? first : ready(count))
+  t.equal(await execute(), 1)
+  const answers = [slow, Promise.reject(new Error(readOnly))]
+  first.connection.execute = async () => await answers.shift()
+  setTime(1000)
+  const calls = [execute(), execute()]
+  t.equal(await calls[1], 2)
+  t.equal(first.isClosed, false)
+  refuse()
+  t.equal(await calls[0], 2)
+  t.equal(first.isClosed, true)
+  first.isClosed = false
+  connection.close()
+  t.same([state.opened[0]?.isClosed, state.opened[1]?.isClosed], [false, true])
+})
+
 t.test('what is open, and what opens, is closed', async (t) => {
   const { state, execute, connection } = given((count) => count === 1 ? ready(readOnly) : new Own(count))
   const setTime = setMonotonicClock(t)
