@@ -18,8 +18,8 @@ export class PrimaryConnection {
   /** A connection that is not ready yet, and what resolves when it is, or has failed. */
   #opening: { readonly connection: OwnConnection, readonly settled: Promise<void> } | undefined
   #openedAt = -Infinity
-  /** How many calls of a connection are under way. */
-  readonly #calls = new WeakMap<Connection, number>()
+  /** How many calls of a connection are under way, where there are any. */
+  readonly #calls = new Map<Connection, number>()
   readonly #replaced = new Set<OwnConnection>()
 
   /** @param given that of the application */
@@ -53,14 +53,19 @@ export class PrimaryConnection {
     try {
       return await call()
     } finally {
-      this.#calls.set(connection, this.#calls.get(connection)! - 1)
-      this.#closeReplaced()
+      const left = this.#calls.get(connection)! - 1
+      if (left > 0) {
+        this.#calls.set(connection, left)
+      } else {
+        this.#calls.delete(connection)
+        this.#closeReplaced()
+      }
     }
   }
 
   #closeReplaced (): void {
     for (const own of this.#replaced) {
-      if ((this.#calls.get(own.connection) ?? 0) > 0) continue
+      if (this.#calls.has(own.connection)) continue
       this.#replaced.delete(own)
       own.close()
     }

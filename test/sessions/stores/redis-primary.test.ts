@@ -146,6 +146,24 @@ t.test('calls under way on a connection that is replaced are refused by their se
   t.same([state.opened[0]?.isClosed, state.opened[1]?.isClosed], [false, true])
 })
 
+t.test('a connection that was replaced is closed with the last application, even with calls under way', async (t) => {
+  const setTime = setMonotonicClock(t)
+  setTime(0)
+  let refuse = () => {}
+  const slow = new Promise<never>((_resolve, reject) => { refuse = () => reject(new Error('closed')) })
+  const { state, execute, connection } = given(ready)
+  t.equal(await execute(), 1)
+  const answers = [slow, Promise.reject(new Error(readOnly))]
+  state.opened[0]!.connection.execute = async () => await answers.shift()
+  setTime(1000)
+  const calls = [execute(), execute()]
+  t.equal(await calls[1], 2)
+  connection.close()
+  t.same(state.opened.map(({ isClosed }) => isClosed), [true, true])
+  refuse()
+  await t.rejects(calls[0]!, { message: 'closed' })
+})
+
 t.test('what is open, and what opens, is closed', async (t) => {
   const { state, execute, connection } = given((count) => count === 1 ? ready(readOnly) : new Own(count))
   const setTime = setMonotonicClock(t)
