@@ -24,7 +24,7 @@ declare const globalThis: {
   readonly location?: { readonly origin: string }
   readonly addEventListener?: (type: 'pageshow' | 'storage', listener: (event: BrowserEvent) => void, options: { readonly signal: AbortSignal }) => void
   readonly navigator?: {
-    readonly locks?: { readonly request: <T>(name: string, options: { readonly signal: AbortSignal }, run: () => Promise<T>) => Promise<T> }
+    readonly locks?: { readonly request: <Result>(name: string, options: { readonly signal: AbortSignal }, run: () => Result) => Promise<Awaited<Result>> }
   }
 }
 
@@ -35,6 +35,9 @@ interface Tokens {
   /** Time of the login in milliseconds. */
   readonly since?: number
 }
+
+/** Where a request goes, or the request. */
+type Target = (URL | Request) & { readonly headers?: Headers, readonly signal?: AbortSignal }
 
 /** A response, and its body. */
 type Answer = readonly [response: Response, body: string]
@@ -56,7 +59,8 @@ const logoutLimit = 6000
 /** A tab that renews needs no more than 50 seconds, unless the browser has frozen it. */
 const turnLimit = 60_000
 
-const wait = (time: number) => new Promise((resolve) => setTimeout(resolve, time))
+/** A signal that is aborted at the end of `limit`, too. Browsers before 2024 have no `AbortSignal.any`: there, renewals end by themselves. */
+const within = (limit: number, signal: AbortSignal) => AbortSignal.any?.([AbortSignal.timeout(limit), signal]) ?? AbortSignal.timeout(limit)
 
 /** Rejects when the signal aborts. What it waits for goes on. */
 const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | null | undefined) => new Promise<Result>((resolve, reject) => {
@@ -66,41 +70,30 @@ const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | nu
 })
 
 /** Calls a function of the page. What it throws is an uncaught error of the page, and changes nothing here. */
-function notify<Given extends unknown[]> (callback: ((...given: Given) => void) | undefined, ...given: Given): void {
+function notify<Given> (callback: ((given: Given) => void) | undefined, given: Given): void {
   try {
-    callback?.(...given)
+    callback?.(given)
   } catch (error) {
     setTimeout(() => { throw error })
   }
 }
 
 /** Damaged text, and text that is no object, has no fields. */
-function parse<Fields extends object> (text: unknown): Partial<Fields> {
+function parse<Fields extends object> (text: string | null | undefined): Partial<Fields> {
   try {
-    return Object(JSON.parse(String(text)))
+    return Object(JSON.parse(text ?? ''))
   } catch {
     return {}
   }
 }
 
 /** A storage of one client, which has one key. */
-function memory (): TokenStorage {
-  let kept: string | null = null
+function memory (kept: string | null = null): TokenStorage {
   return {
     getItem: () => kept,
     setItem: (_key, value) => { kept = value },
     removeItem: () => { kept = null }
   }
-}
-
-/** @throws TypeError if there is more in a URL, which requests would lose */
-function readOrigin (given: string): URL {
-  let url
-  try {
-    url = new URL(given)
-  } catch {}
-  if (url?.href !== `${url?.origin}/`) throw new TypeError(`"baseUrl" must be an origin such as "https://example.com"; given: "${given}".`)
-  return url
 }
 
 /**
@@ -115,10 +108,14 @@ export function createClient<User = unknown> ({
   accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage = memory(), onSignedOut
 }: ClientOptions = {}): Client<User> {
   // A page that is rendered by a server has no origin. Its requests reject.
-  const base = baseUrl === undefined ? undefined : readOrigin(baseUrl)
+  let base: URL | undefined
+  try {
+    base = new URL(baseUrl ?? '')
+  } catch {}
+  if (baseUrl !== undefined && base?.href !== base?.origin + '/') throw new TypeError(`"baseUrl" must be an origin like "https://example.com", not "${baseUrl}".`)
   const hasCookies = mode === 'cookie'
-  if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header"; given: "${mode}".`)
-  const name = `fastify-token-auth ${base && new URL(prefix, base).href}`
+  if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header", not "${mode}".`)
+  const name = 'fastify-token-auth ' + (base && new URL(prefix, base))
   const closing = new AbortController()
   let channel: InstanceType<typeof BroadcastChannel> | undefined
   try {
@@ -137,6 +134,12 @@ export function createClient<User = unknown> ({
   /** The renewal in progress. It resolves to whether to repeat the request, or to the response of a service that cannot renew at the moment. */
   let renewal: Promise<Response | boolean> | undefined
   let renewals = 0
+  /** The login that was sent last, in cookie mode. */
+  let loggingIn: Promise<Answer> | undefined
+  /** The logout in progress. */
+  let leaving: Promise<boolean> | undefined
+  /** Aborted by a logout in cookie mode: ends renewals, and logins that were not sent yet. */
+  let stop = new AbortController()
   /** Changes when somebody logs in, or nobody is logged in any more. */
   let logins = 0
   /** In header mode: time of the last login that this tab has read. */
@@ -146,17 +149,22 @@ export function createClient<User = unknown> ({
 
   function read (): Tokens {
     // What header mode has left is none of cookie mode.
-    const tokens: Tokens = hasCookies ? {} : parse(storage.getItem(name))
+    const tokens: Tokens = parse(hasCookies ? '' : storage.getItem(name))
     lastLogin = tokens.since ?? lastLogin
     return tokens
   }
 
-  const loginOf = () => `${logins} ${read().since}`
+  /** @returns a function that says whether this is still the login of now */
+  function watchLogin (): () => boolean {
+    const login = logins
+    const { since } = read()
+    return () => logins === login && read().since === since
+  }
 
   /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
   function keep (body: string, before: Tokens): void {
     const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = parse<Record<string, unknown>>(body)
-    if (!access) throw new Error(`The response has no "${accessTokenName}". Header mode needs tokens in bodies.`)
+    if (!access) throw new Error(`The response has no "${accessTokenName}".`)
     storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
   }
 
@@ -167,7 +175,7 @@ export function createClient<User = unknown> ({
     findings++
     if (JSON.stringify(found) !== JSON.stringify(user)) {
       user = found
-      for (const listener of [...listeners]) notify(listener)
+      for (const listener of [...listeners]) notify(listener, undefined)
     }
     if (isSwitched) {
       logins++
@@ -182,10 +190,10 @@ export function createClient<User = unknown> ({
     notify(onSignedOut, reason)
   }
 
-  function send (input: URL | Request, init: RequestInit = {}, token = read().access): Promise<Response> {
+  function send (input: Target, init: RequestInit | undefined, token = read().access): Promise<Response> {
     if (hasCookies) return fetch(input, { ...init, credentials: 'include' })
-    const headers = new Headers(init.headers ?? (input instanceof Request ? input.headers : {}))
-    if (token) headers.set('authorization', `Bearer ${token}`)
+    const headers = new Headers(init?.headers ?? input.headers)
+    if (token) headers.set('authorization', 'Bearer ' + token)
     return fetch(input, { ...init, headers })
   }
 
@@ -193,9 +201,9 @@ export function createClient<User = unknown> ({
    * Sends to an endpoint, and waits for the whole response, also when the page is left. A redirect would send the body, which has tokens, to
    * wherever it leads. A login and a logout have credentials of their own.
    */
-  async function call (path: string, init?: RequestInit, limit = tryLimit): Promise<Answer> {
+  async function call (path: string, init: RequestInit | undefined, signal: AbortSignal): Promise<Answer> {
     const target = new URL(path === '/' && prefix ? prefix : prefix + path, base)
-    const response = await send(target, { ...init, keepalive: true, redirect: 'error', signal: AbortSignal.timeout(limit) }, init && path !== pathToRefresh ? '' : undefined)
+    const response = await send(target, { ...init, keepalive: true, redirect: 'error', signal }, init && path !== pathToRefresh ? '' : undefined)
     return [response, await response.clone().text()]
   }
 
@@ -204,13 +212,14 @@ export function createClient<User = unknown> ({
 
   /** Sends until the service is available, at most three times. */
   async function insist (path: string, init?: RequestInit, end = Date.now() + lastMoment): Promise<Answer> {
+    const { signal } = stop
     for (let tries = 1; ; tries++) {
-      const attempt = call(path, init)
-      const answer = await attempt.catch(() => {})
-      const pause = Number(answer?.[0].headers.get('retry-after')) * 1000 || defaultPause
+      const attempt = call(path, init, within(tryLimit, signal))
+      const [response] = await attempt.catch(() => [signal.throwIfAborted()])
+      const pause = Number(response?.headers.get('retry-after')) * 1000 || defaultPause
       // From 502 on, it may be what a proxy answers for a service that is down.
-      if ((answer && answer[0].status < 502) || !base || tries === maximumTries || Date.now() + pause > end) return attempt
-      await wait(pause)
+      if (Number(response?.status) < 502 || !base || tries === maximumTries || Date.now() + pause > end) return attempt
+      await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause)), signal)
       // Timers of hidden tabs, and of computers that sleep, expire late.
       if (Date.now() > end) return attempt
     }
@@ -218,7 +227,7 @@ export function createClient<User = unknown> ({
 
   /** Asks who is logged in. In cookie mode, the service renews the tokens if it has to. @returns the response, and why nobody is logged in */
   async function ask (isSame: () => boolean, end?: number): Promise<[Response, SignedOutReason | null | undefined]> {
-    const [response, text] = await insist(`${pathToRetrieveUser}?optional=true`, undefined, end)
+    const [response, text] = await insist(pathToRetrieveUser + '?optional=true', undefined, end)
     const { me, id, reason } = parse<{ me: User | null, id: unknown, reason: SignedOutReason | null }>(text)
     if (isSame() && !reason && me !== undefined) setUser(me, id)
     return [response, reason]
@@ -231,9 +240,9 @@ export function createClient<User = unknown> ({
       signOut(over[1] === lastLogin ? over[0] : 'absent')
       return false
     }
-    const login = logins
+    const isSameLogin = watchLogin()
     // What another tab stores may be seen late, and a login or logout in the meantime counts more than this renewal.
-    const isSame = () => logins === login && read().refresh === before.refresh
+    const isSame = () => isSameLogin() && read().refresh === before.refresh
     const end = Date.now() + lastMoment
     let [current, reason] = await ask(isSame, end)
     if (current.status >= 500) return current
@@ -264,15 +273,22 @@ export function createClient<User = unknown> ({
   }
 
   /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
-  async function inTurn<Result> (request: () => Promise<Result>): Promise<Result> {
-    let result: Promise<Result> | undefined
-    const run = () => (result ??= request())
-    return await (globalThis.navigator?.locks?.request(name, { signal: AbortSignal.timeout(turnLimit) }, run).catch(run) ?? run())
+  async function inTurn<Result> (request: () => Result, { signal } = stop): Promise<Awaited<Result>> {
+    await (leaving ?? renewal)?.catch(() => {})
+    let result: Result | undefined
+    const run = () => {
+      signal.throwIfAborted()
+      return (result ??= request())
+    }
+    return await (globalThis.navigator?.locks?.request(name, { signal: within(turnLimit, signal) }, run).catch(run) ?? run())
   }
 
   function renew (): Promise<Response | boolean> {
-    renewal ??= inTurn(requestTokens).finally(() => { renewal = undefined })
-    return renewal
+    const { signal } = stop
+    return (renewal ??= inTurn(requestTokens).catch((error) => {
+      if (!signal.aborted) throw error
+      return leaving ?? false
+    }).finally(() => { renewal = undefined }))
   }
 
   async function load (): Promise<User | null> {
@@ -285,43 +301,43 @@ export function createClient<User = unknown> ({
       if (findings !== before) return user ?? null
       if (isRenewed !== true) break
     }
-    throw new Error('The service does not say who is logged in.')
+    throw new Error('It is not known who is logged in.')
   }
 
   /** Whether the page shows who is logged in. */
-  const isShown = () => user !== undefined || listeners.size > 0
-  const update = () => { if (isShown()) load().catch(() => {}) }
-
-  /**
-   * Sends a login or logout. In cookie mode, it waits for the renewals of this and other tabs, because the cookies of their responses must not
-   * replace those of a later login, or come back after a logout.
-   */
-  async function afterRenewals<Result> (request: () => Promise<Result>): Promise<Result> {
-    if (!hasCookies) return await request()
-    await renewal?.catch(() => {})
-    return await inTurn(request)
-  }
+  const isShown = () => user !== undefined || listeners.size
+  const update = () => isShown() && load().catch(() => {})
 
   /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
   const end = async (tokens: Tokens): Promise<boolean> => tokens.refresh !== undefined &&
     await insist(pathToLogout, withRefreshToken(tokens)).then(([{ ok }]) => ok, () => false)
 
-  /** Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them. */
-  function leave (): Promise<boolean> {
+  /**
+   * Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them.
+   * @param time of the logout in another tab
+   */
+  function leave (time = 0): Promise<boolean> {
     const tokens = read()
     storage.removeItem(name)
+    if (!time) channel?.postMessage(['logout', Date.now()])
+    signOut('logout', time)
     return end(tokens)
   }
 
   /** Clears the cookies. @returns whether the session has ended */
   async function clear (): Promise<boolean> {
-    const request = () => call(pathToLogout, withRefreshToken({}), logoutLimit)
+    // Logins of other tabs wait for the response.
+    inTurn(() => leaving, new AbortController()).catch(() => {})
+    await loggingIn?.catch(() => {})
+    const request = () => call(pathToLogout, withRefreshToken({}), AbortSignal.timeout(logoutLimit))
     const [{ ok }] = await request()
-    if (ok) return true
-    // The service clears the cookies with a 401 and a 503, too, but a proxy does not. Without cookies, the service answers 204.
-    const [again] = await request()
-    if (!again.ok) throw new Error(`The logout failed with the status ${again.status}. The user is still logged in.`)
-    return false
+    if (!ok) {
+      // The service clears the cookies with a 401 and a 503, too, but a proxy does not. Without cookies, the service answers 204.
+      const [again] = await request()
+      if (!again.ok) throw new Error(`Still logged in: the logout failed (${again.status}).`)
+    }
+    leave()
+    return ok
   }
 
   if (channel) {
@@ -332,8 +348,8 @@ export function createClient<User = unknown> ({
         logins++
         update()
       } else if (what === 'logout' ? lastLogin <= time : lastLogin === time) {
-        if (what === 'logout') leave()
-        signOut(what, time)
+        if (what === 'logout') leave(time)
+        else signOut(what, time)
       }
     }
   }
@@ -368,7 +384,8 @@ export function createClient<User = unknown> ({
     },
 
     async login (credentials) {
-      const [response, body] = await afterRenewals(() => call(pathToAuthenticate, json(credentials), loginLimit))
+      const request = () => (loggingIn = call(pathToAuthenticate, json(credentials), AbortSignal.timeout(loginLimit)))
+      const [response, body] = await (hasCookies ? inTurn(request) : request())
       if (response.ok) {
         const before = read()
         logins++
@@ -377,37 +394,39 @@ export function createClient<User = unknown> ({
         else keep(body, { since: Date.now() })
         end(before)
         if (isShown()) {
-          const login = logins
-          const isSame = () => logins === login
-          const answer = await ask(isSame).catch(() => {})
+          const isSame = watchLogin()
+          const isKnown = await ask(isSame).then(([{ ok }]) => ok, () => false)
           // Whoever was logged in is not any more.
-          if (!answer?.[0].ok && isSame()) setUser(undefined)
+          if (isSame() && !isKnown) setUser(undefined)
         }
       }
       return response
     },
 
     async logout () {
-      const ending = hasCookies ? await afterRenewals(clear) : leave()
-      channel?.postMessage(['logout', Date.now()])
-      signOut('logout', 0)
-      return await ending
+      if (!hasCookies) return leave()
+      logins++
+      renewal = undefined
+      stop.abort()
+      stop = new AbortController()
+      leaving ??= clear().finally(() => { leaving = undefined })
+      return await leaving
     },
 
     async fetch (input, init) {
       const isRequest = input instanceof Request
-      const target = new URL(isRequest ? input.url : input, base)
+      const url = new URL(isRequest ? input.url : input, base)
       // Tokens are for the service alone.
-      if (target.origin !== base?.origin) return await fetch(input, init)
-      const again = isRequest ? input.clone() : target
+      if (url.origin !== base?.origin) return await fetch(input, init)
+      const again: Target = isRequest ? input.clone() : url
       const before = renewals
-      const login = loginOf()
-      const response = await send(isRequest ? input : target, init)
+      const isSame = watchLogin()
+      const response = await send(isRequest ? input : url, init)
       if (response.status !== 401) return response
-      const isRenewed = loginOf() === login && (renewals !== before || await unlessAborted(renew(), init?.signal ?? (isRequest ? input.signal : null)))
+      const isRenewed = isSame() && (renewals !== before || await unlessAborted(renew(), init?.signal ?? again.signal))
       if (isRenewed instanceof Response) return isRenewed.clone()
       // Another user may have logged in meanwhile, whose request this is not.
-      return isRenewed && loginOf() === login && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
+      return isRenewed && isSame() && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
     },
 
     close () {

@@ -9,7 +9,7 @@ import type { TokenAuthError, TokenAuthOptions } from '../lib/index.ts'
 import { caseOf, holdTimers, mistyped, now, setClock, together, users } from './helper.ts'
 import { received, WatchedStore } from './sessions/helper.ts'
 import {
-  browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable, watchLimits
+  browse, Channel, cookieOptions, disconnected, expiredTab, later, modes, openTab, origin, question, refresh, script, service, settled, sharedStorage, unavailable, watchLimits, type Service
 } from './tabs.ts'
 
 const [ada, grace] = users
@@ -282,10 +282,10 @@ t.test('options that cannot be right are refused with what is allowed', async (t
   for (const baseUrl of ['/api', '', 'api.example.com', 'null', 'https://api.example.com/v1', 'https://api.example.com/?', 'https://ada@api.example.com', 'file:///srv']) {
     t.throws(() => createClient({ baseUrl }), {
       name: 'TypeError',
-      message: `"baseUrl" must be an origin such as "https://example.com"; given: "${baseUrl}".`
+      message: `"baseUrl" must be an origin like "https://example.com", not "${baseUrl}".`
     })
   }
-  t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header"; given: "cookies".' })
+  t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header", not "cookies".' })
   for (const baseUrl of [undefined, 'https://api.example.com', 'https://api.example.com/', 'http://localhost:3000', 'http://[::1]']) t.doesNotThrow(() => createClient({ baseUrl, mode: undefined }))
 })
 
@@ -357,7 +357,7 @@ t.test('in header mode a login to a service that does not send the token where t
   const storage = sharedStorage()
   const { client } = openTab({ mode: 'header', storage })
   await t.rejects(client.login(ada!), {
-    message: 'The response has no "access_token". Header mode needs tokens in bodies.'
+    message: 'The response has no "access_token".'
   })
   t.equal(storage.values.size, 0)
 })
@@ -392,7 +392,7 @@ t.test('in cookie mode a logout that does not reach the service is an error, and
   served.broken.set('/auth/logout', disconnected)
   await t.rejects(one.client.logout(), TypeError)
   served.broken.set('/auth/logout', () => new Response(null, { status: 429 }))
-  await t.rejects(one.client.logout(), { message: 'The logout failed with the status 429. The user is still logged in.' })
+  await t.rejects(one.client.logout(), { message: 'Still logged in: the logout failed (429).' })
   t.strictSame([one.reasons, other.reasons], [[], []])
   t.equal(await one.status(), 200)
 })
@@ -404,7 +404,7 @@ t.test('in cookie mode a logout is one only if the cookies are gone, whoever ans
   const { client, reasons } = openTab()
   await client.login(ada!)
   served.broken.set('/auth/logout', unavailable())
-  await t.rejects(client.logout(), { message: 'The logout failed with the status 503. The user is still logged in.' }, 'a proxy clears no cookies')
+  await t.rejects(client.logout(), { message: 'Still logged in: the logout failed (503).' }, 'a proxy clears no cookies')
   t.strictSame(reasons, [])
   t.not(cookies.size, 0)
   served.broken.clear()
@@ -415,6 +415,137 @@ t.test('in cookie mode a logout is one only if the cookies are gone, whoever ans
   t.equal(await client.logout(), true, 'nobody is logged in')
   t.strictSame([...new Set(outliving)], ['/auth', '/auth/logout'], 'a page that is left does not take the request with it')
 })
+
+/** What a renewal waits for, and what ends it. */
+const waits: ReadonlyArray<readonly [string, (served: Service, other: ReturnType<typeof openTab>) => Promise<() => void>]> = [
+  ['a response', async (served) => {
+    served.broken.set('/auth/me', () => new Promise(() => {}))
+    return () => {}
+  }],
+  ['a pause', async (served) => {
+    served.broken.set('/auth/me', unavailable('5'))
+    return () => {}
+  }],
+  ['the turn of another tab', async (served, other) => {
+    let answer = () => {}
+    served.broken.set('/auth/me', () => new Promise((resolve) => { answer = () => resolve(new Response('{}')) }))
+    other.status().catch(() => {})
+    for (let turns = 0; turns < 100; turns++) await turn()
+    served.log.splice(0)
+    return () => answer()
+  }]
+]
+
+/** Lets everything happen that waits for nothing else. */
+async function idle (): Promise<void> {
+  for (let turns = 0; turns < 100; turns++) await turn()
+}
+
+for (const [what, prepare] of waits) {
+  // Promise: sessions/logout-during-renewal
+  t.test(`in cookie mode a logout ends a renewal that waits for ${what}, and is sent at once`, async (t) => {
+    const { served, outliving, cookies, release, client, reasons } = await expiredTab(t, cookieOptions, {})
+    const other = openTab()
+    const finish = await prepare(served, other)
+    const waiting = [client.fetch('/private'), client.load()] as const
+    await idle()
+    served.log.splice(0)
+    outliving.splice(0)
+    const logout = client.logout()
+    // A page that is closed has no later task.
+    for (let microtasks = 0; microtasks < 10; microtasks++) await null
+    t.strictSame(outliving, ['/auth/logout'])
+    t.equal(await logout, true)
+    t.equal(cookies.size, 0)
+    t.equal((await waiting[0]).status, 401)
+    t.equal(await waiting[1], null)
+    release()
+    await idle()
+    t.strictSame(served.log, ['POST /auth/logout'], 'there is no further try')
+    t.strictSame([reasons, other.reasons], [['logout'], ['logout']])
+    finish()
+    served.broken.clear()
+    await client.login(ada!)
+    t.equal((await client.fetch('/private')).status, 200)
+  })
+}
+
+t.test('in cookie mode without AbortSignal.any, a logout is sent at once, too, and the renewal changes nothing any more', async (t) => {
+  const { any } = AbortSignal
+  t.teardown(() => { AbortSignal.any = any })
+  Object.assign(AbortSignal, { any: undefined })
+  const { served, cookies, client, reasons } = await expiredTab(t, cookieOptions, {})
+  let answer = () => {}
+  served.broken.set('/auth/me', () => new Promise((resolve) => { answer = () => resolve(Response.json({ me: ada, id: 1, reason: null })) }))
+  const waiting = client.fetch('/private')
+  await idle()
+  t.equal(await client.logout(), true)
+  t.strictSame([cookies.size, client.user, reasons], [0, null, ['logout']])
+  answer()
+  t.equal((await waiting).status, 401)
+  t.strictSame([client.user, reasons], [null, ['logout']])
+})
+
+t.test('in cookie mode a renewal that a logout has ended is done again where the logout fails', async (t) => {
+  const { served, client, reasons } = await expiredTab(t, cookieOptions, {})
+  served.broken.set('/auth/me', () => new Promise(() => {}))
+  served.broken.set('/auth/logout', unavailable())
+  const waiting = [client.fetch('/private'), client.load()] as const
+  await idle()
+  await t.rejects(client.logout(), { message: 'Still logged in: the logout failed (503).' })
+  for (const promise of waiting) await t.rejects(promise, { message: 'Still logged in: the logout failed (503).' })
+  t.strictSame(reasons, [])
+  served.broken.clear()
+  t.match(await client.load(), { user_id: ada!.user_id })
+  t.equal((await client.fetch('/private')).status, 200)
+})
+
+for (const isSent of [true, false]) {
+  t.test(`in cookie mode a logout ${isSent ? 'waits for a login that was sent before, and ends its session' : 'ends a login that was not sent yet'}`, async (t) => {
+    const { served, cookies, client, reasons } = await expiredTab(t, cookieOptions, {})
+    let go = () => {}
+    if (isSent) served.gate.beforeLogin = async () => { await new Promise<void>((resolve) => { go = resolve }) }
+    else served.broken.set('/auth/me', () => new Promise(() => {}))
+    const request = isSent ? undefined : client.fetch('/private')
+    await idle()
+    served.log.splice(0)
+    const login = client.login(grace!).then(({ status }) => status, ({ name }) => name)
+    await idle()
+    const logout = client.logout()
+    await idle()
+    t.strictSame(served.log, [isSent ? 'POST /auth' : 'POST /auth/logout'])
+    go()
+    t.equal(await login, isSent ? 200 : 'AbortError')
+    t.equal(await logout, true)
+    t.equal((await request)?.status, isSent ? undefined : 401)
+    t.strictSame(served.log.at(-1), 'POST /auth/logout')
+    t.strictSame([cookies.size, client.user, reasons], [0, null, ['logout']])
+    t.strictSame(await served.app.tokenAuth.sessions.list(grace!.user_id), [])
+  })
+}
+
+for (const hasLocks of [true, false]) {
+  t.test(`in cookie mode logins ${hasLocks ? 'of all tabs' : 'of a tab without Web Locks'} wait for its logout, and two logouts at once are one`, async (t) => {
+    const served = await service(t, cookieOptions)
+    browse(t, served, { hasLocks })
+    const [one, other] = [openTab(), openTab()]
+    await one.client.login(ada!)
+    served.log.splice(0)
+    let go = () => {}
+    const gate = new Promise<void>((resolve) => { go = resolve })
+    served.gate.beforeLogout = async () => { await gate }
+    const logouts = [one.client.logout(), one.client.logout()]
+    await idle()
+    const login = (hasLocks ? other : one).client.login(grace!)
+    await idle()
+    t.strictSame(served.log, ['POST /auth/logout'])
+    go()
+    t.strictSame(await Promise.all(logouts), [true, true])
+    t.equal((await login).status, 200)
+    t.strictSame([one.reasons, other.reasons], [['logout'], ['logout']])
+    t.equal(await other.status(), 200)
+  })
+}
 
 t.test('a page that is left does not take a renewal with it: the browser still gets the cookies', async (t) => {
   const setTime = setClock(t, now())
@@ -516,7 +647,7 @@ t.test('in header mode damaged text in the storage is no login, and a response t
     assert.deepEqual(reasons.splice(0), ['absent'], damaged)
   }
   served.broken.set('/auth', () => new Response('a text with a token'))
-  await t.rejects(client.login(ada!), { message: 'The response has no "access_token". Header mode needs tokens in bodies.' })
+  await t.rejects(client.login(ada!), { message: 'The response has no "access_token".' })
 })
 
 t.test('in header mode a logout discards the tokens before it tries to reach the service, three times', async (t) => {

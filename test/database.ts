@@ -78,10 +78,7 @@ export class Network {
     const network = new Network(target)
     network.#server.listen(0, '127.0.0.1')
     await once(network.#server, 'listening')
-    t.teardown(() => {
-      network.cut()
-      network.#server.close()
-    })
+    t.teardown(() => { network.close() })
     return network
   }
 
@@ -133,6 +130,12 @@ export class Network {
       this.#sockets.delete(socket)
       this.#swallowed.push(socket)
     }
+  }
+
+  /** Ends all connections, and refuses new ones from now on. */
+  close (): void {
+    this.#server.close()
+    this.cut()
   }
 
   /** Ends all connections. */

@@ -31,7 +31,7 @@ export interface Service {
   /** Paths that are redirected, and where to. */
   redirects: Map<string, string>
   /** The service waits for these, and in cookie mode for the renewals of `GET /auth/me`. */
-  gate: Record<'beforeRefresh' | 'afterRefresh' | 'afterEcho', () => Promise<void>>
+  gate: Record<'beforeLogin' | 'beforeLogout' | 'beforeRefresh' | 'afterRefresh' | 'afterEcho', () => Promise<void>>
 }
 
 /** A service with sessions, and a record of what it is asked. */
@@ -44,7 +44,7 @@ export async function service (t: Test, options: Partial<TokenAuthOptions> = {},
   app.post('/echo', { onRequest: app.tokenAuth.protect() }, async ({ body }) => body)
   app.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, body, done) => done(null, body))
   const log: string[] = []
-  const gate = { beforeRefresh: async () => {}, afterRefresh: async () => {}, afterEcho: async () => {} }
+  const gate = { beforeLogin: async () => {}, beforeLogout: async () => {}, beforeRefresh: async () => {}, afterRefresh: async () => {}, afterEcho: async () => {} }
   const redirects = new Map<string, string>()
   const renews = ({ url }: { url: string }) => url === '/auth/refresh' || (options.cookieSet === true && url === '/auth/me?optional=true')
   let renewals = 0
@@ -53,6 +53,8 @@ export async function service (t: Test, options: Partial<TokenAuthOptions> = {},
     log.push(`${method} ${url}`)
     const target = redirects.get(url)
     if (target !== undefined) return await reply.redirect(target, 307)
+    if (url === '/auth') await gate.beforeLogin()
+    if (url === '/auth/logout') await gate.beforeLogout()
     if (renews(request)) await gate.beforeRefresh()
     return undefined
   })
@@ -81,6 +83,13 @@ export class Channel {
   }
 }
 
+/** Rejects when the signal aborts. */
+const aborted = (signal: AbortSignal) => new Promise<never>((_resolve, reject) => {
+  const abort = () => { reject(signal.reason) }
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort)
+})
+
 /**
  * Puts the APIs of a browser in place until the test ends.
  * @param options `hasTurns` says whether a tab gets its turn before its limit is over
@@ -89,7 +98,10 @@ export function browse (t: Test, { app, broken }: Service, { hasLocks = true, ha
   const cookies = new Map<string, string>()
   const outliving: string[] = []
   const request = async (input: string | URL | Request, init?: RequestInit) => {
-    const { url, method, headers, body, credentials, keepalive, signal } = new Request(input, init)
+    const sent = new Request(input, init)
+    return await Promise.race([respond(sent), aborted(sent.signal)])
+  }
+  async function respond ({ url, method, headers, body, credentials, keepalive, signal }: Request): Promise<Response> {
     const { pathname, search } = new URL(url)
     if (keepalive) outliving.push(pathname)
     const replaced = broken.get(pathname)
@@ -98,7 +110,8 @@ export function browse (t: Test, { app, broken }: Service, { hasLocks = true, ha
     const sent = credentials === 'include' ? { cookie: [...cookies].map((pair) => pair.join('=')).join('; ') } : {}
     const payload = body === null ? {} : { payload: await new Response(body).text() }
     const answer = await app.inject({ method: mistyped(method), url: pathname + search, headers: { ...Object.fromEntries(headers), ...sent }, ...payload })
-    for (const { name, value, maxAge, expires } of answer.cookies) {
+    // The browser ignores what comes after a request was aborted.
+    for (const { name, value, maxAge, expires } of signal.aborted ? [] : answer.cookies) {
       if (maxAge === 0 || (expires && expires.getTime() <= Date.now())) cookies.delete(name)
       else cookies.set(name, value)
     }
@@ -110,10 +123,14 @@ export function browse (t: Test, { app, broken }: Service, { hasLocks = true, ha
   const locks = {
     request: (_name: string, { signal }: { signal: AbortSignal }, run: () => Promise<unknown>) => {
       if (!hasTurns) return Promise.reject(new DOMException('signal timed out', 'TimeoutError'))
-      if (signal.aborted) return Promise.reject(signal.reason)
-      const result = last.then(run)
+      let isGranted = false
+      const result = last.then(() => {
+        signal.throwIfAborted()
+        isGranted = true
+        return run()
+      })
       last = result.catch(() => {})
-      return result
+      return Promise.race([result, aborted(signal).catch((error) => isGranted ? result : Promise.reject(error))])
     }
   }
   const replaced = { fetch: request, BroadcastChannel: Channel, location: { origin }, navigator: hasLocks ? { locks } : {} }
@@ -148,12 +165,12 @@ export function openTab (options: ClientOptions = {}) {
 export async function expiredTab (t: Test, serverOptions: Partial<TokenAuthOptions>, options: ClientOptions) {
   const setTime = setClock(t, now())
   const served = await service(t, serverOptions)
-  browse(t, served)
+  const browser = browse(t, served)
   const release = holdTimers(t, 5000)
   const tab = openTab(options)
   await tab.client.login(ada!)
   setTime(now() + later)
-  return { setTime, served, release, ...tab }
+  return { setTime, served, release, ...browser, ...tab }
 }
 
 /** Lets held timers expire until a promise settles. */

@@ -86,12 +86,14 @@ export interface Client<User = unknown> {
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
    * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent
+   * @throws an `AbortError` in cookie mode, if `logout` is called before it was sent
    * @throws Error in header mode, if the response to a login has no access token
    */
   login: (credentials: object) => Promise<Response>
   /**
-   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In header mode, it
-   * ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
+   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In cookie mode, it is sent
+   * at once, unless a login of this tab was sent before, and ends a renewal of this tab: requests that wait for that get
+   * their 401. In header mode, it ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
    * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires
    * @throws in cookie mode, if the service cannot be reached or does not clear the cookies: the user is still logged in
    */

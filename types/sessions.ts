@@ -244,7 +244,7 @@ export type PostgresLike =
 export interface IoredisLike {
   readonly status: string
   readonly isCluster?: boolean
-  duplicate? (): OwnIoredis
+  duplicate? (options?: object): OwnIoredis
   evalsha (sha: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
   eval (script: string, keys: number, ...keysAndValues: string[]): PromiseLike<unknown>
 }
@@ -269,7 +269,8 @@ export interface NodeRedisLike {
   readonly isOpen?: boolean
   readonly isReady?: boolean
   readonly slots?: ReadonlyArray<{ readonly master: { readonly client?: { readonly isReady: boolean } | undefined } } | undefined>
-  duplicate? (): OwnNodeRedis
+  readonly options?: { readonly socket?: object | undefined } | undefined
+  duplicate? (options?: object): OwnNodeRedis
   unref? (): void
   withCommandOptions? (options: { timeout: number }): Pick<NodeRedisLike, 'evalSha' | 'eval'>
   evalSha (sha: string, options: { keys: string[], arguments: string[] }): PromiseLike<unknown>

@@ -90,6 +90,8 @@ async function openShop (t: Test, { needsTls }: Engine): Promise<Shop> {
   app.get('/token', async ({ headers }) => createHash('sha256').update(/refresh_token=([^;]+)/.exec(headers.cookie ?? '')?.[1] ?? '').digest('hex').slice(0, 8))
   const { protect } = app.tokenAuth
   const renew = { onRequest: app.tokenAuth.protect({ renew: true }) }
+  app.addContentTypeParser(/^(?!application)/, { parseAs: 'string' }, (_request, body, done) => done(null, body))
+  app.post('/echo', { onRequest: protect.call(app.tokenAuth) }, async ({ body }) => typeof body === 'string' ? body : new URLSearchParams(Object(body)).toString())
   app.get('/private', { onRequest: protect.call(app.tokenAuth) }, async () => 'private')
   app.get('/page', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, ({ tokenAuth }, reply) => send(reply, `<h1>user ${tokenAuth.userId}</h1>`))
   app.post('/form', renew, ({ body }, reply) => send(reply, `<script type="application/json">${JSON.stringify(body)}</script>`))
@@ -110,6 +112,8 @@ const shows = async (tab: Tab, expression: string) => await until(expression, as
 
 const logIn = (username: string) => `client.login(${JSON.stringify(users.find((user) => user.username === username))}).then(({ status }) => status)`
 const statusOf = (path: string) => `client.fetch('${path}').then(({ status }) => status)`
+/** What `/token` says of a browser without a refresh token. */
+const nothing = createHash('sha256').update('').digest('hex').slice(0, 8)
 const typesOf = (events: SessionEvent[]) => events.map(({ type }) => type)
 
 interface Visit extends Shop { browser: Browser, open: (path?: string) => Promise<Tab> }
@@ -202,6 +206,75 @@ export function testEngine (t: Test, engine: Engine): void {
     t.equal(await next.evaluate(statusOf('/private')), 200)
     t.same(await next.evaluate('reasons'), [])
     t.same(typesOf(events), ['started', 'refreshed'], 'there is nothing to renew')
+  })
+
+  // Promise: sessions/logout-during-renewal
+  for (const where of ['of its own tab', 'of another tab, for whose end its own waits']) {
+    t.test(`${name}: a logout is sent at once during a renewal ${where}, also where the tab is closed then`, { skip }, async (t) => {
+      const { app, answered, open, count, gate, tab } = await expiredVisit(t, engine)
+      const watcher = await open('/other')
+      const other = where === 'of its own tab' ? tab : await open()
+      let release = () => {}
+      const released = new Promise<void>((resolve) => { release = resolve })
+      await new Promise<void>((resolve) => {
+        gate.arrived = async () => {
+          resolve()
+          await released
+        }
+        other.evaluate(statusOf('/private')).catch(() => {})
+      })
+      tab.evaluate(statusOf('/private')).catch(() => {})
+      await until('it waits for the renewal', () => count('GET /private') === (other === tab ? 1 : 2))
+      answered.splice(0)
+      await tab.evaluate('void client.logout().catch(() => {})')
+      await tab.close()
+      await until('the logout has come', () => count('POST /auth/logout') === 1)
+      t.same(await app.tokenAuth.sessions.list(1), [])
+      release()
+      // That of its own tab was aborted, so the service may not answer it.
+      if (other !== tab) await until('the renewal is over', () => count(`GET ${question}`) === 1)
+      t.same(answered.filter(({ request, isSet }) => isSet && request !== 'POST /auth/logout'), [], 'late cookies are left out')
+      t.equal(await watcher.evaluate("fetch('/private').then(({ status }) => status)"), 401)
+      t.equal(await watcher.evaluate("fetch('/token').then((response) => response.text())"), nothing, 'no cookie is left')
+    })
+  }
+
+  t.test(`${name}: a login after a logout during a renewal that hangs does not wait for it, and is not lost`, { skip }, async (t) => {
+    const { open, gate, tab } = await expiredVisit(t, engine)
+    await new Promise<void>((resolve) => {
+      gate.arrived = async () => {
+        gate.arrived = async () => {}
+        resolve()
+        await new Promise(() => {})
+      }
+      tab.evaluate(`void (globalThis.waiting = Promise.all([${statusOf('/private')}, client.load()]))`).catch(() => {})
+    })
+    t.equal(await tab.evaluate('client.logout()'), true)
+    t.same(await tab.evaluate('waiting'), [401, null])
+    t.equal(await tab.evaluate(logIn('grace')), 200)
+    t.same(await tab.evaluate('client.load()'), grace)
+    t.same(await tab.evaluate('reasons'), ['logout'])
+    const next = await open()
+    t.equal(await next.evaluate(statusOf('/private')), 200)
+  })
+
+  t.test(`${name}: a body of each kind is repeated as a whole after a renewal`, { skip }, async (t) => {
+    const { tab, setTime, start } = await expiredVisit(t, engine)
+    const bodies = {
+      text: "{ body: 'text' }",
+      fields: "{ body: new URLSearchParams({ a: 'b c' }) }",
+      bytes: '{ body: new Uint8Array([116, 101]) }',
+      blob: "{ body: new Blob(['blob'], { type: 'text/plain' }) }",
+      form: "{ body: (() => { const form = new FormData(); form.append('a', 'b'); form.append('file', new Blob(['content']), 'name.txt'); return form })() }"
+    }
+    const expected = { text: 'text', fields: 'a=b+c', bytes: 'te', blob: 'blob', form: /name="a"\s+b\s[^]*filename="name.txt"[^]*content/ }
+    let time = start
+    for (const [kind, init] of Object.entries(bodies)) {
+      for (const request of [`'/echo', { method: 'POST', ...${init} }`, `new Request('/echo', { method: 'POST', ...${init} })`]) {
+        setTime(time += later)
+        t.match(await tab.evaluate(`client.fetch(${request}).then(async (response) => [response.status, await response.text()])`), [200, expected[kind as 'text']], kind)
+      }
+    }
   })
 
   t.test(`${name}: Back, after the login page was opened because another tab logged out, shows a page that says so at once`, { skip }, async (t) => {

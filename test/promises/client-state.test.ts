@@ -112,9 +112,9 @@ for (const [mode, serverOptions, options] of modes) {
     t.equal(served.renewals(), 1)
     const { user } = client
     served.broken.set('/auth/me', unavailable())
-    await t.rejects(settled(client.load(), release), { message: 'The service does not say who is logged in.' })
+    await t.rejects(settled(client.load(), release), { message: 'It is not known who is logged in.' })
     served.broken.set('/auth/me', () => new Response('<p>Log in to the network</p>'))
-    await t.rejects(client.load(), { message: 'The service does not say who is logged in.' })
+    await t.rejects(client.load(), { message: 'It is not known who is logged in.' })
     served.broken.set('/auth/me', disconnected)
     await t.rejects(settled(client.load(), release), TypeError)
     t.equal(client.user, user)

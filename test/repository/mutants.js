@@ -97,6 +97,7 @@ export const mutants = [
   { file: 'lib/sessions/stores/postgres.ts', from: 'if (attempt === attempts || !repeatable.has(code)) throw error', to: 'if (!repeatable.has(code)) throw error', tests: ['test/sessions/stores/clients.test.ts'] },
   { file: 'lib/sessions/stores/postgres.ts', from: "if (row?.filtered === 'true' && !allowRowSecurity) throw", to: "if (row?.filtered === 'all' && !allowRowSecurity) throw", tests: ['test/sessions/stores/clients.test.ts'] },
   { file: 'lib/sessions/stores/postgres.ts', from: "if (row?.standby === 'true') return { ...answer, ...ageOf(row.age, usual) }", to: "if (row?.standby === 'true') return answer", tests: ['test/sessions/stores/clients.test.ts'] },
+  { file: 'lib/sessions/stores/redis-clients.ts', from: 'duplicate.call(client, { retryStrategy: () => null })', to: 'duplicate.call(client, {} as never)', tests: ['test/sessions/stores/redis-primary.test.ts'] },
   { file: 'lib/sessions/stores/redis-primary.ts', from: 'if (!isReplica(error)) throw error', to: 'throw error', tests: ['test/sessions/stores/redis-primary.test.ts'] },
   { file: 'lib/sessions/revocation.ts', from: 'if (this.#configurationError !== undefined) throw this.#configurationError', to: '', tests: ['test/sessions/revocation.test.ts'] },
   { file: 'lib/sessions/store-call.ts', from: 'if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)', to: '', tests: ['test/sessions/store-call.test.ts'] },
@@ -130,7 +131,11 @@ export const mutants = [
   { file: 'lib/cli/inspect.ts', from: "return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : undefined", to: "return typeof value === 'object' && value !== null ? { ...value } : undefined", tests: ['test/cli.test.ts'] },
 
   // client
-  { file: 'lib/client.ts', from: 'const isSame = () => logins === login && read().refresh === before.refresh', to: 'const isSame = () => read().refresh === before.refresh', tests: ['test/promises/client-state.test.ts'] },
+  { file: 'lib/client.ts', from: '      stop.abort()\n', to: '', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'inTurn(() => leaving, new AbortController()).catch(() => {})', to: '', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'await loggingIn?.catch(() => {})', to: '', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'signal.throwIfAborted()\n      return (result', to: 'return (result', tests: ['test/client.test.ts'] },
+  { file: 'lib/client.ts', from: 'const isSame = () => isSameLogin() && read().refresh === before.refresh', to: 'const isSame = () => read().refresh === before.refresh', tests: ['test/promises/client-state.test.ts'] },
   { file: 'lib/client.ts', from: 'if (!ok && status !== 401 && (status !== 400 || before.refresh)) return response', to: 'if (!ok && status !== 401 && status !== 400) return response', tests: ['test/promises/client-state.test.ts'] },
 
   // the top of lib/

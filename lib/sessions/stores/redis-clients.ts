@@ -17,12 +17,12 @@ export interface Connection {
   open?: (() => OwnConnection) | undefined
 }
 
-/** A connection that the application does not know of. It does not keep the process alive. */
+/** A connection that the application does not know of. It does not keep the process alive, and does not connect again: its timers would. */
 export interface OwnConnection {
   readonly connection: Connection
   /** Resolves when it can be used, and rejects when it was closed before. */
   readonly ready: Promise<unknown>
-  /** Whether it was closed, or does not connect again. */
+  /** Whether it is closed. */
   isOver (): boolean
   close (): void
 }
@@ -60,7 +60,7 @@ function ioredisConnection (client: IoredisLike): Connection {
     }),
     ...duplicate !== undefined && client.isCluster !== true && {
       open: () => {
-        const own = duplicate.call(client)
+        const own = duplicate.call(client, { retryStrategy: () => null })
         own.on('error', ignore)
         own.on('connect', () => { own.stream?.unref?.() })
         const ready = new Promise<void>((resolve, reject) => {
@@ -98,7 +98,7 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
     // A sentinel or a cluster, which find their primaries themselves, has no unref().
     ...duplicate !== undefined && given.unref !== undefined && {
       open: () => {
-        const own = duplicate.call(given)
+        const own = duplicate.call(given, { socket: { ...given.options?.socket, reconnectStrategy: false } })
         own.on('error', ignore)
         own.unref?.()
         return { connection: nodeRedisConnection(own), ready: own.connect(), isOver: () => own.isOpen !== true, close: () => { own.destroy() } }

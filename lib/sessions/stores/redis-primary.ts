@@ -28,7 +28,7 @@ export class PrimaryConnection {
   }
 
   get #current (): Connection {
-    // A client may give up, as its options say. That of the application may have connected again.
+    // It does not connect again. That of the application does.
     if (this.#own?.isOver() === true) this.#own = undefined
     return this.#own?.connection ?? this.#given
   }

@@ -94,8 +94,8 @@ for (const [name, connect] of Object.entries(clients)) {
     t.equal(await get('none'), null)
     const [one, other] = operators
     const open = async () => [await connectionsOf(one), await connectionsOf(other)]
-    while ((await open())[0] !== 3) await wait()
-    t.same(await open(), [3, 1], 'the one of the application and one of ours, beside that of the operator')
+    // The one of the application and one of ours, beside that of the operator.
+    while (String(await open()) !== '3,1') await wait()
     await app.close()
     while ((await open())[0] !== 2) await wait()
     t.equal(await id(), before, 'it is closed with the application, and the client of the application is not')
@@ -172,26 +172,37 @@ for (const [client, code] of [
   ['ioredis', "const { Redis } = await import('ioredis'); const client = new Redis(url); await new Promise((resolve) => { client.once('ready', resolve) })"],
   ['node-redis', "const { createClient } = await import('redis'); const client = createClient({ url }); await client.connect()"]
 ] as const) {
-  t.test(`${client}: a process that closes its client, and never the application, ends`, { skip: skip.redis }, async (t) => {
-    const { network, urls, failOver } = await twoServers(t)
-    await failOver(0)
-    const script = `const url = '${network.url}'
-      ${code}
-      const { redisSessions } = await import('./lib/index.ts')
-      const store = redisSessions(client)
-      process.stdin.once('data', async () => {
-        await store.list('1', {})
-        client.disconnect ? client.disconnect() : client.destroy()
-        process.stdin.unref()
-        console.log('closed')
-      })
-      console.log('ready')`
-    const child = spawn(process.execPath, ['--input-type=module', '--require', './test/typescript.cjs', '-e', script], { stdio: ['pipe', 'pipe', 'inherit'] })
-    t.teardown(() => child.kill())
-    await once(child.stdout, 'data')
-    network.redirect(urls[1]!)
-    child.stdin.write('go\n')
-    const [code_] = await once(child, 'exit')
-    t.equal(code_, 0)
-  })
+  for (const isAway of [false, true]) {
+    t.test(`${client}: a process that closes its client, and never the application, ends${isAway ? ', also where the server is away' : ''}`, { skip: skip.redis }, async (t) => {
+      const { network, urls, failOver } = await twoServers(t)
+      await failOver(0)
+      const script = `const url = '${network.url}'
+        ${code}
+        const { redisSessions } = await import('./lib/index.ts')
+        const store = redisSessions(client)
+        client.on('error', () => {})
+        process.stdin.once('data', async () => {
+          await store.list('1', {})
+          const away = new Promise((resolve) => { client.once('reconnecting', resolve) })
+          console.log('listed')
+          if (${isAway}) await away
+          setImmediate(() => {
+            client.disconnect ? client.disconnect() : client.destroy()
+            process.stdin.unref()
+          })
+        })
+        console.log('ready')`
+      const child = spawn(process.execPath, ['--input-type=module', '--require', './test/typescript.cjs', '-e', script], { stdio: ['pipe', 'pipe', 'inherit'] })
+      t.teardown(() => child.kill())
+      await once(child.stdout, 'data')
+      network.redirect(urls[1]!)
+      child.stdin.write('go\n')
+      if (isAway) {
+        await once(child.stdout, 'data')
+        network.close()
+      }
+      const [code_] = await once(child, 'exit')
+      t.equal(code_, 0)
+    })
+  }
 }

@@ -188,7 +188,10 @@ function ioredis (log: string[], status = 'ready') {
     stream: { unref: () => { log.push('unref') } },
     async evalsha (): Promise<unknown> { throw new Error(readOnly) },
     async eval (): Promise<unknown> { throw new Error('The script is known.') },
-    duplicate: () => Object.assign(ioredis(log, 'wait'), { evalsha: async () => [] }),
+    duplicate: ({ retryStrategy }: { retryStrategy: () => unknown }) => {
+      log.push(String(retryStrategy()))
+      return Object.assign(ioredis(log, 'wait'), { evalsha: async () => [] })
+    },
     async connect () {
       log.push('connect')
       Object.assign(client, { status: 'ready' })
@@ -212,7 +215,11 @@ function nodeRedis (log: string[]) {
     isOpen: true,
     async evalSha (): Promise<unknown> { throw new Error(readOnly) },
     async eval (): Promise<unknown> { throw new Error('The script is known.') },
-    duplicate: () => Object.assign(nodeRedis(log), { evalSha: async () => [] }),
+    options: { socket: { port: 6380 } },
+    duplicate: (options: object) => {
+      log.push(JSON.stringify(options))
+      return Object.assign(nodeRedis(log), { evalSha: async () => [] })
+    },
     unref: () => { log.push('unref') },
     async connect () {
       log.push('connect')
@@ -226,17 +233,17 @@ function nodeRedis (log: string[]) {
   return client
 }
 
-t.test('clients of both libraries connect once more, without keeping the process alive, and are closed with the last application', async (t) => {
+t.test('clients of both libraries connect once more, and never again, without keeping the process alive, and are closed with the last application', async (t) => {
   for (const [name, client, expected] of [
-    ['ioredis', (log: string[]) => ioredis(log), ['connect', 'unref', 'disconnect']],
-    ['node-redis', (log: string[]) => nodeRedis(log), ['unref', 'connect', 'destroy']]
+    ['ioredis', (log: string[]) => ioredis(log), ['null', 'connect', 'unref', 'disconnect']],
+    ['node-redis', (log: string[]) => nodeRedis(log), ['{"socket":{"port":6380,"reconnectStrategy":false}}', 'unref', 'connect', 'destroy']]
   ] as const) {
     const log: string[] = []
     const store = redisSessions(client(log))
     const sessions = { store: { ...store, endedSince: async () => ({ ended: [], cursor: '' }) }, poll: 60 }
     const app = await build(t, together({ sessions }, {}))
     await started(app)
-    t.same(log, expected.slice(0, 2), name)
+    t.same(log, expected.slice(0, 3), name)
     await app.close()
     t.same(log, expected, name)
     t.same(await store.create({ sid: 'b', user: '1', lifetimeMs: 3_600_000, data: '{}' }, rules), [], 'it can be used again')
