@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { doctor } from './cli/doctor.ts'
 import { inspect } from './cli/inspect.ts'
 import { keys } from './cli/keys.ts'
-import { done, save, type Outcome } from './cli/outcome.ts'
+import { done, type Outcome } from './cli/outcome.ts'
 import { routes } from './cli/routes.ts'
 import { algorithms } from './keys/algorithms.ts'
 
@@ -14,7 +14,8 @@ const usage = `Usage: fastify-token-auth <command>
   keys [algorithm]    Create a secret, or a pair of keys. Default: HS256.
        [--jwk]        JSON Web Keys.
        [--output <file>]
-                      Write them to a new file that only you can read.
+                      Write the secret or private key to a new file that only
+                      you can read, and print the public key.
   routes <module>     Print who may use the routes of an application. The module
                       exports, by default, a plugin, a function without
                       parameters that returns an application, or an application.
@@ -86,6 +87,5 @@ export async function main (args: readonly string[], input: Input): Promise<Outc
   }
   const algorithm = algorithms.find((name) => name === (argument ?? 'HS256'))
   if (algorithm === undefined) return misused(`There is no algorithm "${argument}".`)
-  const made = keys(algorithm, hasFlag)
-  return output === undefined ? made : save(made, output)
+  return keys(algorithm, hasFlag, output)
 }

@@ -8,7 +8,7 @@ import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
-  W01: '"secret" is not set, so this process has generated a random secret. Other processes do not accept its tokens, and they become invalid when it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config. With NODE_ENV=production, this is an error.',
+  W01: '"secret" is not set, so this process has generated a random secret. It accepts no tokens of other processes, and they accept none of its own, which become invalid when it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config, or, to verify what another service issues, "publicKey", "keys" or "issuers". With NODE_ENV=production, this is an error.',
   W02: 'A secret can be guessed from one token: it is shorter than the hash of the algorithm (RFC 7518 section 3.2), repeats a few characters, or is one of examples, which everybody knows. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false, so every request passes every guard. Use it in tests and development only.',
   W04: '"verifyExp" is false, so access tokens never expire, and they cannot be revoked. Set it to true.',

@@ -16,6 +16,7 @@ import { trustedIssuer } from '../build/lib/authorities/issuer-options.js'
 import { signingKey } from '../build/lib/keys/ring-entries.js'
 import { sessionsShape } from '../build/lib/sessions/settings.js'
 import { attackShape } from '../build/lib/testing/attack/attack.js'
+import { testTokenShape } from '../build/lib/testing/test-token.js'
 import { endpointTable } from '../build/lib/endpoints/table.js'
 import { routeSettings, settingNames, settingsSchema } from '../build/lib/settings/schema.js'
 import { inJavaScript } from './tutorial.js'
@@ -203,6 +204,7 @@ const documents = {
   'docs/issuers.md': { 'members of issuers': () => optionsList(trustedIssuer.members, 'types/keys.ts', 'TrustedIssuer') },
   'docs/guards.md': { 'options of guards': guardOptionsList },
   'docs/testing.md': {
+    'options of createTestToken': () => optionsList(testTokenShape.members, 'lib/testing/test-token.ts', 'TestTokenOptions'),
     'options of attack': () => optionsList(attackShape.members, 'lib/testing/attack/attack.ts', 'AttackOptions')
   },
   'docs/reference.md': {

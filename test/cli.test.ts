@@ -164,7 +164,7 @@ t.test('keys are accepted by the plugin for each algorithm, as text and as JWK, 
     const pems = await run('keys', algorithm)
     const [privateKey = '', publicKey = ''] = pems.stdout.split(/(?<=-----END PRIVATE KEY-----\n)/)
     await build(t, mistyped({ secret: undefined, algorithm, privateKey, publicKey }))
-    assert.equal(pems.stderr, `The private key, and the public key. Their id (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`, algorithm)
+    assert.equal(pems.stderr, `The id of the key (kid) is ${defaultKid(createPrivateKey(privateKey))}\n`, algorithm)
     const rotating = await build(t, mistyped({ secret: undefined, keys: [{ algorithm, key: jwks.privateKey }] }))
     assert.equal(headerOf((await login(rotating)).json().access_token).kid, kid, algorithm)
   }
@@ -175,19 +175,26 @@ t.test('secret keys are on the standard output of the process, and nothing else 
   const { code, stdout, stderr } = await processOf(['keys', 'ES256'])
   t.equal(code, 0)
   t.match(stdout, /^-----BEGIN PRIVATE KEY-----\n[\w+/=\n]+-----END PRIVATE KEY-----\n-----BEGIN PUBLIC KEY-----\n[\w+/=\n]+-----END PUBLIC KEY-----\n$/)
-  t.match(stderr, /^[\w ,.()]+ is [\w-]{43}\n$/)
+  t.match(stderr, /^The id of the key \(kid\) is [\w-]{43}\n$/)
   t.match(await processOf(['keys']), { code: 0, stdout: /^SERVICE_JWT_SECRET=[\w-]{43}\n$/, stderr: '' })
 
   t.test('keys --output writes a new file that nobody else can read, and changes none that exists', async (t) => {
     const folder = t.testdir({ existing: 'NAME=value\n' })
-    const [fresh, pair] = [join(folder, '.env'), join(folder, 'pair.json')]
+    const [fresh, jwk, pem] = [join(folder, '.env'), join(folder, 'private.json'), join(folder, 'private.pem')]
     t.same(await run('keys', '--output', fresh), { code: 0, stdout: '', stderr: `Written to ${fresh}.\n` })
     t.match(readFileSync(fresh, 'utf8'), /^SERVICE_JWT_SECRET=[\w-]{43}\n$/)
     if (process.platform !== 'win32') t.equal(statSync(fresh).mode & 0o777, 0o600)
-    t.equal((await run('keys', 'ES256', '--jwk', '--output', pair)).code, 0)
-    t.match(JSON.parse(readFileSync(pair, 'utf8')), { privateKey: { alg: 'ES256', d: /./ }, publicKey: { kid: /./ } })
-    const pem = await run('keys', 'EdDSA', '--output', join(folder, 'pem'))
-    t.match(pem.stderr, /^The private key, and the public key\. .+\nWritten to /)
+    const publicJwk = await run('keys', 'ES256', '--jwk', '--output', jwk)
+    t.match(JSON.parse(readFileSync(jwk, 'utf8')), { alg: 'ES256', d: /./, kid: JSON.parse(publicJwk.stdout).kid })
+    t.notOk('d' in JSON.parse(publicJwk.stdout))
+    const publicPem = await run('keys', 'EdDSA', '--output', pem)
+    t.match(publicPem, { code: 0, stdout: /^-----BEGIN PUBLIC KEY-----[^-]+-----END PUBLIC KEY-----\n$/, stderr: /^The id of the key \(kid\) is [\w-]{43}\nThe private key was written to / })
+    for (const file of [jwk, pem]) if (process.platform !== 'win32') t.equal(statSync(file).mode & 0o777, 0o600)
+
+    for (const key of [{ publicKey: publicPem.stdout, privateKey: { path: pem } }, { keys: [{ key: { path: pem } }] }]) {
+      const app = await build(t, together({ secret: undefined, algorithm: 'EdDSA' }, key))
+      t.equal((await app.inject({ url: '/auth/verify', headers: bearer((await login(app)).json().access_token) })).statusCode, 200, 'what was written is used as it is')
+    }
     for (const existing of [fresh, join(folder, 'existing')]) {
       const before = readFileSync(existing, 'utf8')
       t.same(await run('keys', '--output', existing), { code: 1, stdout: '', stderr: `The file "${existing}" exists, and was not changed. Give another name, or leave out --output to print the keys.\n` })

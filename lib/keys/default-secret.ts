@@ -17,7 +17,7 @@ export function withDefaultSecret (settings: Resolved): { resolved: Resolved, is
   const hasKey = getters.has('algorithm') || verifyingNames(algorithm).some((name) => keys[name] !== undefined || getters.has(name))
   if (hasKey || !isHmac(algorithm)) return { resolved: settings, isDefaultSecret: false }
   if (process.env.NODE_ENV === 'production') {
-    throw new InvalidConfiguration('"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process.', { finding: 'E03' })
+    throw new InvalidConfiguration('"secret" is missing, and NODE_ENV is "production". Give the option "secret", or SERVICE_JWT_SECRET in the application\'s configuration: at least 32 random bytes, the same for every process. To verify what another service issues, give "publicKey", "keys" or "issuers".', { finding: 'E03' })
   }
   const secret = processSecret ??= randomBytes(64)
   return { resolved: { ...settings, keys: () => ({ ...keys, secret }) }, isDefaultSecret: true }

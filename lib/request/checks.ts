@@ -68,8 +68,11 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
   }
 }
 
-/** Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received, if it was. */
-export type SessionCheck = (verified: VerifiedToken) => Refusal | undefined
+/**
+ * Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received, if it was.
+ * @param isRenewed whether the request was given the token by its own renewal, so that nobody has received it yet
+ */
+export type SessionCheck = (verified: VerifiedToken, isRenewed: boolean) => Refusal | undefined
 
 /** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
 export type WatchSession = (sid: string, payload: VerifiedToken['payload'], controller: AbortController) => void

@@ -41,7 +41,7 @@ export interface ValidToken {
 function checkVerified (verified: Verdict<VerifiedToken>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidToken>> {
   if (verified instanceof Refusal) return verified
   const { authority } = verified
-  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified) : undefined)
+  const refusal = authority.check(verified, verification.settings, purpose) ?? (authority.hasSessions ? checks.session?.(verified, verification.renewal?.accessToken.token === verified.token) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
   if (asked.length === 0) return { verified, payload: undefined }

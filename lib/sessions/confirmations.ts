@@ -8,6 +8,7 @@ import { Generations } from '../token/generations.ts'
 import { Outbox } from './outbox.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
+import { itemsNotWritten } from './stores/not-written.ts'
 import { isUnsent } from './unsent.ts'
 
 /** How many generations are remembered as told, half of them in each of two parts. What is forgotten is told again. */
@@ -27,7 +28,7 @@ export class Confirmations {
   constructor (store: SessionFeed) {
     this.#store = store
     this.outbox = new Outbox<ReceivedGeneration>({
-      tell: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)),
+      tell: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)).catch(itemsNotWritten),
       atOnce: toldAtOnce,
       failed: 'the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.',
       recovered: 'the session store takes confirmations again.'

@@ -44,7 +44,7 @@ export interface Exchanged extends NewTokens {
   readonly signedBy: string
   /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
-  /** Whether this process has given a later generation of the session to a client since. */
+  /** Whether this process has seen the session rotate further since: the refresh token may be retired. */
   readonly isOutdated: () => boolean
   /** Call it when the headers of the response with the tokens were written: from then on, a use of the access token shows that they were received. */
   readonly noteSent: () => void
@@ -94,11 +94,12 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const isGone = await hasNoConnection(request, reply)
   if (isAnswered(request, reply)) return undefined
   if (isGone) return 'gone'
+  const known = sessions.ended.rotationOf(sid)
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') return failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
-  const latest = sessions.ended.latestOf(sid)
-  const isOutdated = () => sessions.ended.latestOf(sid) > latest
+  // A store that has lost writes counts from an earlier one.
+  const isOutdated = () => sessions.ended.rotationOf(sid) > Math.max(known, n)
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
   // An access token that comes with the presented token again does not show that another one was received.

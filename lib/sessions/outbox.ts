@@ -14,8 +14,8 @@ export interface Teller {
 
 /** How a store is told. */
 export interface Delivery<Item> {
-  /** Tells the store. Where it resolves, the store has written all of it. */
-  readonly tell: (items: readonly Item[], rules: SessionRules) => Promise<unknown>
+  /** Tells the store. Where it resolves, the store has written all of it, except what it resolves to: that is told again with the next poll. */
+  readonly tell: (items: readonly Item[], rules: SessionRules) => Promise<ReadonlySet<unknown> | void>
   /** How many the store is told in one call. */
   readonly atOnce: number
   /** What is logged, after the name of the instance, when the store cannot be told, and when it can again. */
@@ -92,10 +92,12 @@ export class Outbox<Item> {
     // Every application with the store has closed.
     if (teller === undefined) return
     const { rules } = teller
-    while (this.#waiting.size > 0) {
-      const some = this.#first()
+    // What the store can be told, but cannot write now.
+    const later = new Set<string>()
+    for (let some = this.#first(later); some.size > 0; some = this.#first(later)) {
+      let notWritten: ReadonlySet<unknown> | void
       try {
-        await this.#delivery.tell([...some.values()], rules)
+        notWritten = await this.#delivery.tell([...some.values()], rules)
       } catch (error) {
         this.#pause = Math.min(Math.max(2 * this.#pause, 1), longestPause)
         this.#skip = this.#pause - 1
@@ -107,16 +109,21 @@ export class Outbox<Item> {
         this.#say(tellers, error)
         return
       }
-      for (const key of some.keys()) this.#waiting.delete(key)
+      for (const [key, item] of some) {
+        this.#waiting.delete(key)
+        if (notWritten?.has(item) !== true) continue
+        later.add(key)
+        this.#waiting.set(key, item)
+      }
       this.#pause = this.#skip = 0
       this.#say(tellers)
     }
   }
 
-  #first (): Map<string, Item> {
+  #first (later: ReadonlySet<string>): Map<string, Item> {
     const some = new Map<string, Item>()
     for (const [key, item] of this.#waiting) {
-      some.set(key, item)
+      if (!later.has(key)) some.set(key, item)
       if (some.size === this.#delivery.atOnce) break
     }
     return some

@@ -30,7 +30,7 @@ export const startTime = 5000
 export const retryTime = 250
 /** In milliseconds: how long an application that closes waits for the store. */
 export const closeTime = 1000
-/** Of how many sessions the latest generation is known, half of them in each of two parts. */
+/** Of how many sessions the latest rotation is known, half of them in each of two parts. */
 const knownGenerations = 20_000
 
 export const createReason = (): SessionEnded => new SessionEnded()
@@ -54,15 +54,15 @@ export class EndedSessions {
   readonly confirmations: Confirmations
   /** The sessions that a token has ended while the store could not end them. Each item ends one. */
   readonly endings = new Outbox<() => Promise<unknown>>({
-    tell: async (items) => await Promise.all(items.map((end) => end())),
+    tell: async (items) => { await Promise.all(items.map((end) => end())) },
     atOnce: 1,
     failed: 'the session store ends no sessions. This process refuses those that have ended by a logout, by another login or because of their user, and ends them as soon as the store can.',
     recovered: 'the session store ends sessions again.'
   })
 
   readonly #store: Closable<SessionFeed>
-  /** The latest generation that this process has given to a client, by session. */
-  readonly #latest = new Generations<string, number>(knownGenerations / 2)
+  /** The generation to which this process has last seen a session rotate. Its earlier ones are retired. */
+  readonly #rotations = new Generations<string, number>(knownGenerations / 2)
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
   /** The ids that will be known after a read of everything, while it takes place. */
@@ -123,13 +123,14 @@ export class EndedSessions {
     return await this.endings.flush([...this.#readers])
   }
 
-  /** Returns the latest generation of a session that this process knows. */
-  latestOf (sid: string): number {
-    return this.#latest.get(sid) ?? 0
+  /** Returns the latest generation to which this process has seen a session rotate; 0 if it has seen none. */
+  rotationOf (sid: string): number {
+    return this.#rotations.get(sid) ?? 0
   }
 
-  noteGeneration (sid: string, n: number): void {
-    this.#latest.set(sid, Math.max(n, this.latestOf(sid)))
+  /** Notes that a session has rotated to a generation. A sibling, which retires none, is no rotation. */
+  noteRotation (sid: string, n: number): void {
+    this.#rotations.set(sid, Math.max(n, this.rotationOf(sid)))
   }
 
   /** Adds sessions that this process ended, before it answers. */

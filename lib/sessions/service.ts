@@ -125,7 +125,7 @@ export class SessionService {
     const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
     if (outcome === 'unknown') this.#unknown.set(pairOf(sid, user), performance.now())
-    this.ended.noteGeneration(sid, advance.n)
+    if (rotations.has(outcome) && outcome !== 'reissued') this.ended.noteRotation(sid, advance.n)
     // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n

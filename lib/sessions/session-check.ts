@@ -18,7 +18,7 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
  */
 export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
   const { confirmations } = sessions
-  return (verified) => {
+  return (verified, isRenewed) => {
     const { payload } = verified
     // A token without a session can only expire.
     if (!Object.hasOwn(payload, 'sid')) return undefined
@@ -26,7 +26,7 @@ export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: numbe
     if (!isSessionId(sid)) return malformed
     if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
     if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
-    if (verified.toldTo !== confirmations) confirmations.receive(verified, sid, userOf)
+    if (verified.toldTo !== confirmations && !isRenewed) confirmations.receive(verified, sid, userOf)
     return undefined
   }
 }

@@ -18,9 +18,9 @@ export type TokenState = typeof states[number]
 
 /** Options of {@link createTestToken}. */
 export interface TestTokenOptions {
-  /** The state of the token. Default: `valid`. */
+  /** `valid`, or why the token is refused: `expired`, `notYetActive`, `wrongSignature`, `otherIssuer` or `otherAudience`. Default: `valid`. */
   state?: TokenState
-  /** The scopes of the token. Default: none. The handler `addScopesToPayload` is not called. */
+  /** The scopes of the token. The handler `addScopesToPayload` is not called. */
   scopes?: string | readonly string[]
   /** Additional claims. They replace claims that the instance writes, except the user id. */
   claims?: Record<string, unknown>

@@ -869,6 +869,33 @@ t.test('a slow page that is answered after others of its browser have renewed do
   t.equal(cookiesOf(await app.inject({ url: '/page', headers: { ...navigation, ...await expiredCookies(app) } })).length, 2)
 })
 
+// Promise: sessions/thief-hammers-pages
+t.test('a thief who sends a replaced refresh token all the time does not keep the owner from getting cookies, and is found', async (t) => {
+  const setTime = setClock(t, now())
+  const expire = holdTimers(t, 7000)
+  const { app } = await withPages(t, { sessions: { poll: 7 } })
+  let hammer: () => Promise<unknown> = async () => {}
+  app.get('/slow', { onRequest: app.tokenAuth.protect({ renew: true }) }, async () => await hammer())
+  const events = sessionEvents(t)
+  const { refresh: stolen } = await cookiesOfLogin(app)
+  const steal = async () => (await app.inject({ url: '/page', headers: { ...navigation, ...cookie({ refresh: stolen }) } })).statusCode
+  t.equal(await steal(), 200)
+  hammer = async () => {
+    for (let times = 0; times < 3; times++) t.equal(await steal(), 200)
+    return 'ok'
+  }
+  setTime(now() + 100)
+  const answer = await app.inject({ url: '/slow', headers: { ...navigation, ...cookie({ refresh: stolen }) } })
+  t.equal(cookiesOf(answer).length, 2)
+  hammer = async () => 'ok'
+  t.equal((await app.inject({ url: '/slow', headers: { ...navigation, ...jar(answer) } })).statusCode, 200)
+  expire()
+  for (let turns = 0; turns < 10; turns++) await turn()
+  setTime(now() + 200)
+  t.equal(await steal(), 302)
+  t.same(events.at(-1)?.type, 'reused')
+})
+
 // Promise: security/refused-renews-nothing
 t.test('a token that "trusted" or an extra verification refuses renews nothing; one without a custom claim that a deployment has added does', async (t) => {
   const refusing: Record<string, Partial<TokenAuthOptions>> = {

@@ -146,7 +146,8 @@ async function freePort (): Promise<number> {
   return port
 }
 
-type Command = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object) => Promise<any>
+/** Sends a command. It rejects when its signal aborts; the driver goes on then. */
+type Command = (method: 'GET' | 'POST' | 'DELETE', path: string, body?: object, signal?: AbortSignal) => Promise<any>
 
 /** A session of WebKitWebDriver, of which there is one at a time, and its screen. */
 async function openWebKit (): Promise<{ command: Command, close: () => Promise<void> }> {
@@ -158,8 +159,8 @@ async function openWebKit (): Promise<{ command: Command, close: () => Promise<v
   const env = { PATH: process.env.PATH, HOME: home, DISPLAY: `:${String(display).trim()}`, NO_AT_BRIDGE: '1', LIBGL_ALWAYS_SOFTWARE: '1', WEBKIT_DISABLE_DMABUF_RENDERER: '1' }
   const driver = spawn(webKitDriverPath!, [`--port=${port}`], { detached: true, stdio: 'ignore', env })
   const endDriver = guard(driver.pid)
-  const send: Command = async (method, path, body) => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body) }) })
+  const send: Command = async (method, path, body, signal) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body) }), ...(signal && { signal }) })
     const { value } = await response.json() as { value: any }
     if (!response.ok) throw new Error(`${value.error}: ${value.message}`)
     return value
@@ -177,7 +178,7 @@ async function openWebKit (): Promise<{ command: Command, close: () => Promise<v
       await wait(20)
     }
     const { sessionId } = await send('POST', '/session', { capabilities: { alwaysMatch: { acceptInsecureCerts: true, timeouts: { pageLoad: 60_000 } } } })
-    const command: Command = async (method, path, body) => await send(method, `/session/${sessionId}${path}`, body)
+    const command: Command = async (method, path, ...rest) => await send(method, `/session/${sessionId}${path}`, ...rest)
     return { command, close: async () => { await command('DELETE', '').catch(() => {}); await close() } }
   } catch (error) {
     await close()
@@ -195,6 +196,8 @@ results[number] = null
 Promise.resolve(expression).then(eval).then((value) => { results[number] = { value } }, (error) => { results[number] = { error: String(error) } })`
 const look = "const result = globalThis.webDriverResults?.[arguments[0]]; return result === undefined ? { error: 'The page was left.' } : result"
 let evaluations = 0
+const setMark = 'globalThis.webDriverLeaves = arguments[0]; setTimeout(() => { eval(arguments[1]) })'
+const readMark = 'return globalThis.webDriverLeaves'
 
 export const webKit: Engine = {
   name: 'WebKit',
@@ -227,8 +230,18 @@ export const webKit: Engine = {
             await wait(10)
           }
         }
+        // Where a page is kept for Back while a script of the driver runs, the driver never gets the result.
+        const leave = async (expression: string) => {
+          const number = evaluations++
+          await here('POST', '/execute/sync', { script: setMark, args: [number, expression] })
+          for (;;) {
+            const mark = await here('POST', '/execute/sync', { script: readMark, args: [] }, AbortSignal.timeout(2000)).catch(() => number)
+            if (mark !== number) return
+            await wait(10)
+          }
+        }
         await goto(url)
-        return { evaluate, goto, reload: async () => { await here('POST', '/refresh', {}) }, leave: async (expression) => { await here('POST', '/execute/sync', { script: later(expression), args: [] }) }, close: async () => { await here('DELETE', '/window') } }
+        return { evaluate, goto, leave, reload: async () => { await here('POST', '/refresh', {}) }, close: async () => { await here('DELETE', '/window') } }
       },
       close
     }

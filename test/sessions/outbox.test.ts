@@ -48,6 +48,29 @@ t.test('what a store does not take stands behind the rest, and the same is told 
   t.same(told, ['a', 'b'], 'nobody is there to tell it')
 })
 
+t.test('what a store could not write now is told again with the next poll, and keeps nothing else from being told', async (t) => {
+  const told: string[] = []
+  let isLocked = true
+  const outbox = new Outbox<string>({
+    atOnce: 2,
+    failed: '',
+    recovered: '',
+    tell: async (items) => {
+      told.push(items.join())
+      return new Set(isLocked ? ['locked'] : [])
+    }
+  })
+  for (const item of ['locked', 'a', 'b', 'c']) t.ok(outbox.add(item, item))
+  await outbox.write(tellers)
+  t.same(told.splice(0), ['locked,a', 'b,c'])
+  t.ok(outbox.add('d', 'd'))
+  await outbox.write(tellers)
+  t.same(told.splice(0), ['locked,d'], 'without a pause')
+  isLocked = false
+  t.equal(await outbox.flush(tellers), true)
+  t.same(told, ['locked'])
+})
+
 t.test('10,000 wait at most, and what is not taken is not said to be', async (t) => {
   const outbox = new Outbox<number>({ atOnce: 10_000, failed: '', recovered: '', tell: async () => {} })
   for (let item = 0; item < 10_000; item++) assert.ok(outbox.add(String(item), item), caseOf(item))

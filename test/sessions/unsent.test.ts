@@ -90,9 +90,11 @@ t.test('a token whose answer a hook of the application has replaced, or whose co
   })
   app.get('/late', { onRequest: app.tokenAuth.protect({ renew: true }) }, async ({ tokenAuth: { token } }) => {
     issued.push(token ?? '')
-    // Another request of the browser, after the window.
+    // Other requests of the browser, with other access tokens, the last one after the window.
+    setTime(noon + 1)
+    const { refresh_token: next } = (await refresh(app, presented)).json()
     setTime(noon + 100)
-    assert.equal((await refresh(app, presented)).statusCode, 200)
+    assert.equal((await refresh(app, next)).statusCode, 200)
   })
   const { refresh_token: first } = await started(app)
   isFailing = true
@@ -104,6 +106,21 @@ t.test('a token whose answer a hook of the application has replaced, or whose co
   await pollOnce()
   t.equal(issued.length, 2)
   t.same(told, [])
+})
+
+// Promise: sessions/token-unsent-confirms
+t.test('two pages of one second, whose renewed tokens are the same text, confirm nothing where both answers are lost', async (t) => {
+  const setTime = setClock(t, noon)
+  const { app, told, pollOnce } = await telling(t, {})
+  app.get('/page', { onRequest: app.tokenAuth.protect({ renew: true }) }, async ({ tokenAuth: { token } }) => token)
+  const { refresh_token: presented } = await started(app)
+  const view = async () => await app.inject({ url: '/page', headers: { ...navigation, cookie: `refresh_token=${presented}` } })
+  const [first, second] = [await view(), await view()]
+  t.equal(first.body, second.body)
+  await pollOnce()
+  t.same(told, [])
+  setTime(noon + 1000)
+  t.equal((await view()).statusCode, 200)
 })
 
 t.test('a text that two answers of one second carry was sent when one of them was', async (t) => {

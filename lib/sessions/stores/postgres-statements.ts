@@ -18,12 +18,18 @@ const inTime = (deadline: string, at = now) => `${at} <= to_timestamp(${deadline
 /** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
 const overlap = 10
 
+/** In milliseconds: how long a statement waits for a lock. Its call was given up by then, and it would keep the connection. */
+const lockTime = 5000
+/** As {@link lockTime}, for a statement behind which others wait. */
+const shortLockTime = 500
+
 /**
  * The beginning of a statement that changes sessions: it locks them, and reads the clock as `at` when it has all locks. A lock
  * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
  * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
+ * @param rows a SELECT that ends with its conditions. The longest time for a lock is one more of them: it is set before the row is locked
  */
-const locking = (rows: string) => `WITH locked AS MATERIALIZED (${rows} FOR NO KEY UPDATE OF s),
+const locking = (rows: string, { order = '', time = lockTime, how = '' } = {}) => `WITH locked AS MATERIALIZED (${rows} AND set_config('lock_timeout', '${time}', true) IS NOT NULL ${order} FOR NO KEY UPDATE OF s ${how}),
       clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
 
 /** Whether the window, whose length is the fourth parameter, is over. */
@@ -37,8 +43,12 @@ export function statementsOf (name: string) {
   // now(), not clock_timestamp(), with which no index would be used.
   const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
   const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`
-  /** The row of a call that writes: the sessions that it has ended, whether the call was too late and has done nothing, and the time of the server. */
-  const answer = (ended: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ended}) AS ended, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`
+  /** Whether policies of row security hide rows from this connection, so that what is not found may be there. */
+  const filtered = `row_security_active('${table}')::text AS filtered`
+  /** The row of a call that writes: ids of sessions, whether the call was too late and has done nothing, and the time of the server. */
+  const answer = (ids: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ids}) AS ids, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')}, ${filtered} FROM clock`
+  /** Reads rows of sessions, or one row without a session where there is none. */
+  const read = (columns: string, condition: string) => `SELECT ${columns}, ${filtered} FROM (VALUES (true)) AS one LEFT JOIN ${table} ON ${condition}`
   /** Changes one session. `condition` compares with the time that it is given. */
   const change = (condition: (at: string) => string, deadline: string, values: string) => {
     const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
@@ -52,9 +62,20 @@ export function statementsOf (name: string) {
    */
   const end = (condition: string) => {
     const may = (at: string) => `user_id = $1 AND ${condition} AND (${activeAt(at)} OR ended_at > ${at} - ${milliseconds('$3')}) AND ${inTime('$4', at)}`
-    return `${locking(`SELECT sid AS id, ended_at IS NOT NULL AS again FROM ${table} s WHERE ${may(now)} ORDER BY sid`)},
+    return `${locking(`SELECT sid AS id, ended_at IS NOT NULL AS again FROM ${table} s WHERE ${may(now)}`, { order: 'ORDER BY sid' })},
       ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND ${may('at')} RETURNING sid, again)
       ${answer('ended WHERE NOT again', '$4')}`
+  }
+  /**
+   * Confirms families, and returns the sessions of those that it should have confirmed, and has not: they are locked, or were
+   * changed meanwhile. Given as text, because postgres.js serialises what it takes for JSON.
+   */
+  const confirm = (options: { how?: string, time?: number }) => {
+    const found = `FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
+        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')}`
+    return `${locking(`SELECT s.sid AS id ${found}`, options)},
+      changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
+      ${answer(`(SELECT s.sid ${found} EXCEPT SELECT id FROM locked) AS rest`, '$2')}`
   }
   /**
    * A standby shows what it has replayed: the next read begins with that, not with its time. The age of the heartbeat is that
@@ -63,14 +84,14 @@ export function statementsOf (name: string) {
    */
   const endedWhere = (condition: string) =>
     `SELECT extract(epoch from CASE WHEN pg_is_in_recovery() THEN least(coalesce(pg_last_xact_replay_timestamp(), 'epoch'), now()) ELSE now() END)::text AS cursor,
-      ${epoch(now, 'time')}, row_security_active('${table}')::text AS filtered, pg_is_in_recovery()::text AS standby,
-      (SELECT (extract(epoch from ${now} - ended_at) * 1000)::text FROM ${table} WHERE sid = '${heartbeat}') AS age,
-      array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition} AND sid <> '${heartbeat}'), ',') AS ended`
+      ${epoch(now, 'time')}, ${filtered}, pg_is_in_recovery()::text AS standby,
+      (SELECT (extract(epoch from ended_at) * 1000)::text FROM ${table} WHERE sid = '${heartbeat}') AS beat,
+      array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition} AND sid <> '${heartbeat}'), ',') AS ids`
   // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
   return {
     create: `${locking(`SELECT s.sid AS id FROM ${table} s, (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}) mine
-        WHERE mine.sid = s.sid AND place >= $6::int AND s.ended_at IS NULL AND ${inTime('$8')} ORDER BY s.sid`)},
+        WHERE mine.sid = s.sid AND place >= $6::int AND s.ended_at IS NULL AND ${inTime('$8')}`, { order: 'ORDER BY s.sid' })},
       made AS (INSERT INTO ${table} (sid, user_id, created_at, used_at, ends_at, idle_ms, data) SELECT $1, $2, at, at, at + ${milliseconds('$4')}, $5, $3 FROM clock WHERE ${inTime('$8', 'at')}),
       ended AS (UPDATE ${table} s SET ended_at = at FROM clock, locked WHERE id = s.sid AND s.ended_at IS NULL AND ${inTime('$8', 'at')} RETURNING s.sid),
       unused AS (${remove(`user_id = $2 AND ended_at IS NULL AND NOT (${active})`)}),
@@ -83,21 +104,18 @@ export function statementsOf (name: string) {
     receive: change(() => 'n - siblings <= $3 AND n >= $3 AND siblings > 0 AND NOT confirmed', '$4', 'confirmed = true, rotated_at = at'),
     // The parent. By its distance, not by the latest generation that was read, so that many late copies at once are all executed:
     reissue: change((at) => `n - parent = $3 AND CASE WHEN confirmed THEN NOT ${closed(at)} ELSE siblings > 0 OR ${closed(at)} END`, '$6', 'n = n + 1, parent = parent + 1, siblings = siblings + 1, rotated_at = CASE WHEN confirmed THEN rotated_at ELSE at END, used_at = at, idle_ms = $5'),
-    look: `SELECT n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')} FROM ${table} WHERE sid = $1 AND user_id = $2 AND ${active}`,
+    look: read(`n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')}`, `sid = $1 AND user_id = $2 AND ${active}`),
     jump: change(() => 'n < $3', '$5', `n = $3::bigint + 1, parent = 1, siblings = 0, confirmed = false, ${used}, idle_ms = $4`),
-    // As text, because postgres.js serialises what it takes for JSON. In the order of their ids, so that two processes that confirm the same sessions do not wait for each other in a circle.
-    confirm: `${locking(`SELECT s.sid AS id FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
-        WHERE s.sid = given.sid AND user_id = given."user" AND s.n - parent = given.n AND NOT confirmed AND ${active} AND ${inTime('$2')} ORDER BY s.sid`)},
-      changed AS (UPDATE ${table} s SET confirmed = true, rotated_at = at FROM clock, locked WHERE id = s.sid AND NOT confirmed AND ${inTime('$2', 'at')})
-      SELECT '' AS ended, (NOT ${inTime('$2', 'at')})::text AS late, ${epoch(now, 'time')} FROM clock`,
+    confirmFree: confirm({ how: 'SKIP LOCKED' }),
+    confirmLocked: confirm({ time: shortLockTime }),
     endOne: end('s.sid = $2'),
     endAll: end('($2::text IS NULL OR s.sid <> $2)'),
-    list: `SELECT sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data FROM ${table} WHERE user_id = $1 AND ${active}`,
+    list: read(`sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data`, `user_id = $1 AND ${active}`),
     ended: endedWhere('IS NOT NULL'),
     endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`),
     // Its columns are those that a reader may see. Not waited for until it is on disk: one that is lost is followed by another.
-    beat: `INSERT INTO ${table} AS s (sid, user_id, ends_at, ended_at, idle_ms, data)
-      SELECT '${heartbeat}', '', 'infinity', ${now}, 0, '' FROM set_config('synchronous_commit', 'off', true)
-      ON CONFLICT (sid) DO UPDATE SET ended_at = greatest(s.ended_at, excluded.ended_at)`
+    beat: `INSERT INTO ${table} (sid, user_id, ends_at, ended_at, idle_ms, data)
+      SELECT '${heartbeat}', '', 'infinity', ${now}, 0, '' FROM set_config('synchronous_commit', 'off', true) AS one, set_config('lock_timeout', '${lockTime}', true) AS other
+      ON CONFLICT (sid) DO UPDATE SET ended_at = excluded.ended_at`
   }
 }

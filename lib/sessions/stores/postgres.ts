@@ -1,13 +1,14 @@
 /** Sessions in PostgreSQL 13 or later. */
 import { setTimeout } from 'node:timers/promises'
-import type { Advance, PostgresLike, PostgresSessionsOptions, SessionStore } from '../../../types/sessions.ts'
+import type { Advance, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { quote, typeName } from '../../values.ts'
 import { flag, textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { decide } from '../rotation.ts'
+import { NotWritten } from './not-written.ts'
 import { statementsOf } from './postgres-statements.ts'
-import { StoreClock } from './store-clock.ts'
+import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
@@ -91,6 +92,10 @@ const firstPause = 100
 /** The SQLSTATE of a table that does not exist, and of a column. */
 const undefinedTable = '42P01'
 const undefinedColumn = '42703'
+/** That of a lock that was waited for too long. */
+const lockNotAvailable = '55P03'
+/** In milliseconds: how long a call waits for sessions that are locked. */
+const confirmTime = 3000
 
 function withRetries (query: Query, table: string): Query {
   return async (sql, values) => {
@@ -112,22 +117,37 @@ function withRetries (query: Query, table: string): Query {
 }
 
 /** Reads ids that PostgreSQL returned as one text. Anything else is an error: no id would say that no session has ended. */
-function idsOf (row: Row | undefined): string[] {
-  const ended = row?.ended
-  if (typeof ended !== 'string') throw new TypeError('The database returned something other than a text.')
-  return ended === '' ? [] : ended.split(',')
+function idsOf ({ ids }: Row): string[] {
+  if (typeof ids !== 'string') throw new TypeError('The database returned something other than a text.')
+  return ids === '' ? [] : ids.split(',')
 }
 
 const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and hides sessions that have ended without an error. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, place)
 
-/** What an answer of a standby says of its age, which is that of the heartbeat that it has replayed. @param usual see {@link usualAge} */
-function ageOf (age: unknown, usual: number): { staleFor: number, reason: string | null } {
-  if (typeof age !== 'string') {
-    return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
+/**
+ * Says how old the answers of a standby are: as old as the heartbeat that it has replayed, by the clocks of the servers, and
+ * by that of this process since it has seen another one. Clocks of servers may be wrong, and be set.
+ */
+class ReplayedHeartbeats {
+  #last: unknown
+  #seenAt = 0
+
+  /**
+   * @param beat the time of the last one, and `time` that of the server, in milliseconds since 1970, as text
+   * @param begun when the read began, by `performance.now()`
+   * @param usual see {@link usualAge}
+   */
+  ageOf ({ beat, time }: Row, begun: number, usual: number): { staleFor: number, reason: string | null } {
+    if (typeof beat !== 'string') {
+      return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
+    }
+    if (beat !== this.#last) {
+      this.#last = beat
+      this.#seenAt = begun
+    }
+    const staleFor = Math.max(Number(time) - Number(beat), begun - this.#seenAt, 0)
+    return { staleFor, reason: staleFor > usual ? `The database is a standby, and the last heartbeat that it has replayed is ${Math.round(staleFor / 1000)} seconds old.` : null }
   }
-  // The clock of a standby may be behind that of its primary.
-  const staleFor = Math.max(Number(age), 0)
-  return { staleFor, reason: staleFor > usual ? `The database is a standby, and the last heartbeat that it has replayed is ${Math.round(staleFor / 1000)} seconds old.` : null }
 }
 
 /**
@@ -136,9 +156,16 @@ function ageOf (age: unknown, usual: number): { staleFor: number, reason: string
  */
 function heartbeats (write: () => Promise<unknown>): () => Promise<void> {
   let writing: Promise<void> | undefined
+  let begun = 0
   let isFirst = true
   return async () => {
-    writing ??= write().then(() => { isFirst = false }).finally(() => { writing = undefined })
+    // As every call, one that hangs is given up.
+    if (performance.now() - begun >= storeTimeoutMs) writing = undefined
+    if (writing === undefined) {
+      begun = performance.now()
+      const current = write().then(() => { isFirst = false }).finally(() => { if (writing === current) writing = undefined })
+      writing = current
+    }
     if (isFirst) await writing
     else writing.catch(() => {})
   }
@@ -159,12 +186,19 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
   const sql = statementsOf(table)
   const clock = new StoreClock()
 
-  /** Executes a statement that ends sessions, unless the server says that it is too late. @param start of the call, by `performance.now()` */
+  /** Returns the first row. Where row security hides rows, those that are not found may be there. @throws {InvalidConfiguration} */
+  function firstOf ([row]: readonly Row[]): Row {
+    if (row === undefined) throw new TypeError('The database returned no row.')
+    if (row.filtered === 'true' && !allowRowSecurity) throw rowSecurityError(table)
+    return row
+  }
+
+  /** Executes a statement that changes sessions, unless the server says that it is too late. @param start of the call, by `performance.now()` @returns ids of sessions */
   async function write (statement: string, values: readonly unknown[], start: number): Promise<string[]> {
     for (;;) {
-      const [row] = await query(statement, [...values, clock.deadline(start)])
-      clock.learn(Number(row?.time))
-      if (row?.late !== 'true') return idsOf(row)
+      const row = firstOf(await query(statement, [...values, clock.deadline(start)]))
+      clock.learn(Number(row.time))
+      if (row.late !== 'true') return idsOf(row)
       clock.requireTime(start)
     }
   }
@@ -177,6 +211,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
   }
 
   const beat = replicas ? heartbeats(async () => await query(sql.beat, [])) : async () => {}
+  const replayed = new ReplayedHeartbeats()
   /** When the last read of the feed began, by `performance.now()`. */
   let lastRead = Infinity
 
@@ -194,8 +229,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
           clock.learn(Number(swapped.time))
           return { outcome: 'rotated', n: Number(swapped.n) }
         }
-        const [found] = await query(sql.look, [sid, user, graceMs, deadline])
-        if (found === undefined) return { outcome: 'unknown', n: 0 }
+        const found = firstOf(await query(sql.look, [sid, user, graceMs, deadline]))
         clock.learn(Number(found.time))
         if (found.late === 'true') {
           clock.requireTime(start)
@@ -203,6 +237,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
           round--
           continue
         }
+        if (typeof found.n !== 'string') return { outcome: 'unknown', n: 0 }
         const family = { n: Number(found.n), parent: Number(found.parent), siblings: Number(found.siblings), confirmed: found.confirmed === 'true' }
         const { outcome, n: answer, change } = decide(family, n, found.fresh === 'true', graceMs === 0)
         if (outcome === 'reused') {
@@ -224,23 +259,41 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
 
     async list (user) {
       const rows = await query(sql.list, [user])
-      return rows.map(({ sid, created, used, ends, data }) =>
+      firstOf(rows)
+      return rows.filter(({ sid }) => typeof sid === 'string').map(({ sid, created, used, ends, data }) =>
         ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
     },
 
     async confirm (received) {
-      await write(sql.confirm, [JSON.stringify(received)], performance.now())
+      const start = performance.now()
+      const locked = new Set(await write(sql.confirmFree, [JSON.stringify(received)], start))
+      if (locked.size === 0) return
+      // One by one, so that nobody waits for a row that is locked while another one is waited for. Each has its turn to be the first.
+      const rest = received.filter(({ sid }) => locked.has(sid))
+      const first = Math.floor(Math.random() * rest.length)
+      const notWritten: ReceivedGeneration[] = []
+      let cause: unknown
+      for (const item of [...rest.slice(first), ...rest.slice(0, first)]) {
+        try {
+          if (performance.now() - start > confirmTime) notWritten.push(item)
+          else await write(sql.confirmLocked, [JSON.stringify([item])], performance.now())
+        } catch (error) {
+          if (Object(error).code !== lockNotAvailable) throw error
+          notWritten.push(item)
+          cause = error
+        }
+      }
+      if (notWritten.length > 0) throw new NotWritten(notWritten, { cause })
     },
 
     async endedSince (cursor) {
       const begun = performance.now()
       const usual = Math.max(usualAge, 3 * (begun - lastRead))
       lastRead = begun
-      const [row] = cursor === null ? await query(sql.ended, []) : await query(sql.endedSince, [cursor])
-      if (row?.filtered === 'true' && !allowRowSecurity) throw rowSecurityError(table)
-      clock.learn(Number(row?.time))
-      const answer = { ended: idsOf(row), cursor: String(row?.cursor) }
-      if (row?.standby === 'true') return { ...answer, ...ageOf(row.age, usual) }
+      const row = firstOf(cursor === null ? await query(sql.ended, []) : await query(sql.endedSince, [cursor]))
+      clock.learn(Number(row.time))
+      const answer = { ended: idsOf(row), cursor: String(row.cursor) }
+      if (row.standby === 'true') return { ...answer, ...replayed.ageOf(row, begun, usual) }
       await beat()
       return answer
     }

@@ -101,7 +101,13 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
         const own = duplicate.call(given, { socket: { ...given.options?.socket, reconnectStrategy: false } })
         own.on('error', ignore)
         own.unref?.()
-        return { connection: nodeRedisConnection(own), ready: own.connect(), isOver: () => own.isOpen !== true, close: () => { own.destroy() } }
+        return {
+          connection: nodeRedisConnection(own),
+          ready: own.connect(),
+          isOver: () => own.isOpen !== true,
+          // Version 5 throws where it is closed.
+          close: () => { if (own.isOpen === true) own.destroy() }
+        }
       }
     }
   }

@@ -6,7 +6,9 @@
 import type { Connection, OwnConnection, Script } from './redis-clients.ts'
 
 /** What a server says that has become a replica, or one whose primary is away and which must not answer then. */
-const isReplica = (error: unknown) => /^(?:READONLY|MASTERDOWN) /.test(String(Object(error).message))
+const isReplica = (error: unknown) => replicaMessage.test(String(Object(error).message))
+// The second form is that of scripts before Redis 7.
+const replicaMessage = /^(?:READONLY|MASTERDOWN) |^ERR Error running script .+ -(?:READONLY|MASTERDOWN) /
 
 /** In milliseconds: how long a call waits for a new connection, and how long after one was opened another one is. */
 const patience = 3000

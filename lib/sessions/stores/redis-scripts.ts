@@ -150,8 +150,19 @@ end
 return found
 `
 
+/**
+ * A replica that has lost its primary answers as it did before, and nothing of what it says is known to be true now. Users of
+ * Redis may have no right to ask. An error such as that of a server with `replica-serve-stale-data no`.
+ */
+const requireLink = `
+local replication = redis.pcall('INFO', 'replication')
+if type(replication) == 'string' and string.find(replication, 'master_link_status:down', 1, true) then
+  return redis.error_reply('MASTERDOWN This server is a replica, and its link to the primary is down.')
+end
+`
+
 /** KEYS: feed. ARGV: the time from which on. Returns the time of the server, followed by the ended sessions. */
-export const since = `${clock}
+export const since = `${requireLink}${clock}
 local answer = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf')
 table.insert(answer, 1, now)
 return answer

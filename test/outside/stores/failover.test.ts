@@ -86,7 +86,7 @@ for (const [name, connect] of Object.entries(clients)) {
       t.equal(answers[0].statusCode, 200)
       token = answers[0].json().refresh_token
       t.equal((await refresh(app, token)).statusCode, 200, 'what was given is in the new primary')
-      t.resolves(store.endedSince(null, { graceMs: 0, idleMs: 60_000, keepMs: 60_000, maxPerUser: 1 }))
+      await t.resolves(store.endedSince(null, { graceMs: 0, idleMs: 60_000, keepMs: 60_000, maxPerUser: 1 }))
       // At most one connection is opened in a second.
       pass(1000)
     }
@@ -99,6 +99,25 @@ for (const [name, connect] of Object.entries(clients)) {
     await app.close()
     while ((await open())[0] !== 2) await wait()
     t.equal(await id(), before, 'it is closed with the application, and the client of the application is not')
+  })
+
+  // Promise: databases/replica-without-primary
+  t.test(`${name}: a service that only reads takes no answer of a former primary that has lost the new one, and goes on with the new one as soon as its name leads there`, { skip: skip.redis }, async (t) => {
+    const { network, urls, operators, failOver } = await twoServers(t)
+    const { store } = await connect(t, network.url)
+    const pass = passTime(t)
+    const issuer = redisSessions(operators[1])
+    const keep = { graceMs: 0, idleMs: 60_000, keepMs: 60_000, maxPerUser: 1 }
+    await failOver(0)
+    const { cursor } = await store.endedSince(null, keep)
+    // A port that nobody listens to.
+    await operators[0].replicaof('127.0.0.1', 1)
+    await issuer.create({ sid: 'a', user: '1', lifetimeMs: 60_000, data: '{}' }, keep)
+    await issuer.end('1', { sid: 'a' }, keep)
+    for (const from of [null, cursor]) await t.rejects(store.endedSince(from, keep), { message: /^MASTERDOWN This server is a replica, and its link to the primary is down\./ })
+    network.redirect(urls[1]!)
+    pass(1000)
+    t.same((await store.endedSince(cursor, keep)).ended, ['a'])
   })
 
   t.test(`${name}: a command of the application that waits on its own connection is not dropped`, { skip: skip.redis }, async (t) => {

@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { SessionStore } from '../../../lib/index.ts'
+import { NotWritten } from '../../../lib/sessions/stores/not-written.ts'
 import { skip } from '../../database.ts'
 import { kinds, postgresBackend } from '../../sessions/stores/backends.ts'
 
@@ -98,6 +99,14 @@ for (const client of clients) {
   })
 }
 
+/** Confirms sessions of users with the same names, also those that were locked for too long: as the polls do. */
+async function confirmAll (store: SessionStore, sids: readonly string[]): Promise<void> {
+  await store.confirm(sids.map((sid) => ({ sid, user: sid, n: 0 })), rules).catch(async (error: unknown) => {
+    if (!(error instanceof NotWritten)) throw error
+    await confirmAll(store, sids)
+  })
+}
+
 for (const client of clients) {
   for (const end of ['COMMIT', 'ROLLBACK']) {
     t.test(`${client}: a confirmation waits for a session that another transaction has locked, and is written when it resolves: ${end}`, { skip: skip.postgres }, async (t) => {
@@ -111,7 +120,7 @@ for (const client of clients) {
       const holder = await pool.connect()
       await holder.query("BEGIN; UPDATE token_auth_sessions SET data = '{}' WHERE sid = 'b'")
       // Two processes, in other orders.
-      const confirming = [sids, sids.toReversed()].map(async (ordered) => await store.confirm(ordered.map((sid) => ({ sid, user: sid, n: 0 })), rules))
+      const confirming = [sids, sids.toReversed()].map(async (ordered) => await confirmAll(store, ordered))
       const waiting = async () => (await pool.query("SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).rows.length
       while (await waiting() < confirming.length) await wait(10)
       await holder.query(end)
@@ -120,6 +129,39 @@ for (const client of clients) {
       t.same((await confirmed()).toSorted(), sids)
     })
   }
+}
+
+const waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+for (const client of clients) {
+  // Promise: databases/transaction-another-program
+  t.test(`${client}: a session that another transaction keeps locked keeps no other one from being confirmed or refreshed, and no connection for longer than a call may take`, { skip: skip.postgres }, async (t) => {
+    const { server, pool, confirmed } = await postgresBackend(t)
+    const store = await kinds[client]!.connect(t, server.url)
+    const sids = ['a', 'b', 'c', 'd', 'e']
+    for (const sid of sids) {
+      await store.create({ sid, user: sid, lifetimeMs: hour, data: '{}' }, rules)
+      await store.advance(sid, sid, 0, rules)
+    }
+    const holder = await pool.connect()
+    await holder.query("BEGIN; SELECT FROM token_auth_sessions WHERE sid IN ('b', 'd') FOR UPDATE")
+    const received = sids.map((sid) => ({ sid, user: sid, n: 0 }))
+    const confirming = store.confirm(received, rules).catch((error: unknown) => error)
+    while ((await pool.query(waiting)).rows.length === 0) await wait(10)
+    // While one is waited for, none is kept.
+    for (const sid of ['a', 'c', 'e']) t.equal((await store.advance(sid, sid, 1, { ...rules, graceMs: 0 })).outcome, 'rotated')
+    const error = await confirming
+    t.match(error, { message: '2 of the sessions are locked by other transactions.' })
+    if (error instanceof NotWritten) t.same(error.items, new Set([received[1], received[3]]))
+    t.equal((await pool.query(waiting)).rows.length, 0)
+
+    const late = store.advance('b', 'b', 1, { ...rules, graceMs: 0 })
+    await t.rejects(late, { code: '55P03' })
+    t.equal((await pool.query(waiting)).rows.length, 0)
+    await holder.query('ROLLBACK')
+    holder.release()
+    await store.confirm(received, rules)
+    t.same((await confirmed()).toSorted(), ['b', 'd'], 'the others have rotated')
+  })
 }
 
 // Promise: stores/committed-sessions-logouts

@@ -1,6 +1,7 @@
 /** What the stores in databases do with their clients, which are objects of these tests here. */
 import t from 'tap'
-import { postgresSessions, postgresSessionSchema, redisSessions, type IoredisLike, type NodeRedisLike, type SessionRules } from '../../../lib/index.ts'
+import { postgresSessions, postgresSessionSchema, redisSessions, type IoredisLike, type NodeRedisLike, type SessionRules, type SessionStore } from '../../../lib/index.ts'
+import { NotWritten } from '../../../lib/sessions/stores/not-written.ts'
 import { mistyped, setMonotonicClock } from '../../helper.ts'
 
 const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 60_000, maxPerUser: 100 }
@@ -34,7 +35,7 @@ function postgres (...results: Array<readonly object[] | Error>) {
 }
 
 /** The row that PostgreSQL answers to a call that ends sessions. */
-const endedRow = (...sids: string[]) => ({ ended: sids.join(','), late: 'false', time: '1800000000000' })
+const endedRow = (...sids: string[]) => ({ ids: sids.join(','), late: 'false', time: '1800000000000' })
 
 const failure = (code: string) => Object.assign(new Error('the transaction failed'), { code })
 
@@ -180,10 +181,10 @@ t.test('what is no result of a script rejects, and is never taken for an empty l
     await t.rejects(store.end('1', { sid: 'a' }, rules), TypeError)
     await t.rejects(store.list('1', rules), TypeError)
     await t.rejects(store.endedSince(null, rules), TypeError)
-    const ended = result === 'OK' ? ['a'] : result
-    await t.rejects(postgresSessions(postgres([{ ended, cursor: '1' }])).endedSince(null, rules), TypeError)
-    await t.rejects(postgresSessions(postgres([{ ended, late: 'false' }])).create(session, rules), TypeError)
-    await t.rejects(postgresSessions(postgres([{ ended }])).end('1', { sid: 'a' }, rules), TypeError)
+    const ids = result === 'OK' ? ['a'] : result
+    await t.rejects(postgresSessions(postgres([{ ids, cursor: '1' }])).endedSince(null, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([{ ids, late: 'false' }])).create(session, rules), TypeError)
+    await t.rejects(postgresSessions(postgres([{ ids }])).end('1', { sid: 'a' }, rules), TypeError)
     await t.rejects(postgresSessions(postgres([])).end('1', { except: null }, rules), TypeError)
   }
   for (const outcome of ['', 'Rotated', 'toString']) await t.rejects(redisSessions(ioredis([outcome, 1]).client).advance('1', 'a', 0, rules), TypeError)
@@ -216,6 +217,36 @@ t.test('where columns are missing, the error says how they are added', async (t)
   await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).advance('1', 'a', 0, rules), { message: 'The table "logins" is one of an earlier version. Execute the SQL of postgresSessionSchema("logins"), which adds the missing columns.', cause: missing })
 })
 
+t.test('what PostgreSQL has locked is confirmed one by one after the rest; what is locked for longer is named, and nothing is waited for after three seconds', async (t) => {
+  const setTime = setMonotonicClock(t)
+  const received = ['a', 'b', 'c', 'd'].map((sid) => ({ sid, user: '1', n: 0 }))
+  for (const [passed, calls, left] of [[0, 4, 1], [3001, 2, 3]] as const) {
+    let now = 0
+    setTime(now)
+    const sent: string[] = []
+    const store = postgresSessions({
+      async query (sql: string, [json]: readonly unknown[]) {
+        const sids = JSON.parse(String(json)).map(({ sid }: { sid: string }) => sid).join()
+        sent.push(`${sids}${sql.includes('SKIP LOCKED') ? ' but what is locked' : ''}`)
+        if (sent.length === 1) return { rows: [endedRow('b', 'c', 'd')] }
+        setTime(now += passed)
+        if (sids === 'c' || passed > 0) throw Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' })
+        return { rows: [endedRow()] }
+      }
+    })
+    const error = await store.confirm(received, rules).catch((reason: unknown) => reason)
+    t.ok(error instanceof NotWritten)
+    if (error instanceof NotWritten) t.equal(error.items.size, left)
+    t.equal(sent.length, calls)
+    t.equal(sent[0], 'a,b,c,d but what is locked')
+    if (passed === 0) t.same(sent.slice(1).sort(), ['b', 'c', 'd'])
+    if (passed === 0 && error instanceof NotWritten) t.same([...error.items], [received[2]])
+  }
+  const failing = postgres([endedRow('a')], new Error('down'))
+  await t.rejects(postgresSessions(failing).confirm(received, rules), { message: 'down' })
+  await t.resolves(postgresSessions(postgres([endedRow('a')], [endedRow('a')])).confirm(received, rules), 'it was changed meanwhile')
+})
+
 t.test('a confirmation is one statement, or for Redis one call for each 100 sessions of a bucket; one that fails keeps no other from being made', async (t) => {
   const received = Array.from({ length: 250 }, (_, index) => ({ sid: `sid ${index}`, user: '1', n: index }))
   const db = postgres([endedRow()])
@@ -232,6 +263,7 @@ t.test('a confirmation is one statement, or for Redis one call for each 100 sess
 
 t.test('an advance between whose statements the session changes looks again, four times at most', async (t) => {
   const none: object[] = []
+  const ofNobody = [{ n: null }]
   const advance = async (n: number, ...results: object[][]) => await postgresSessions(postgres(...results)).advance('1', 'a', n, rules)
   const row = { n: '5', parent: '1', siblings: '0', confirmed: 'false', fresh: 'false' }
   const due = [row]
@@ -244,6 +276,8 @@ t.test('an advance between whose statements the session changes looks again, fou
   t.same(await advance(4, none, several, [{ n: '5' }]), { outcome: 'repeated', n: 4 })
   t.same(await advance(4, none, several, none, [{ n: '6' }]), { outcome: 'rotated', n: 6 }, 'the window ended in between')
   t.same(await advance(4, none, confirmed, [endedRow()]), { outcome: 'unknown', n: 0 }, 'another one ended it')
+  t.same(await advance(4, none, ofNobody), { outcome: 'unknown', n: 0 })
+  await t.rejects(advance(4, none, none), TypeError)
   await t.rejects(advance(5, ...Array.from({ length: 4 }, () => [none, due]).flat()), { message: 'The session was changed again and again while it was refreshed.' })
 })
 
@@ -274,8 +308,8 @@ t.test('the server is told until when it may rotate, create and end, by its own 
 
   const given: unknown[][] = []
   const rows = [
-    [], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ended: '', cursor: String(time / 1000), time: String(time + 7000) }], [{ n: '2', time: String(time) }],
-    [{ ended: '', late: 'true', time: String(time + 300_000) }], [endedRow('b')], [endedRow('a')], [{ n: '2', time: 'no time' }], [{ n: '3' }]
+    [], [{ n: '0', late: 'true', time: String(time) }], [{ n: '1', time: String(time) }], [{ ids: '', cursor: String(time / 1000), time: String(time + 7000) }], [{ n: '2', time: String(time) }],
+    [{ ids: '', late: 'true', time: String(time + 300_000) }], [endedRow('b')], [endedRow('a')], [{ n: '2', time: 'no time' }], [{ n: '3' }]
   ]
   const db = postgresSessions({
     async query (_sql: string, values: unknown[]) {
@@ -303,7 +337,7 @@ t.test('the server is told until when it may rotate, create and end, by its own 
   const slowDatabase = postgresSessions({
     async query () {
       passed += 2500
-      return { rows: [{ ended: '', n: '0', late: 'true', time: String(time) }] }
+      return { rows: [{ ids: '', n: '0', late: 'true', time: String(time) }] }
     }
   })
   const message = 'The call reached the database after more than 5 seconds, and was not executed.'
@@ -340,7 +374,7 @@ t.test('a name of a table that is none is refused before it is part of SQL', asy
 })
 
 /** What PostgreSQL answers to a read of the feed. */
-const fedRow = (row: Record<string, string | null> = {}) => ({ ended: '', cursor: '1800000000', time: '1800000000000', filtered: 'false', standby: 'false', age: null, ...row })
+const fedRow = (row: Record<string, string | null> = {}) => ({ ids: '', cursor: '1800000000', time: '1800000000000', filtered: 'false', standby: 'false', beat: null, ...row })
 
 // Promise: databases/row-security
 t.test('a feed that row security may filter is refused, unless the application allows it', async (t) => {
@@ -353,14 +387,31 @@ t.test('a feed that row security may filter is refused, unless the application a
   t.same(await postgresSessions(postgres(filtered), { allowRowSecurity: true }).endedSince(null, rules), { ended: [], cursor: '1800000000' })
 })
 
+// Promise: databases/row-security
+t.test('what a connection that row security filters does not find is not taken for something that is not there', async (t) => {
+  const written = { ...endedRow(), filtered: 'true' }
+  const found = { n: null, late: 'false', time: '1800000000000', filtered: 'true' }
+  const calls: Record<string, [(store: SessionStore) => Promise<unknown>, unknown, ...object[][]]> = {
+    create: [async (store) => await store.create(session, rules), [], [written]],
+    advance: [async (store) => await store.advance('1', 'a', 0, rules), { outcome: 'unknown', n: 0 }, [], [found]],
+    end: [async (store) => await store.end('1', { sid: 'a' }, rules), [], [written]],
+    list: [async (store) => await store.list('1', rules), [], [{ ...found, sid: null }]],
+    confirm: [async (store) => await store.confirm([{ sid: 'a', user: '1', n: 0 }], rules), undefined, [written]]
+  }
+  for (const [name, [call, result, ...rows]] of Object.entries(calls)) {
+    await t.rejects(call(postgresSessions(postgres(...rows))), { message: /^Row security is active on the table / }, name)
+    t.same(await call(postgresSessions(postgres(...rows), { allowRowSecurity: true })), result, name)
+  }
+})
+
 // Promise: databases/replica-lags
 t.test('the feed of a standby is as old as the last heartbeat, of which it warns when that is older than usual', async (t) => {
   const setTime = setMonotonicClock(t)
-  const ages = ['-20', '4999', '5001', '61000', '59999', '60001', null]
-  const store = postgresSessions(postgres(...ages.map((age) => [fedRow({ standby: 'true', age })])))
+  const time = 1_800_000_000_000
+  const store = postgresSessions(postgres(...[-20, 4999, 5001, 61_000, 59_999, 60_001].map((age) => [fedRow({ standby: 'true', beat: `${time - age}.125` })]), [fedRow({ standby: 'true' })]))
   const read = async () => {
     const { staleFor, reason } = await store.endedSince('0', rules)
-    return [staleFor, reason]
+    return [Math.ceil(staleFor ?? NaN), reason]
   }
   const warning = (seconds: number) => `The database is a standby, and the last heartbeat that it has replayed is ${seconds} seconds old.`
   setTime(0)
@@ -373,7 +424,25 @@ t.test('the feed of a standby is as old as the last heartbeat, of which it warns
   t.same(await read(), [Infinity, 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.'])
 })
 
-t.test('a heartbeat is written after each read of a primary, by one statement at a time, and only the first one is waited for', async (t) => {
+// Promise: databases/replica-lags
+t.test('the feed of a standby that replays no new heartbeat grows old, also where a clock was ahead when the last one was written', async (t) => {
+  const setTime = setMonotonicClock(t)
+  for (const ahead of [0, 3_600_000]) {
+    const beat = String(1_800_000_000_000 + ahead)
+    const row = fedRow({ standby: 'true', beat })
+    const store = postgresSessions(postgres(...Array.from({ length: 3 }, () => [{ ...row }]), [{ ...row, beat: String(Number(beat) + 1) }]))
+    const ages: unknown[] = []
+    for (const time of [0, 7000, 14_000, 15_000]) {
+      setTime(time)
+      ages.push((await store.endedSince('0', rules)).staleFor)
+    }
+    t.same(ages, [0, 7000, 14_000, 0])
+  }
+})
+
+t.test('a heartbeat is written after each read of a primary, by one statement at a time, only the first one is waited for, and one that hangs is given up', async (t) => {
+  const setTime = setMonotonicClock(t)
+  setTime(0)
   const answers: Array<(error?: Error) => void> = []
   const row = fedRow()
   const store = postgresSessions({
@@ -394,6 +463,13 @@ t.test('a heartbeat is written after each read of a primary, by one statement at
   await store.endedSince(null, rules)
   await store.endedSince(null, rules)
   t.equal(answers.length, 1, 'the one that hangs')
+  setTime(5000)
+  await store.endedSince(null, rules)
+  t.equal(answers.length, 2)
+  answers.shift()?.(new Error('too late'))
+  await new Promise(setImmediate)
+  await store.endedSince(null, rules)
+  t.equal(answers.length, 1, 'the next one')
   answers.shift()?.(new Error('read-only'))
   await new Promise(setImmediate)
   row.standby = 'true'

@@ -61,7 +61,9 @@ const ready = (answer: number | string) => {
 }
 
 t.test('what a replica refuses is executed by another connection, as everything after it', async (t) => {
-  for (const message of [readOnly, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."]) {
+  const ofReplicas = [readOnly, "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."]
+  // What a script says of the same before Redis 7.
+  for (const message of ofReplicas.flatMap((text) => [text, `ERR Error running script (call to f_1f2e3d): @user_script:4: @user_script: 4: -${text} `])) {
     const { state, execute } = given(ready)
     state.error = message
     t.same(await Promise.all([execute(), execute(), execute()]), [1, 1, 1])
@@ -75,6 +77,8 @@ t.test('other errors open nothing, and clusters have no other connection', async
   const { state, execute } = given(ready)
   state.error = 'NOREPLICAS Not enough good replicas to write.'
   await t.rejects(execute(), /^NOREPLICAS/)
+  state.error = 'ERR Error running script (call to f_1f2e3d): @user_script:4: @user_script: 4: -NOREPLICAS Not enough good replicas to write. '
+  await t.rejects(execute(), /^ERR/)
   t.same(state.opened, [])
   await t.rejects(given().execute(), { message: readOnly })
 })
@@ -226,6 +230,8 @@ function nodeRedis (log: string[]) {
       client.emit('error', new Error('An error nobody listens to ends the process.'))
     },
     destroy () {
+      // As version 5 does.
+      if (!client.isOpen) throw new Error('The client is closed')
       log.push('destroy')
       Object.assign(client, { isReady: false, isOpen: false })
     }
@@ -248,4 +254,19 @@ t.test('clients of both libraries connect once more, and never again, without ke
     t.same(log, expected, name)
     t.same(await store.create({ sid: 'b', user: '1', lifetimeMs: 3_600_000, data: '{}' }, rules), [], 'it can be used again')
   }
+})
+
+t.test('an application closes also where the server has closed the connection of this package', async (t) => {
+  const opened: OwnNodeRedis[] = []
+  const client = nodeRedis([])
+  client.duplicate = () => {
+    const own = nodeRedis([])
+    opened.push(own)
+    return Object.assign(own, { evalSha: async () => [] })
+  }
+  const store = redisSessions(client)
+  const app = await build(t, together({ sessions: { store: { ...store, endedSince: async () => ({ ended: [], cursor: '' }) }, poll: 60 } }, {}))
+  await started(app)
+  Object.assign(opened[0]!, { isOpen: false, isReady: false })
+  await t.resolves(app.close())
 })
