@@ -4,8 +4,10 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { memorySessions, type ReceivedGeneration, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
+import { Confirmations } from '../../lib/sessions/confirmations.ts'
 import { Outbox, type Teller } from '../../lib/sessions/outbox.ts'
 import { closeTime } from '../../lib/sessions/revocation.ts'
+import { NotWritten } from '../../lib/sessions/stores/not-written.ts'
 import { authenticate, bearer, build, caseOf, holdTimers, host, login, mistyped, payloadOf, secret, together, users } from '../helper.ts'
 import { logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
@@ -69,6 +71,23 @@ t.test('what a store could not write now is told again with the next poll, and k
   isLocked = false
   t.equal(await outbox.flush(tellers), true)
   t.same(told, ['locked'])
+})
+
+t.test('a store names the confirmations that it could not write, and only they are told again', async (t) => {
+  const told: string[] = []
+  const { outbox } = new Confirmations({
+    async endedSince () { return { ended: [], cursor: '' } },
+    async confirm (received) {
+      told.push(received.map(({ sid }) => sid).join())
+      const locked = received.filter(({ sid }) => sid === 'b')
+      if (locked.length > 0) throw new NotWritten(locked, {})
+    }
+  })
+  for (const sid of ['a', 'b', 'c']) outbox.add(sid, { sid, user: '1', n: 0 })
+  await outbox.write(tellers)
+  t.ok(outbox.add('d', { sid: 'd', user: '1', n: 0 }))
+  await outbox.write(tellers)
+  t.same(told, ['a,b,c', 'b,d'])
 })
 
 t.test('10,000 wait at most, and what is not taken is not said to be', async (t) => {
