@@ -29,6 +29,8 @@ export interface Result {
   /** Undefined for none. */
   readonly body?: unknown
   readonly cookies?: readonly string[]
+  /** Called when it was sent; not where a hook of the application has replaced it by an error. */
+  readonly sent?: () => void
 }
 
 /** What the file of an endpoint says of it. */

@@ -99,13 +99,22 @@ export async function inOwnContext (host: FastifyInstance, options: FastifyRegis
   await host.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: 'fastify-token-auth' }), options)
 }
 
+/** Calls a function when a response was sent that is no error: at once, unless hooks of the application are asynchronous. */
+function whenSent ({ raw }: FastifyReply, call: () => void): void {
+  const end = () => { if (raw.statusCode < 400) call() }
+  if (raw.headersSent) end()
+  else raw.on('finish', end)
+}
+
 /** Sends the result of a handler. An answer that was sent in the meantime stays, such as that of a timeout. */
 function sendResult (result: Result | undefined, request: FastifyRequest, reply: FastifyReply): unknown {
   if (result === undefined || isAnswered(request, reply)) return reply
-  const { status, body, cookies = [] } = result
+  const { status, body, cookies = [], sent } = result
   setCookies(reply, cookies)
   if (status !== undefined) reply.code(status)
-  return body === undefined ? reply.send() : body
+  reply.send(body)
+  if (sent !== undefined) whenSent(reply, sent)
+  return reply
 }
 
 /** Makes the handler of the route of an endpoint. */

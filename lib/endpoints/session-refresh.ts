@@ -2,13 +2,12 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { errorSchema } from '../http/error-schema.ts'
-import { beforeHeaders } from '../http/late-headers.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { openWithoutToken } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { exchangeRefreshToken, withoutForeign401 } from '../sessions/exchange.ts'
+import { exchangeRefreshToken, noteSent, withoutForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
@@ -25,10 +24,8 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   if (exchanged instanceof Refusal) throw exchanged
   if (exchanged === 'gone') reply.hijack()
   if (exchanged === 'gone' || exchanged === undefined) return undefined
-  const { cookies, noteSent } = exchanged
-  // A hook of the application may still fail.
-  beforeHeaders(reply.raw, (status) => status < 400 ? noteSent : undefined)
-  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies }
+  const { accessToken, cookies } = exchanged
+  return { body: { ...tokenFields(exchanged, settings), ...extension }, cookies, sent: () => noteSent(accessToken) }
 }
 
 export function sessionRefreshEndpoint (registration: Registration): Implementation {

@@ -20,7 +20,7 @@ import { openRenewed, withoutToken } from '../request/slot.ts'
 import type { NotRenewed } from '../request/signed-out.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Renewal } from '../request/verify.ts'
-import { exchangeRefreshToken, withoutForeign401 } from '../sessions/exchange.ts'
+import { exchangeRefreshToken, noteSent, withoutForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
 import type { SettingName } from '../settings/schema.ts'
@@ -73,6 +73,8 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   const token = sessions.read(purportedToken)
   const hasEnded = () => token !== undefined && sessions.hasEnded(token)
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
+  const rotation = () => token === undefined ? 0 : sessions.ended.rotations.latestOf(token.sid)
+  const known = rotation()
   let exchanged
   try {
     exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken, token }, async () => {})
@@ -83,13 +85,13 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   }
   if (exchanged instanceof Refusal) return over()
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
-  const { cookies, accessToken, signedBy, isOutdated, noteSent } = exchanged
+  const { cookies, accessToken, signedBy, generation } = exchanged
   reply.header('cache-control', 'no-store')
   beforeHeaders(raw, () => {
-    // They would replace those of a login, or later ones of the session.
-    const isLate = hasEnded() || isOutdated()
+    // They would replace those of a login, or later ones of the session. A store that has lost writes counts from an earlier one.
+    const isLate = hasEnded() || rotation() > Math.max(known, generation)
     addLateCookies(raw, isLate ? [] : cookies)
-    return isLate ? undefined : noteSent
+    return isLate ? undefined : () => noteSent(accessToken)
   })
   return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
 }

@@ -20,9 +20,9 @@ function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly 
 /**
  * Calls a function just before the headers of the response are written. It may change them. Where the headers cannot be
  * written, they are as they were, and it is called again before the next try, such as that of Fastify with the error.
- * @param change is given the status, and may return a function to call after the headers were written
+ * @param change may return a function to call after the headers were written
  */
-export function beforeHeaders (raw: ServerResponse, change: (status: number) => (() => void) | undefined): void {
+export function beforeHeaders (raw: ServerResponse, change: () => (() => void) | undefined): void {
   const { writeHead } = raw
   const late = (status: number, ...given: readonly Given[]): ServerResponse => {
     const before = { ...raw.getHeaders() }
@@ -30,7 +30,7 @@ export function beforeHeaders (raw: ServerResponse, change: (status: number) => 
     raw.writeHead = writeHead
     try {
       for (const headers of given) if (typeof headers === 'object' && headers !== null) setHeaders(raw, headers)
-      const written = change(status)
+      const written = change()
       Reflect.apply(writeHead, raw, [status, ...given.filter((value) => typeof value === 'string')])
       written?.()
       return raw

@@ -14,7 +14,9 @@ import { hasNoConnection } from './connection.ts'
 import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
-import { noteIssued, noteSent } from './unsent.ts'
+import { noteIssued } from './unsent.ts'
+
+export { noteSent } from './unsent.ts'
 
 const failed = new Refusal(() => new AuthenticationFailed())
 
@@ -44,10 +46,8 @@ export interface Exchanged extends NewTokens {
   readonly signedBy: string
   /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
-  /** Whether this process has seen the session rotate further since: the refresh token may be retired. */
-  readonly isOutdated: () => boolean
-  /** Call it when the headers of the response with the tokens were written: from then on, a use of the access token shows that they were received. */
-  readonly noteSent: () => void
+  /** The generation of the refresh token. */
+  readonly generation: number
 }
 
 /**
@@ -62,7 +62,8 @@ export function withoutForeign401 (thrown: unknown): unknown {
 /**
  * Exchanges a refresh token. The access token of the request is not looked at, and `retrieveUser` and the hooks do not see
  * it. Nothing that can fail comes after the store has advanced the session, so that a client never loses a rotation: a
- * failure before it is retried with the same refresh token.
+ * failure before it is retried with the same refresh token. Call {@link noteSent} when the response with the tokens was sent:
+ * from then on, a use of the access token shows that they were received.
  * @param prepare called with what the response will contain, before anything is rotated. If it throws, nothing is
  * @returns the refusal of the refresh token; `gone` if nobody waits for the response any more, undefined if the request was
  * answered in the meantime
@@ -94,12 +95,9 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const isGone = await hasNoConnection(request, reply)
   if (isAnswered(request, reply)) return undefined
   if (isGone) return 'gone'
-  const known = sessions.ended.rotationOf(sid)
   const { outcome, n } = await sessions.advance(token, request)
   if (outcome === 'unknown' || outcome === 'reused') return failed
   publishIssued(settings.instanceName, userId, 'refresh', request)
-  // A store that has lost writes counts from an earlier one.
-  const isOutdated = () => sessions.ended.rotationOf(sid) > Math.max(known, n)
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
   // An access token that comes with the presented token again does not show that another one was received.
@@ -107,5 +105,5 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   if (isAnswered(request, reply)) return undefined
   let sentCookies: readonly string[] = []
   if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)]
-  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, isOutdated, noteSent: () => noteSent(sent.token) }
+  return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, generation: n }
 }

@@ -8,10 +8,10 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { WatchedControllers } from '../keys/watched-controllers.ts'
-import { Generations } from '../token/generations.ts'
 import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
 import { Outbox, type Teller } from './outbox.ts'
+import { Rotations } from './rotations.ts'
 import { callStore } from './store-call.ts'
 import { closeStore, type Closable } from './stores/closable.ts'
 
@@ -30,8 +30,6 @@ export const startTime = 5000
 export const retryTime = 250
 /** In milliseconds: how long an application that closes waits for the store. */
 export const closeTime = 1000
-/** Of how many sessions the latest rotation is known, half of them in each of two parts. */
-const knownGenerations = 20_000
 
 export const createReason = (): SessionEnded => new SessionEnded()
 
@@ -52,6 +50,7 @@ async function atMost (milliseconds: number, promise: Promise<unknown>): Promise
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
   readonly confirmations: Confirmations
+  readonly rotations = new Rotations()
   /** The sessions that a token has ended while the store could not end them. Each item ends one. */
   readonly endings = new Outbox<() => Promise<unknown>>({
     tell: async (items) => { await Promise.all(items.map((end) => end())) },
@@ -61,8 +60,6 @@ export class EndedSessions {
   })
 
   readonly #store: Closable<SessionFeed>
-  /** The generation to which this process has last seen a session rotate. Its earlier ones are retired. */
-  readonly #rotations = new Generations<string, number>(knownGenerations / 2)
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
   /** The ids that will be known after a read of everything, while it takes place. */
@@ -121,16 +118,6 @@ export class EndedSessions {
   /** Tries to end the sessions that the store could not end before. @returns whether all have ended */
   async retryEndings (): Promise<boolean> {
     return await this.endings.flush([...this.#readers])
-  }
-
-  /** Returns the latest generation to which this process has seen a session rotate; 0 if it has seen none. */
-  rotationOf (sid: string): number {
-    return this.#rotations.get(sid) ?? 0
-  }
-
-  /** Notes that a session has rotated to a generation. A sibling, which retires none, is no rotation. */
-  noteRotation (sid: string, n: number): void {
-    this.#rotations.set(sid, Math.max(n, this.rotationOf(sid)))
   }
 
   /** Adds sessions that this process ended, before it answers. */

@@ -55,8 +55,8 @@ export class SessionService {
   readonly #sessions: SessionSettings
   readonly #store: SessionStore
   readonly #codec: RefreshTokenCodec
-  /** When the store said that it does not know a session of a user, in milliseconds of `performance.now()`. */
-  readonly #unknown = new Generations<string, number>(knownUnknown / 2)
+  /** For sessions that the store did not know: of which user, and when, in milliseconds of `performance.now()`. */
+  readonly #unknown = new Generations<string, { readonly user: string, readonly at: number }>(knownUnknown / 2)
 
   constructor ({ settings, sessions, store, codec, ended }: ServiceParts) {
     this.ended = ended
@@ -115,8 +115,9 @@ export class SessionService {
    */
   isOver (token: RefreshToken): boolean {
     const { sid, userId } = token
-    const since = this.#unknown.get(pairOf(sid, storedUser(userId, this.#settings)))
-    return this.hasEnded(token) || (since !== undefined && performance.now() - since < unknownTime)
+    if (this.hasEnded(token)) return true
+    const unknown = this.#unknown.get(sid)
+    return unknown !== undefined && performance.now() - unknown.at < unknownTime && unknown.user === storedUser(userId, this.#settings)
   }
 
   /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
@@ -124,8 +125,8 @@ export class SessionService {
     const user = storedUser(userId, this.#settings)
     const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
-    if (outcome === 'unknown') this.#unknown.set(pairOf(sid, user), performance.now())
-    if (rotations.has(outcome) && outcome !== 'reissued') this.ended.noteRotation(sid, advance.n)
+    if (outcome === 'unknown') this.#unknown.set(sid, { user, at: performance.now() })
+    if (rotations.has(outcome) && outcome !== 'reissued') this.ended.rotations.note(sid, advance.n)
     // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n

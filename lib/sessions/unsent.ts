@@ -4,24 +4,30 @@
  */
 import { Generations } from '../token/generations.ts'
 
-/** Of how many tokens it is known, half of them in each of two parts. Those that are forgotten count as sent. */
+/** Of how many tokens it is known that they are to be sent, half of them in each of two parts. Those that are forgotten count as sent. */
 const remembered = 20_000
 
-/** By the signatures of tokens, which are shorter: whether a response with the token is still to be sent. */
-const unsent = new Generations<string, boolean>(remembered / 2)
+/** The tokens of responses that are still to be sent. */
+const unsent = new Generations<string, true>(remembered / 2)
 
-const signatureOf = (token: string) => token.slice(token.lastIndexOf('.') + 1)
+/**
+ * The tokens that were sent last, in a ring. One of another response, of the same second, may be the same. It is read for
+ * unsent tokens alone, so that a refresh costs no search.
+ */
+const sent = new Array<string>(5000).fill('')
+let next = 0
 
 /** Whether no response with a token was sent. */
-export const isUnsent = (token: string): boolean => unsent.get(signatureOf(token)) === true
+export const isUnsent = (token: string): boolean => unsent.get(token) === true && !sent.includes(token)
 
-/** Notes that a token was issued. The token of another response, of the same second, may be the same, and may have been sent. */
+/** Notes that a token was issued. */
 export function noteIssued (token: string): void {
-  const signature = signatureOf(token)
-  if (unsent.get(signature) === undefined) unsent.set(signature, true)
+  unsent.set(token, true)
 }
 
-/** Notes that the headers of a response with a token were written. */
+/** Notes that a response with a token was sent. */
 export function noteSent (token: string): void {
-  unsent.set(signatureOf(token), false)
+  unsent.delete(token)
+  sent[next] = token
+  next = (next + 1) % sent.length
 }

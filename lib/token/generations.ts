@@ -19,6 +19,11 @@ export class Generations<Key, Value> {
     return old
   }
 
+  delete (key: Key): void {
+    this.#young.delete(key)
+    this.#old.delete(key)
+  }
+
   set (key: Key, value: Value): void {
     if (this.#young.size >= this.#size && !this.#young.has(key)) {
       this.#old = this.#young

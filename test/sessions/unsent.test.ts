@@ -108,6 +108,22 @@ t.test('a token whose answer a hook of the application has replaced, or whose co
   t.same(told, [])
 })
 
+t.test('a token that an application sends after an asynchronous hook of its own confirms, once it was sent', async (t) => {
+  const { app, told, pollOnce } = await telling(t, {})
+  app.addHook('onSend', async (_request, _reply, payload) => {
+    const { access_token: token } = JSON.parse(String(payload))
+    await app.tokenAuth.verifyToken(token)
+    await pollOnce()
+    return payload
+  })
+  const { refresh_token: presented } = await started(app)
+  const answer = await refresh(app, presented)
+  t.same(told, [])
+  await app.tokenAuth.verifyToken(answer.json().access_token)
+  await pollOnce()
+  t.same(told.map(({ n }) => n), [0])
+})
+
 // Promise: sessions/token-unsent-confirms
 t.test('two pages of one second, whose renewed tokens are the same text, confirm nothing where both answers are lost', async (t) => {
   const setTime = setClock(t, noon)
