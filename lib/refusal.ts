@@ -15,6 +15,13 @@ export interface Answer {
   readonly challenge: Challenge | undefined
   readonly name: string
   readonly message: string
+  /** The body, as JSON. */
+  readonly text: string
+}
+
+/** Returns the default body of the answer to a refusal. */
+export function bodyOf ({ message, name, detail }: TokenAuthError): { reasons: string, exception: string, detail?: string } {
+  return { reasons: message, exception: name, ...(detail !== undefined && { detail }) }
 }
 
 /** The reason why a request is refused. Instances are shared by requests where the reason is always the same. */
@@ -45,7 +52,7 @@ export class Refusal {
     if (this.#answer === undefined) {
       const error = this.toError()
       const { statusCode, headers, name, message } = error
-      this.#answer = { statusCode, headers, challenge: challengeOf(error), name, message }
+      this.#answer = { statusCode, headers, challenge: challengeOf(error), name, message, text: JSON.stringify(bodyOf(error)) }
     }
     return this.#answer
   }

@@ -64,7 +64,7 @@ async function logIn (registration: Registration, sessions: SessionService, stat
  */
 function answerAsText ({ responses }: Registration, { settings }: RequestState, reply: FastifyReply): void {
   if (settings.onRefusal === 'reply' && !isReplaced(responses, 'exceptionResponse')) {
-    reply.type('text/plain; charset=utf-8').serializer(JSON.stringify)
+    reply.type('text/plain; charset=utf-8')
   }
 }
 

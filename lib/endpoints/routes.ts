@@ -5,6 +5,7 @@ import { describeGuard } from '../guards/describe.ts'
 import { isTrial } from '../guards/trial.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
+import { preventStoring } from '../http/caching.ts'
 import { setCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
@@ -17,7 +18,7 @@ import { nameOperation } from './operation-ids.ts'
 
 /** RFC 6749 section 5.1 requires it of every response with a token. A refusal must not be cached either. */
 const noStore: onRequestHookHandler = function (_request, reply, done) {
-  reply.header('cache-control', 'no-store')
+  preventStoring(reply)
   done()
 }
 

@@ -7,6 +7,7 @@ import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { InitializationFailure } from '../errors.ts'
 import { publishRefused } from '../events.ts'
+import { preventStoring } from '../http/caching.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
@@ -59,6 +60,7 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
 function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
   publishRefused(instanceName, request, error)
   if (!(error instanceof InitializationFailure)) throw error
+  preventStoring(reply)
   return sendError(new Responses(), request, reply, error)
 }
 

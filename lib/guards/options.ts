@@ -110,6 +110,6 @@ export function prepareGuard (registration: Registration, options: ReadOptions):
   const { overrides, maxAge, redirectOnFail, redirectUrl } = options
   const rules = Object.keys(overrides).length > 0 ? registration.overrideRules(overrides) : registration.rules
   const renew = prepareRenewal(registration, rules, options.renew, redirectOnFail, overrides)
-  const redirect = redirectOnFail ? prepareRedirect(redirectUrl, renew !== undefined) : undefined
+  const redirect = redirectOnFail ? prepareRedirect(redirectUrl) : undefined
   return { registration, rules, redirect, renew, checkLogin: prepareLogin(registration, rules, maxAge) }
 }

@@ -42,12 +42,9 @@ function fillTarget (target: string, state: RequestState, refused: unknown): str
 /**
  * Prepares the redirect of a guard.
  * @param url undefined for the setting `loginRedirectUrl`
- * @param renews whether the guard renews, so that the answer to the same request may be another one soon
  */
-export const prepareRedirect = (url: string | undefined, renews: boolean): Redirect => (state, reply, refused) => {
-  if (renews) reply.header('cache-control', 'no-store')
-  return reply.redirect(fillTarget(url ?? state.settings.loginRedirectUrl, state, refused), 302)
-}
+export const prepareRedirect = (url: string | undefined): Redirect => (state, reply, refused) =>
+  reply.redirect(fillTarget(url ?? state.settings.loginRedirectUrl, state, refused), 302)
 
 const base = 'http://localhost'
 const isControl = (character: string) => character < ' ' || character === '\u007f'

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
+import { preventStoring } from '../http/caching.ts'
 import { challengeOf, headersOf } from '../http/challenge.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
@@ -85,6 +86,7 @@ export function answerRefusal (
   const { settings } = state
   const isRefusal = refused instanceof Refusal
   if (!isRefusal && (!(refused instanceof TokenAuthError) || refused instanceof HandlerFailed)) throw refused
+  preventStoring(reply)
   if (settings.onRefusal === 'throw') {
     const error = isRefusal ? errorOf(registration, refused, state) : refused
     markRefused(request, error)

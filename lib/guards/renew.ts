@@ -7,6 +7,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { TokenAuthError } from '../errors.ts'
 import type { GetterResults } from '../host/getters.ts'
+import { preventStoring } from '../http/caching.ts'
 import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
 import { Refusal } from '../refusal.ts'
@@ -86,7 +87,7 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   if (exchanged instanceof Refusal) return over()
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
   const { cookies, accessToken, signedBy, generation } = exchanged
-  reply.header('cache-control', 'no-store')
+  preventStoring(reply)
   beforeHeaders(raw, () => {
     // They would replace those of a login, or later ones of the session. A store that has lost writes counts from an earlier one.
     const isLate = hasEnded() || rotation() > Math.max(known, generation)

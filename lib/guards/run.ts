@@ -4,6 +4,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { failHook, isAnswered, timeoutOf } from '../host/call.ts'
+import { preventStoring } from '../http/caching.ts'
 import { Refusal } from '../refusal.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
@@ -75,7 +76,7 @@ async function settle (guard: GuardHook, state: RequestState, request: FastifyRe
 
 /** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */
 export function preventCaching (state: RequestState, reply: FastifyReply): void {
-  if (state.verifiedSource === 'query') reply.header('cache-control', 'no-store')
+  if (state.verifiedSource === 'query') preventStoring(reply)
 }
 
 function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {

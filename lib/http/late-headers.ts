@@ -1,5 +1,6 @@
 /** Headers that are decided when a response begins, in whatever way: by Fastify, as a stream, or by a hijacked reply. */
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { isForCaches } from './caching.ts'
 
 /** What `writeHead` is given besides the status: texts, and headers as an object or as a list of names and values. */
 type Given = string | OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | null | undefined
@@ -49,8 +50,6 @@ export function beforeHeaders (raw: ServerResponse, change: () => (() => void) |
 const noStore = /(?:^|,)[ \t]*no-store[ \t]*(?:,|$)/i
 /** Quoted texts of extensions, which may contain anything. */
 const quoted = /"[^"]*"/g
-/** Headers that caches obey before `Cache-Control`, such as `CDN-Cache-Control` (RFC 9213) and those of vendors. */
-const forCaches = /.-cache-control$|^(?:surrogate|edge)-control$|^x-accel-expires$/
 
 /**
  * Adds cookies to a response that begins, before those that are there already, so that these win, and keeps caches from
@@ -59,6 +58,6 @@ const forCaches = /.-cache-control$|^(?:surrogate|edge)-control$|^x-accel-expire
 export function addLateCookies (raw: ServerResponse, cookies: readonly string[]): void {
   const cacheControl = [raw.getHeader('cache-control') ?? ''].flat().join(', ')
   if (!noStore.test(cacheControl.replace(quoted, ''))) raw.setHeader('cache-control', 'no-store')
-  for (const name of raw.getHeaderNames()) if (forCaches.test(name)) raw.removeHeader(name)
+  for (const name of raw.getHeaderNames()) if (isForCaches(name)) raw.removeHeader(name)
   if (cookies.length > 0) raw.setHeader('set-cookie', [...cookies, ...[raw.getHeader('set-cookie') ?? []].flat().map(String)])
 }

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
-import type { Answer } from '../refusal.ts'
+import { bodyOf, type Answer } from '../refusal.ts'
 import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
@@ -31,8 +31,7 @@ export class Responses<User extends object = object, Claims extends object = Rec
    * An error that it throws goes to the error handler of the application.
    */
   exceptionResponse (_request: FastifyRequest, exception: TokenAuthError, _reply: FastifyReply): unknown {
-    const { message, name, detail } = exception
-    return { reasons: message, exception: name, ...(detail !== undefined && { detail }) }
+    return bodyOf(exception)
   }
 }
 
@@ -62,9 +61,36 @@ export async function extendBody (responses: Responses, body: Record<string, unk
   })
 }
 
+const jsonType = 'application/json; charset=utf-8'
+
+/**
+ * Sends JSON that is finished, as Fastify sends its own errors: what a route documents, and serializers and hooks that
+ * validate responses, are for its own bodies.
+ */
+function sendJson (reply: FastifyReply, json: string): FastifyReply {
+  return reply.serializer(String).send(json)
+}
+
 /** Sends the default answer to a refusal, without an error object. */
-export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, name, message }: Answer, parameters: ChallengeParameters): FastifyReply {
-  return reply.code(statusCode).headers(headersOf(headers, challenge, parameters)).send({ reasons: message, exception: name })
+export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, text }: Answer, parameters: ChallengeParameters): FastifyReply {
+  return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, parameters)).type(jsonType), text)
+}
+
+/** Whether Fastify serializes a body: not text, bytes, streams and responses. */
+function isSerialized (body: unknown): boolean {
+  if (body === undefined || typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof Response) return false
+  const { pipe, getReader }: { pipe?: unknown, getReader?: unknown } = Object(body)
+  return typeof pipe !== 'function' && typeof getReader !== 'function'
+}
+
+/** Sends what `exceptionResponse` has returned. */
+function sendBody (reply: FastifyReply, body: unknown): FastifyReply {
+  // The method has sent it, or will.
+  if (reply.sent || body === reply) return reply
+  if (!isSerialized(body)) return reply.send(body)
+  const json = JSON.stringify(body)
+  const type = String(reply.getHeader('content-type') ?? jsonType)
+  return sendJson(reply.type(/;\s*charset=/i.test(type) ? type : `${type}; charset=utf-8`), json)
 }
 
 /** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
@@ -72,18 +98,19 @@ export function sendError (responses: Responses, request: FastifyRequest, reply:
   // Refusals are an everyday matter. What is an error of the application, or of what it depends on, leaves a trace.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), parameters))
-  const send = (body: unknown) => reply.sent ? reply : reply.send(body)
+  // That of a page: a hook has set it for the answer of the route.
+  if (!/json|^text\/plain/i.test(String(reply.getHeader('content-type') ?? ''))) reply.removeHeader('content-type')
   const fail = (thrown: unknown) => {
     // The error of the application replaces the refusal, and must not be sent with its status and challenge.
     if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')
     // Fastify does not treat a falsy value as an error: a guard that passed it on would open its route.
     throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown, 'threw')
   }
-  let body: unknown
+  const send = (body: unknown) => sendBody(reply, body)
   try {
-    body = responses.exceptionResponse(request, error, reply)
+    const body = responses.exceptionResponse(request, error, reply)
+    return body instanceof Promise ? body.then(send).catch(fail) : send(body)
   } catch (thrown) {
     return fail(thrown)
   }
-  return body instanceof Promise ? body.then(send, fail) : send(body)
 }

@@ -5,6 +5,7 @@ import type { ListedSession, Sessions, StartedSession, StoredSession } from '../
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
+import { preventStoring } from '../http/caching.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
 import { authTime, given, orNull } from '../settings/kinds.ts'
@@ -65,7 +66,7 @@ export class InstanceSessions implements Sessions<object> {
   async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
     const { authTime } = readRecord(optionsOf('sessions.start()'), options, startShape)
-    reply.header('cache-control', 'no-store')
+    preventStoring(reply)
     const state = stateOf(request)
     // A login of another page would set its cookies: it could log the visitor in as somebody else.
     const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null

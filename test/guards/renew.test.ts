@@ -677,11 +677,11 @@ t.test('E56 and E57: a guard that cannot renew is refused by name; where redirec
   app.get('/other-name', { onRequest: app.tokenAuth.protect({ redirectOnFail: true, cookiePath: '/x' }) }, async () => 'ok')
   app.get('/no', { onRequest: app.tokenAuth.protect({ redirectOnFail: true, renew: false }) }, async () => 'ok')
   app.get('/free-wrong', { onRequest: protect({ renew: true, claimAud: 'x' }) }, async () => 'ok')
-  for (const url of ['/other-name', '/no']) t.match(await app.inject({ url, headers: { ...navigation, ...await expiredCookies(app) } }), { statusCode: 302, headers: { 'set-cookie': undefined, 'cache-control': undefined } }, url)
+  for (const url of ['/other-name', '/no']) t.match(await app.inject({ url, headers: { ...navigation, ...await expiredCookies(app) } }), { statusCode: 302, headers: { 'set-cookie': undefined } }, url)
   t.equal((await app.inject({ url: '/free-wrong', headers: navigation })).statusCode, 500)
   const inHeader = await registered({ sessions: {}, retrieveUser: pages.retrieveUser })
   inHeader.get('/page', { onRequest: inHeader.tokenAuth.protect({ redirectOnFail: true }) }, async () => 'ok')
-  t.match(await inHeader.inject('/page'), { statusCode: 302, headers: { 'cache-control': undefined } })
+  t.match(await inHeader.inject('/page'), { statusCode: 302, headers: { 'set-cookie': undefined } })
 })
 
 t.test('E58: placeholders of redirect targets are {next} and {reason}', async (t) => {
