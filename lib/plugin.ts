@@ -1,5 +1,4 @@
 /** The plugin: one registration, from top to bottom. */
-import fastifyCookie from '@fastify/cookie'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRegisterOptions, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
@@ -16,6 +15,7 @@ import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
 import { defaultParameters } from './http/challenge.ts'
+import { loadSerializer } from './http/cookies.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
@@ -177,8 +177,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   book.watch(fastify, settings.instanceName, configured.given.has('requireGuards') ? settings.requireGuards : undefined)
   warnOfRegistration({ resolved, host, own, issuers, sessions, isDefaultSecret })
 
-  const setsCookies = settings.cookieSet || resolved.getters.has('cookieSet')
-  if (setsCookies && !fastify.hasDecorator('serializeCookie')) await fastify.register(fastifyCookie, { hook: false })
+  if (settings.cookieSet || resolved.getters.has('cookieSet')) await loadSerializer()
   const instance = new TokenAuth(registration)
   setRegistration(instance, registration)
   const { classViews = [] } = options

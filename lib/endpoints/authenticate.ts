@@ -34,7 +34,7 @@ async function issueTokens (registration: Registration, state: RequestState, rep
 
   const accessToken = await issuing.accessToken(user, from, state, { authTime: Math.floor(secondsNow()) })
   const refreshToken = settings.refreshTokenEnabled ? await issuing.refreshToken(request, user, state) : undefined
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
   const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
     () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 

@@ -57,7 +57,7 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined
   try {
-    if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings, reply))
+    if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings))
   } catch (error) {
     failure = { error }
   }

@@ -31,7 +31,7 @@ async function refresh (registration: Registration, state: RequestState, reply: 
   // RFC 9470: a refresh is not a login, so that the time of the login stays, and a token without one gets none.
   const authTime = typeof payload.auth_time === 'number' ? payload.auth_time : undefined
   const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime })
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
   const body = await extendBody(responses, tokenFields({ accessToken }, settings), 'extendRefresh',
     () => responses.extendRefresh(request, { user, accessToken, refreshToken, purportedToken, payload }))
   if (isAnswered(request, reply)) return undefined

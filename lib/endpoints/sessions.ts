@@ -1,6 +1,5 @@
 /** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
 import { Type } from '@sinclair/typebox'
-import type { FastifyReply } from 'fastify'
 import { SessionNotFound } from '../errors.ts'
 import { describeGuard, nameGuard } from '../guards/describe.ts'
 import type { CallbackHook } from '../guards/gate.ts'
@@ -35,7 +34,7 @@ function requireToken (registration: Registration): CallbackHook {
 const userIdOf = (state: RequestState): UserId => state.userId!
 
 /** The cookies of an answer after which the browser has none. */
-const withoutCookies = ({ settings }: RequestState, reply: FastifyReply) => settings.cookieSet ? clearingCookies(settings, reply) : []
+const withoutCookies = ({ settings }: RequestState) => settings.cookieSet ? clearingCookies(settings) : []
 
 async function list (sessions: SessionService, state: RequestState): Promise<Result> {
   const { sessionId } = state
@@ -54,20 +53,20 @@ async function list (sessions: SessionService, state: RequestState): Promise<Res
   return { body: { sessions: listed } }
 }
 
-async function endOne (sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result> {
+async function endOne (sessions: SessionService, state: RequestState): Promise<Result> {
   const { request } = state
   const sid = String(Reflect.get(Object(request.params), 'id'))
   const ended = isSessionId(sid) ? await sessions.end(userIdOf(state), { sid }, 'user', request) : []
   if (ended.length === 0) throw new SessionNotFound()
-  return { status: 204, cookies: sid === state.sessionId ? withoutCookies(state, reply) : [] }
+  return { status: 204, cookies: sid === state.sessionId ? withoutCookies(state) : [] }
 }
 
-async function endAll (sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result> {
+async function endAll (sessions: SessionService, state: RequestState): Promise<Result> {
   const { request } = state
   const isExcepted = Object.hasOwn(Object(request.query), 'except')
   await sessions.end(userIdOf(state), { except: isExcepted ? state.sessionId : null }, 'user', request)
   if (!isExcepted && state.sessionId !== null) sessions.refuse(userIdOf(state), state.sessionId)
-  return { status: 204, cookies: isExcepted ? [] : withoutCookies(state, reply) }
+  return { status: 204, cookies: isExcepted ? [] : withoutCookies(state) }
 }
 
 /**
@@ -108,7 +107,7 @@ export function endSessionEndpoint (registration: Registration): Implementation 
     isBodyOptional: true,
     schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
     guards: [requireToken(registration)],
-    handler: (state, reply) => endOne(registration.sessions!, state, reply)
+    handler: (state) => endOne(registration.sessions!, state)
   }
 }
 
@@ -118,6 +117,6 @@ export function endSessionsEndpoint (registration: Registration): Implementation
     faultOfQuery: faultOfExcept,
     schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },
     guards: [requireToken(registration)],
-    handler: (state, reply) => endAll(registration.sessions!, state, reply)
+    handler: (state) => endAll(registration.sessions!, state)
   }
 }

@@ -1,11 +1,25 @@
 /** The cookies that carry new tokens in cookie mode. request/extract.ts reads them. */
-import type {} from '@fastify/cookie'
+import type { FastifyCookie } from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
 import { TokenTooLarge } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
 
 /** RFC 6265 section 6.1: the bytes of one cookie that every browser keeps. Browsers silently drop larger ones. */
 const maximumCookieSize = 4096
+
+let serialize: FastifyCookie['serialize'] | undefined
+
+/**
+ * Loads what writes cookies: only cookie mode needs it. @fastify/cookie loads its serializer when it is registered. It is
+ * registered with nothing: in the application, it would keep that from registering it later, with options of its own.
+ */
+export async function loadSerializer (): Promise<void> {
+  const { fastifyCookie } = await import('@fastify/cookie')
+  const nothing = () => {}
+  const nowhere: unknown = { decorate: nothing, decorateRequest: nothing, decorateReply: nothing, addHook: nothing }
+  await Reflect.apply(fastifyCookie, undefined, [nowhere, { hook: false }])
+  serialize = fastifyCookie.serialize
+}
 
 interface Cookie {
   name: string
@@ -27,8 +41,8 @@ function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] 
  * Serializes a cookie. Not by `reply.setCookie`, which adds the application's own parse options (signed, domain, expires
  * and others) to whatever is not set here.
  */
-function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings, { server }: FastifyReply, maxAge: number | null): string {
-  return server.serializeCookie(name, value, {
+function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings, maxAge: number | null): string {
+  return serialize!(name, value, {
     domain: settings.cookieDomain,
     path: settings.cookiePath,
     secure: settings.cookieSecure,
@@ -42,7 +56,7 @@ function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings,
  * Creates the Set-Cookie headers that carry new tokens.
  * @throws {TokenTooLarge} for a cookie that browsers would drop
  */
-export function tokenCookies (tokens: { accessToken?: string | undefined, refreshToken?: string | undefined }, settings: Settings, reply: FastifyReply): string[] {
+export function tokenCookies (tokens: { accessToken?: string | undefined, refreshToken?: string | undefined }, settings: Settings): string[] {
   const cookies = tokens.accessToken === undefined ? [] : accessTokenCookies(tokens.accessToken, settings)
   if (tokens.refreshToken !== undefined) {
     cookies.push({ name: settings.cookieRefreshTokenName, value: tokens.refreshToken, httpOnly: settings.cookieHttponly || settings.cookieSplit })
@@ -52,7 +66,7 @@ export function tokenCookies (tokens: { accessToken?: string | undefined, refres
     if (size > maximumCookieSize) {
       throw new TokenTooLarge(`The cookie "${cookie.name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`)
     }
-    return serializeCookie(cookie, settings, reply, settings.cookieMaxAge)
+    return serializeCookie(cookie, settings, settings.cookieMaxAge)
   })
 }
 
@@ -62,10 +76,10 @@ export function accessTokenValues (accessToken: string, settings: Settings): Rec
 }
 
 /** Creates the Set-Cookie headers that remove all tokens from a browser. */
-export function clearingCookies (settings: Settings, reply: FastifyReply): string[] {
+export function clearingCookies (settings: Settings): string[] {
   const { cookieAccessTokenName, cookieRefreshTokenName, cookieSplit, cookieSplitSignatureName } = settings
   const names = [cookieAccessTokenName, cookieRefreshTokenName, ...(cookieSplit ? [cookieSplitSignatureName] : [])]
-  return names.map((name) => serializeCookie({ name, value: '', httpOnly: true }, settings, reply, 0))
+  return names.map((name) => serializeCookie({ name, value: '', httpOnly: true }, settings, 0))
 }
 
 /** Adds cookies to a reply. It cannot fail, so that tokens that were stored are also sent. */

@@ -88,8 +88,8 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   await prepare({ user, accessToken, payload })
   // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
   // and all refresh tokens of a session have the same length, so that the next one fits into a cookie if this one does.
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, reply) : []
-  if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, reply)
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
+  if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings)
 
   // Without a connection, the client would not get the new token.
   const isGone = await hasNoConnection(request, reply)
@@ -104,6 +104,6 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const sent = isUnchanged ? await issued.withoutGeneration() : issued
   if (isAnswered(request, reply)) return undefined
   let sentCookies: readonly string[] = []
-  if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings, reply) : [...cookies, ...tokenCookies({ refreshToken }, settings, reply)]
+  if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings) : [...cookies, ...tokenCookies({ refreshToken }, settings)]
   return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, generation: n }
 }

@@ -62,7 +62,7 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   const accessToken = await issuing.accessToken(known, from, state, { authTime }, sid)
   const draft = await sessions.draft(sid, request, known, userId, authTime)
   const { refreshToken } = draft
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, reply) : []
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
   await prepare({ accessToken, refreshToken }, known)
 
   // A session that nobody receives is not stored.

@@ -107,7 +107,8 @@ t.test('cookie mode that is computed from the request sets cookies only where it
 })
 
 // Promise: specification/cookie-mode-requires
-t.test("with the host's @fastify/cookie, however it is set up, the same cookies are set and read", async (t) => {
+// Promise: security/cookie-plugin-of-application
+t.test("with the host's @fastify/cookie, registered before or after, however it is set up, the same cookies are set and read", async (t) => {
   const setups: Record<string, FastifyCookieOptions> = {
     plain: {},
     signed: { secret: 'the cookie secret of the host', parseOptions: { signed: true } },
@@ -115,16 +116,29 @@ t.test("with the host's @fastify/cookie, however it is set up, the same cookies 
     'with another encoding': { parseOptions: { encode: (value) => `x${value}x` } },
     'without its hook': { hook: false }
   }
-  for (const [name, setup] of Object.entries(setups)) {
+  for (const [name, setup] of Object.entries(setups).flatMap(([name, setup]) => [[`${name}, before`, setup], [`${name}, after`, setup]] as const)) {
     const app = host(t)
-    await app.register(fastifyCookie, setup)
+    if (name.endsWith('before')) await app.register(fastifyCookie, setup)
     await app.register(tokenAuth, { secret, authenticate, ...refreshing, cookieSet: true, generateRefreshToken: () => 'a b;c=é' })
+    if (name.endsWith('after')) await app.register(fastifyCookie, setup)
     app.get('/', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.source)
+    app.get('/of-host', async (request, reply) => {
+      reply.setCookie('of_host', '1', { path: '/of-host' })
+      return Object.keys(request.cookies ?? {})
+    })
     const response = await login(app)
     const { access_token: token } = response.json()
     t.same(fieldsOf(response), [`access_token=${token}; ${plainAttributes}`, `refresh_token=a%20b%3Bc%3D%C3%A9; ${plainAttributes}`], name)
     t.equal((await app.inject({ url: '/', headers: sentBack(response) })).body, 'cookie', name)
+    const ofHost = await app.inject({ url: '/of-host', headers: sentBack(response) })
+    t.same(ofHost.json(), ['access_token', 'refresh_token'], name)
+    t.match(fieldsOf(ofHost), [/^of_host=/], name)
   }
+})
+
+t.test('the plugin decorates nothing that @fastify/cookie does, so that an application without it has no `reply.setCookie`', async (t) => {
+  const app = await build(t, { cookieSet: true })
+  t.same([app.hasDecorator('serializeCookie'), app.hasReplyDecorator('setCookie'), app.hasRequestDecorator('cookies'), app.hasPlugin('@fastify/cookie')], [false, false, false, false])
 })
 
 t.test('the cookies stand beside those that the host sets, whichever way it sets them', async (t) => {
