@@ -10,6 +10,7 @@ import { publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
 import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
+import { checkCall, checkHandlerCall } from './call.ts'
 import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection } from './inject-user.ts'
 import { ofSetting } from '../settings/check.ts'
@@ -81,6 +82,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
     if (isTrial(request, done, guard)) return
+    checkCall(request, reply, done)
     let own: Guard
     try {
       own = guardOf(request.server)
@@ -122,6 +124,7 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
   const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
   const injected: InjectedRouteHandler = async function (request, reply) {
     if (isTrial(request, reply, injected)) return
+    checkHandlerCall(request, reply)
     let own: InjectedRouteHandler<Route>
     try {
       own = handlerOf(request.server)

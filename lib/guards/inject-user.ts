@@ -7,6 +7,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { openState, stateOf } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
+import { checkHandlerCall } from './call.ts'
 import { describeInjected } from './describe.ts'
 import { prepareGuard, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
@@ -33,6 +34,7 @@ export function makeInjection<Route extends object> (
   const decide = async (state: RequestState) => await state.verify() ?? (state.settings.doProtection ? guard.checkLogin?.(state) : undefined) ?? null
   const injected: InjectedRouteHandler = async function (request, reply) {
     if (isTrial(request, reply, injected)) return
+    checkHandlerCall(request, reply)
     // Without overrides the handler goes by what a guard of the route found.
     let state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
     // What the application answered in the meantime stays its answer.

@@ -2,12 +2,12 @@
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../configuration-errors.ts'
 import { failHook, isAnswered, timeoutOf } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
 import { Refusal } from '../refusal.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
+import { checkCall } from './call.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import { PassedRequests } from './gate.ts'
 import type { PreparedGuard } from './options.ts'
@@ -152,13 +152,13 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
     if (isTrial(request, done, hook)) return
+    checkCall(request, reply, done)
     if (done === undefined) {
       const allowed = wait(guard, request, reply)
       // A caller that forgets `await` must not end the process: the request was answered.
       allowed.catch(() => {})
       return allowed
     }
-    if (typeof done !== 'function') throw new InvalidConfiguration('A guard was called with the parameters of another kind of hook. Use it as onRequest, preValidation or preHandler.', { page: 'guards.md', duringRequest: true })
     run(guard, request, reply, done)
   }
   const { registration, rules, redirect } = guard

@@ -734,3 +734,40 @@ t.test('an algorithm computed for a request that does not fit the key is a fault
   t.equal(response.statusCode, 500)
   t.equal(response.json().message, 'The getAlgorithm handler failed.')
 })
+
+// Promise: security/guard-without-parameters
+t.test('a guard, or a handler of injectUser, that a hook calls without its parameters lets nobody in, also without `await`, and says what to pass', async (t) => {
+  const app = await build(t)
+  const { tokenAuth: instance } = app
+  const guards: Record<string, () => unknown> = {
+    protect: instance.protect(),
+    scoped: instance.scoped('admin'),
+    'free protect': protect(),
+    'free scoped': scoped('admin'),
+    injectUser: instance.injectUser(async () => 'reached'),
+    'free injectUser': injectUser(async () => 'reached')
+  } as object as Record<string, () => unknown>
+  const errors: unknown[] = []
+  app.addHook('onError', async (_request, _reply, error) => { errors.push(error.cause ?? error) })
+  const calls: Record<string, (guard: (...parameters: unknown[]) => unknown, parameters: unknown[]) => unknown> = {
+    'nothing, awaited': async (guard) => { await guard() },
+    // A handler of injectUser is no guard: whoever does not wait for it gets no user.
+    'nothing, not awaited': async (guard) => { if (guard.name.includes('.')) guard(); else await guard() },
+    'the request alone': async (guard, [request]) => { await guard(request) },
+    'the parameters the other way round': async (guard, [request, reply]) => { await guard(reply, request) }
+  }
+  for (const [name, guard] of Object.entries(guards)) {
+    for (const [call, act] of Object.entries(calls)) {
+      const url = `/${encodeURIComponent(name)}/${encodeURIComponent(call)}`.replaceAll('%', '-')
+      app.get(url, { preHandler: async (request, reply) => { await act(guard, [request, reply]) } }, async () => 'reached')
+    }
+  }
+  for (const name of Object.keys(guards)) {
+    for (const call of Object.keys(calls)) {
+      const url = `/${encodeURIComponent(name)}/${encodeURIComponent(call)}`.replaceAll('%', '-')
+      const answer = await app.inject({ url, headers: bearer(forge(claims({ scopes: ['admin'] }))) })
+      assert.equal(answer.statusCode, 500, caseOf([name, call]))
+      assert.match(String(Object(errors.pop()).message), /was called without the request and the reply\. Pass both: await (?:guard|handler)\(request, reply\)/, caseOf([name, call]))
+    }
+  }
+})

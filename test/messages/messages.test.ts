@@ -414,6 +414,8 @@ const testTokens: Options[] = [
 const requests: Record<string, [options: object, act: Act]> = {
   'protect itself as a hook': [{}, (request, reply) => Reflect.apply(protect, undefined, [request, reply])],
   'a guard as another kind of hook': [{}, (request, reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [request, reply, {}])],
+  'a guard without parameters': [{}, (_request, _reply, app) => Reflect.apply(app.tokenAuth.protect(), undefined, [])],
+  'a handler of injectUser() without the reply': [{}, (request, _reply, app) => Reflect.apply(app.tokenAuth.injectUser(async () => 'reached'), undefined, [request])],
   "protect({ instanceName: 'staff' }), no such instance": [{}, (request, reply) => protect({ instanceName: 'staff' })(request, reply)],
   "maxAge, of an instance's guard": [{}, (_request, _reply, app) => app.tokenAuth.protect({ maxAge: 300 })],
   'maxAge, of a guard of any instance': [{}, (request, reply) => protect({ maxAge: 300 })(request, reply)],
