@@ -1,5 +1,7 @@
 /** Which bodies endpoints accept, whatever parsers, validators and serializers the application has: JSON, or forms where an RFC requires them. */
-import { errorCodes, type FastifyInstance } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+import { errorCodes, type FastifyInstance, type FastifyRequest, type RequestPayload } from 'fastify'
 import type { Endpoint } from './endpoint.ts'
 
 /** In bytes. Credentials and tokens are small, and anybody may send a body to the endpoints. */
@@ -12,18 +14,47 @@ export const bodyLimitOf = ({ initialConfig }: FastifyInstance): number => Math.
 const jsonType = /^application\/(?:[\w!#$&^.-]+\+)?json\s*(?:;|$)/i
 const formType = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/**
+ * Decodes a body. RFC 8259 section 8.1: JSON is UTF-8. With a replacement for what is not, two passwords would be one text.
+ * @returns undefined for bytes that are not UTF-8
+ */
+function decode (bytes: Buffer): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** As {@link decode}, for a form: what it encodes is UTF-8, too. */
+function decodeForm (bytes: Buffer): string | undefined {
+  try {
+    const form = utf8.decode(bytes)
+    form.replaceAll(/(?:%[\da-f]{2})+/gi, decodeURIComponent)
+    return form
+  } catch {
+    return undefined
+  }
+}
+
+const notUtf8 = () => new errorCodes.FST_ERR_VALIDATION('body must be UTF-8')
+
 /**
  * Makes a context accept JSON bodies only: a form of another site, which needs no permission from a browser's CORS rules,
  * must not log anybody in. An empty body passes with any media type; the validator decides whether the endpoint needs one.
  */
 function acceptJson (context: FastifyInstance): void {
   const parseJson = context.getDefaultJsonParser('error', 'error')
-  context.addContentTypeParser<string>(jsonType, { parseAs: 'string' }, (request, body, done) => {
-    if (body === '') done(null, undefined)
+  context.addContentTypeParser<Buffer>(jsonType, { parseAs: 'buffer' }, (request, bytes, done) => {
+    const body = decode(bytes)
+    if (body === undefined) done(notUtf8())
+    else if (body === '') done(null, undefined)
     else parseJson(request, body, done)
   })
-  context.addContentTypeParser<string>('*', { parseAs: 'string' }, (_request, body, done) => {
-    if (body === '') done(null, undefined)
+  context.addContentTypeParser<Buffer>('*', { parseAs: 'buffer' }, (_request, bytes, done) => {
+    if (bytes.length === 0) done(null, undefined)
     else done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE())
   })
 }
@@ -46,17 +77,48 @@ function readForm (body: string): Record<string, string> | undefined {
 
 /** Makes a context accept forms only. */
 function acceptForms (context: FastifyInstance): void {
-  context.addContentTypeParser<string>(formType, { parseAs: 'string' }, (_request, body, done) => {
-    const form = readForm(body)
-    if (form === undefined) done(new errorCodes.FST_ERR_VALIDATION('body must not have a parameter twice'))
+  context.addContentTypeParser<Buffer>(formType, { parseAs: 'buffer' }, (_request, bytes, done) => {
+    const body = decodeForm(bytes)
+    const form = body === undefined ? undefined : readForm(body)
+    if (body === undefined) done(notUtf8())
+    else if (form === undefined) done(new errorCodes.FST_ERR_VALIDATION('body must not have a parameter twice'))
     else done(null, form)
   })
   context.addContentTypeParser('*', (_request, _payload, done) => { done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE()) })
 }
 
+/** Writes a form that was parsed, in which a parameter that is there twice has a list of values. */
+const writeForm = (form: object) => String(new URLSearchParams(Object.entries(form).flatMap(([name, values]) => [values].flat().map((value): [string, string] => [name, String(value)]))))
+
+/** How a parsed body is written again, which only the parsers of this module read. */
+const writers = { json: (body: object) => JSON.stringify(body), form: writeForm }
+
+/**
+ * Returns what was read of a body, as bytes: Google Cloud Functions and the parsers of Express, for example, add `body` to a
+ * request, and some of them `rawBody`.
+ */
+function bytesOf (raw: IncomingMessage, kind: 'json' | 'form'): Buffer {
+  const { body, rawBody }: { body?: unknown, rawBody?: unknown } = Object(raw)
+  if (Buffer.isBuffer(rawBody)) return rawBody
+  if (Buffer.isBuffer(body)) return body
+  return Buffer.from(typeof body === 'object' && body !== null ? writers[kind](body) : String(body ?? ''))
+}
+
+/**
+ * Gives the parsers a body that was read before the request came to Fastify. Its stream has ended, and would not end again.
+ * The size of the body is limited by the length that the client has declared, and by that of what was read.
+ */
+function readAgain ({ raw, headers }: FastifyRequest, payload: RequestPayload, kind: 'json' | 'form'): RequestPayload {
+  if (payload !== raw || !raw.readableEnded) return payload
+  const length = Number(headers['content-length'])
+  const bytes = length === 0 ? Buffer.alloc(0) : bytesOf(raw, kind)
+  return Object.assign(Readable.from([bytes], { objectMode: false }), { receivedEncodedLength: bytes.length === 0 ? 0 : length })
+}
+
 /** Makes a context accept one kind of bodies, and no other. */
 export function acceptBodies (context: FastifyInstance, kind: 'json' | 'form'): void {
   context.removeAllContentTypeParsers()
+  context.addHook('preParsing', (request, _reply, payload, done) => { done(null, readAgain(request, payload, kind)) })
   if (kind === 'form') acceptForms(context)
   else acceptJson(context)
 }

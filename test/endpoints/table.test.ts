@@ -117,6 +117,12 @@ t.test('an endpoint of forms reads forms only, each parameter once, of at most 1
   }
   t.equal((await post(`token=${'x'.repeat(16_378)}`)).statusCode, 200)
   t.equal((await post(`token=${'x'.repeat(16_379)}`)).statusCode, 413)
+  for (const payload of ['token=%E4', 'token=a%C3&more=%A4', 'token=%ED%A0%80']) {
+    const answer = await post(payload)
+    t.match([answer.statusCode, answer.json().message], [400, 'body must be UTF-8'], payload)
+  }
+  t.equal((await app.inject({ method: 'POST', url: '/auth/form', headers: { 'content-type': form }, payload: Buffer.from('token=\u00e4', 'latin1') })).statusCode, 400)
+  t.same((await post('token=100%')).json(), { read: { token: '100%' } })
   const missing = await post(undefined, '')
   t.match([missing.statusCode, missing.json().message], [400, 'body must be a form'])
   t.same((await post(undefined, '', '/auth/optional')).json(), { read: null })
