@@ -14,7 +14,6 @@ import { InvalidConfiguration } from './configuration-errors.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
-import { defaultParameters } from './http/challenge.ts'
 import { loadSerializer } from './http/cookies.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
@@ -100,7 +99,6 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     settings,
     host,
     responses: readResponses(options),
-    challenge: defaultParameters,
     rules,
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifierFor(resolved), prepareChecks({ ...host, handlers: {} }, sessions?.check)),
     issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),

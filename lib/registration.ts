@@ -1,6 +1,5 @@
 /** The record of one registration, which its guards, endpoints and public face share. */
 import type { KeyControl } from './authorities/authorities.ts'
-import type { ChallengeParameters } from './http/challenge.ts'
 import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
 import type { AccessRules } from './request/rules.ts'
@@ -27,8 +26,6 @@ export interface FeedState {
 export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
-  /** What every challenge says besides the error. */
-  readonly challenge: ChallengeParameters
   readonly issuing: Issuing
   /** The rules of a logout, at which the handler `trusted` is not asked: whoever is not trusted any more can still log out. */
   readonly logoutRules: AccessRules

@@ -4,7 +4,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
-import { challengeOf, headersOf } from '../http/challenge.ts'
+import { challengeOf, headersOf, parametersFor } from '../http/challenge.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
@@ -67,10 +67,13 @@ export function sendRefusal (
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 
-/** Creates the error of a refusal, with the challenge of the instance. */
-export function errorOf ({ challenge }: Registration, refused: Refusal, state: RequestState): TokenAuthError {
+/** What challenges of a guard say. */
+const parametersOf = ({ settings }: RequestState) => parametersFor(settings.authorizationHeaderPrefix)
+
+/** Creates the error of a refusal, with the challenge of its guard. */
+export function errorOf (refused: Refusal, state: RequestState): TokenAuthError {
   const error = state.toError(refused)
-  Object.assign(error.headers, headersOf(error.headers, challengeOf(error), challenge))
+  Object.assign(error.headers, headersOf(error.headers, challengeOf(error), parametersOf(state)))
   return error
 }
 
@@ -82,18 +85,18 @@ export function errorOf ({ challenge }: Registration, refused: Refusal, state: R
 export function answerRefusal (
   registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
 ): MaybePromise<unknown> {
-  const { responses, challenge } = registration
+  const { responses } = registration
   const { settings } = state
   const isRefusal = refused instanceof Refusal
   if (!isRefusal && (!(refused instanceof TokenAuthError) || refused instanceof HandlerFailed)) throw refused
   preventStoring(reply)
   if (settings.onRefusal === 'throw') {
-    const error = isRefusal ? errorOf(registration, refused, state) : refused
+    const error = isRefusal ? errorOf(refused, state) : refused
     markRefused(request, error)
     throw error
   }
   const { statusCode } = isRefusal ? refused.answer : refused
   if (redirect !== undefined && statusCode === 401) return redirect(state, reply, refused)
-  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, challenge)
-  return sendError(responses, request, reply, isRefusal ? errorOf(registration, refused, state) : refused, challenge)
+  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, parametersOf(state))
+  return sendError(responses, request, reply, isRefusal ? errorOf(refused, state) : refused, parametersOf(state))
 }

@@ -135,7 +135,7 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
   if (timeout !== undefined) throw timeout
   if (isAllowed) return allow(guard, state, reply)
   tellRefused(guard.registration, request, refused, state)
-  const error = refused instanceof Refusal ? errorOf(guard.registration, refused, state) : refused
+  const error = refused instanceof Refusal ? errorOf(refused, state) : refused
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error
 }

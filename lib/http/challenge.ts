@@ -1,4 +1,4 @@
-/** The header `WWW-Authenticate: Bearer`, written in one place from what an error says and what an instance adds. */
+/** The header `WWW-Authenticate`, written in one place from what an error says and what an instance adds. */
 
 /** What an error says in a challenge (RFC 6750 section 3, RFC 9470 section 3). Without `error`, no token was sent. */
 export interface Challenge {
@@ -23,18 +23,30 @@ export const challengeOf = (error: Error): Challenge | undefined => challenges.g
 
 /** What every challenge of an instance says besides that. */
 export interface ChallengeParameters {
+  readonly scheme: string
   readonly realm: string
 }
 
 /** Those of an error that knows no instance, such as one that an application creates. */
-export const defaultParameters: ChallengeParameters = Object.freeze({ realm: 'token-auth' })
+export const defaultParameters: ChallengeParameters = Object.freeze({ scheme: 'Bearer', realm: 'token-auth' })
+
+/** RFC 9110 section 11.1: the characters of a scheme. */
+const scheme = /^[!#$%&'*+.^_`|~\w-]+$/
+
+/**
+ * Returns what the challenges of guards with a prefix say: the scheme that they accept (RFC 9110 section 11.6.1).
+ * @param prefix the setting `authorizationHeaderPrefix`, which may be empty
+ */
+export function parametersFor (prefix: string): ChallengeParameters {
+  return prefix === defaultParameters.scheme || !scheme.test(prefix) ? defaultParameters : { ...defaultParameters, scheme: prefix }
+}
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
 /** Writes the value of the header. What only an instance or a route knows comes last. */
-export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, { realm }: ChallengeParameters = defaultParameters): string {
-  let header = `Bearer realm="${realm}"`
+export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, { scheme, realm }: ChallengeParameters = defaultParameters): string {
+  let header = `${scheme} realm="${realm}"`
   if (error !== undefined) header += `, error="${error}"`
   if (error !== undefined && quotable.test(description)) header += `, error_description="${description}"`
   if (maxAge !== undefined) header += `, max_age="${maxAge}"`
