@@ -87,14 +87,23 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
 
+/** What spoils PEM on its way through environment variables and configuration files, by what to do about it. */
+const spoiled = {
+  'It begins or ends with a quotation mark: remove the quotation marks around it, which many tools take for a part of the value.': /^\s*["'`]|["'`],?\s*$/,
+  'Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.': /\\n/,
+  'Its lines are joined: keep the line ends, at least those after the first and before the last line.': /-----BEGIN [A-Z ]+-----(?! *\r?\n|\\)/,
+  'Its lines are indented: remove the spaces at their beginning.': /^[ \t]+\S/m
+} as const
+
 /** Says what text that is not a key was probably meant to be, without quoting it. */
 function hint (text: string): string {
   if (pathForm.test(text.trim()) || /^file:|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
     return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
   }
   if (/^\s*\{/.test(text)) return ' A JWK is given as an object, not as text: parse it, as JSON.parse() does.'
+  if (Buffer.from(text, 'base64').includes('-----BEGIN ')) return ' It is PEM in Base64: decode it, as Buffer.from(text, "base64") does.'
   if (!text.includes('-----')) return ' If it is a secret, set "algorithm" to HS256, HS384 or HS512.'
-  return text.includes('\\n') ? ' Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.' : ''
+  return Object.entries(spoiled).flatMap(([advice, pattern]) => pattern.test(text) ? [` ${advice}`] : []).join('')
 }
 
 type Half = 'public' | 'private'

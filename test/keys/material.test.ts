@@ -103,6 +103,41 @@ t.test('older and longer spellings of keys in PEM are keys too', async (t) => {
   }
 })
 
+/** How a key in PEM is spoiled on its way, and what the message says of it. */
+const spoilings: Record<string, [spoil: (pem: string) => string, advice: RegExp[]]> = {
+  'in double quotes': [(pem) => `"${pem}"`, [/remove the quotation marks/]],
+  'in single quotes, with a line end': [(pem) => `'${pem}'\n`, [/remove the quotation marks/]],
+  'with one quotation mark, and a comma': [(pem) => `${pem.trim()}",`, [/remove the quotation marks/]],
+  'in quotes, with line ends written as \\n': [(pem) => `"${pem.replaceAll('\n', '\\n')}"`, [/remove the quotation marks/, /replace them by line ends/]],
+  'with line ends written as \\n': [(pem) => pem.replaceAll('\n', '\\n'), [/replace them by line ends/]],
+  'with spaces in place of line ends': [(pem) => pem.trim().replaceAll('\n', ' '), [/lines are joined/]],
+  'without line ends': [(pem) => pem.replaceAll('\n', ''), [/lines are joined/]],
+  indented: [(pem) => pem.replaceAll('\n', '\n    '), [/lines are indented/]],
+  'in Base64': [(pem) => Buffer.from(pem).toString('base64'), [/decode it, as Buffer\.from\(text, "base64"\) does/]]
+}
+
+// Promise: keys/spoiled-pem
+t.test('a key in PEM that was spoiled in a variable or a file is refused, and the message names what spoils it, without a part of it', async () => {
+  const halves: Record<string, [pem: string, read: (value: string) => unknown]> = {
+    'a public key': [ec.publicKey, (value) => publicKey('ES256', 'publicKey', value)],
+    'a private key': [ec.privateKey, (value) => privateKey('ES256', 'privateKey', value)],
+    'a certificate': [certificate, (value) => publicKey('ES256', 'publicKey', value)]
+  }
+  for (const [half, [pem, read]] of Object.entries(halves)) {
+    for (const [name, [spoil, advice]] of Object.entries(spoilings)) {
+      const label = caseOf([half, name])
+      let message = 'no error'
+      try {
+        read(spoil(pem))
+      } catch (error) {
+        message = String(Object(error).message)
+      }
+      for (const pattern of advice) assert.match(message, pattern, label)
+      assert.ok(pem.split('\n').slice(1, -2).every((line) => !message.includes(line)), label)
+    }
+  }
+})
+
 t.test('an empty or blank secret is refused in every form', async (t) => {
   const blanks: unknown[] = [
     '', ' ', ' \t\r\n ', '\u2003\u3000', Buffer.alloc(0), Buffer.from('  \n'), createSecretKey(Buffer.from(' ')), { path: join(t.testdir({ blank: '\n' }), 'blank') },
