@@ -68,7 +68,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   }
   // Without values of the application the payload is JSON already.
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
-  checkFinished(payload, userId, settings, required)
+  checkFinished(payload, userId, settings, required, now)
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
   const { token, signedBy } = await recipe.signer(payload)
   if (token.length > maximumTokenLength) {

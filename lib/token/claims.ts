@@ -2,7 +2,7 @@
 import { InvalidClaim, MissingRegisteredClaim, TokenExpired, TokenNotActive } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
-import { isText, isUserId } from '../values.ts'
+import { isText, isUserId, maximumSeconds } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 
 type Claims = Readonly<Record<string, unknown>>
@@ -171,9 +171,10 @@ const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate
  * Checks the payload of a new token after the handlers of the application have changed it. It must still contain the same
  * user id, and all required claims with the right types. Handlers may set registered claims to other values.
  * @param required the names of the custom claims
+ * @param now seconds since 1970
  * @throws {MissingRegisteredClaim}
  */
-export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[]): void {
+export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[], now: number): void {
   const advice = 'Check extendPayload and the custom claims.'
   const fail = (claim: string, problem: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${problem} "${claim}". ${advice}`) }
   if (own(payload, settings.userId) !== userId) fail(settings.userId, 'does not have the id of the user as')
@@ -184,6 +185,9 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
   for (const claim of expected) if (claim !== false && own(payload, claim) === undefined) fail(claim, 'lacks')
   for (const claim of ['exp', 'nbf', 'iat']) {
     if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'does not have a positive whole number of seconds as')
+  }
+  for (const claim of ['exp', 'nbf', 'iat', 'auth_time']) {
+    if (Number(own(payload, claim)) > now + maximumSeconds) throw new MissingRegisteredClaim(`The payload of a new access token has "${claim}" more than 100 years from now. Times of claims are in seconds since 1970, not in milliseconds. ${advice}`)
   }
   const { fault } = readRegistered(payload)
   if (fault !== undefined) throw new MissingRegisteredClaim(`The payload of a new access token is invalid: ${fault.reason}. ${advice}`)

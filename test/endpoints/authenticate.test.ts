@@ -274,6 +274,25 @@ t.test('a payload that lost or spoiled a claim is answered with 500 MissingRegis
   }
 })
 
+// Promise: security/times-in-milliseconds
+t.test('a time of a new payload that extendPayload sets in milliseconds makes no token, and the log says why; 100 years are possible', async (t) => {
+  setClock(t, 1_800_000_000)
+  const century = 1_800_000_000 + 3_153_600_000
+  for (const claim of ['exp', 'nbf', 'iat', 'auth_time']) {
+    for (const [value, status] of [[1_800_003_600_000, 500], [century + 1, 500], [century, 200]] as const) {
+      const extendPayload = (payload: object) => ({ ...payload, [claim]: value })
+      const lines: string[] = []
+      const app = host(t, { logger: { level: 'error', stream: { write: (line: string) => { lines.push(line) } } } })
+      await app.register(tokenAuth, { secret, authenticate, extendPayload })
+      const answer = await login(app)
+      assert.equal(answer.statusCode, status, caseOf([claim, value]))
+      if (status === 500) assert.match(lines.join(''), new RegExp(`\\\\"${claim}\\\\" more than 100 years from now\\. Times of claims are in seconds since 1970, not in milliseconds`), claim)
+      const issued = app.tokenAuth.generateAccessToken(users[0]!, { extendPayload })
+      await (status === 500 ? assert.rejects(issued, { name: 'MissingRegisteredClaim' }) : issued)
+    }
+  }
+})
+
 t.test('a custom claim without a value, or one that takes claims away, makes no token', async (t) => {
   const broken: TokenAuthOptions['customClaims'] = [
     { key: 'custom', setup: () => undefined, verify: () => true },
