@@ -11,7 +11,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { readRegistered } from './claims.ts'
 import { decoderOf, readSigned, shared } from './codec.ts'
-import { detached, findDots, type Dots, type Header } from './form.ts'
+import { detached, findDots, maximumTokenLength, type Dots, type Header } from './form.ts'
 import { KeptHeaders } from './headers.ts'
 import { TokenMemory } from './memory.ts'
 
@@ -26,7 +26,15 @@ export type TokenVerifier = (token: string, purpose?: Purpose, signedBy?: string
 /** Gives the verifier for the settings of a request; a promise only where its key is asynchronous. */
 export type VerifierSource = (context: RequestSettings) => MaybePromise<TokenVerifier>
 
-const badForm = invalidToken('it is not three segments of base64url, or too long')
+const badForm = invalidToken('it is not three segments of base64url')
+const tooLong = invalidToken(`it has more than ${maximumTokenLength} characters`)
+const padded = invalidToken('its base64url has padding, the character "=", which RFC 7515 section 2 forbids')
+
+/** Says what is wrong with the form of a token. */
+function formFault (token: string): Refusal {
+  if (token.length > maximumTokenLength) return tooLong
+  return token.includes('=') ? padded : badForm
+}
 
 /** Freezes a payload with all lists and objects in it, so that no request changes what another one reads. */
 function frozen (payload: VerifiedToken['payload']): VerifiedToken['payload'] {
@@ -82,7 +90,7 @@ export function createVerifier (findAuthority: FindAuthority, cacheSize: number,
       return purpose === 'access' || known.authority.hasSessions ? known : notOwn
     }
     const dots = findDots(token)
-    if (dots === undefined) return badForm
+    if (dots === undefined) return formFault(token)
     const headerText = token.slice(0, dots[0])
     const header = headers.read(headerText)
     if (header === undefined) return badHeader

@@ -595,7 +595,9 @@ t.test('with debug a refusal says which check failed and where the token was fou
   const cases: [headers: Record<string, string>, status: number, detail: RegExp][] = [
     [{}, 401, /^Authorization header not present\. \(expected: the cookie "access_token", or the header "authorization: Bearer <token>"\)$/],
     [{ cookie: 'access_token=bad' }, 401, /found in the cookie/],
-    [bearer('bad'), 401, /found in the header/],
+    [bearer('bad'), 401, /^it is not three segments of base64url \(token found in the header\)$/],
+    [bearer('a'.repeat(8193)), 401, /^it has more than 8192 characters \(/],
+    [bearer(`${valid()}==`), 401, /^its base64url has padding, the character "=", which RFC 7515 section 2 forbids \(/],
     [bearer(forge(claims({ exp: 1 }))), 401, /exp.*found in the header/],
     [bearer(valid()), 403, /^the scopes of the token are not enough for "other": "other": the token has no scope of the namespace "other" \(token found in the header\)$/]
   ]
