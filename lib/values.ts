@@ -1,4 +1,5 @@
 /** What a value is, and how it is described in messages that must not print it. */
+import { types } from 'node:util'
 import type { UserId } from '../types/handlers.ts'
 
 /** Describes the type of a value that must not be printed. */
@@ -9,6 +10,10 @@ export function typeName (value: unknown): string {
   if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
   return `a ${typeof value}`
 }
+
+/** Describes a value that is no key material. */
+export const describeKey = (value: unknown): string =>
+  types.isCryptoKey(value) ? 'a CryptoKey, which only Web Crypto reads. Convert it with KeyObject.from() of node:crypto' : typeName(value)
 
 /**
  * Whether a value is an object literal, or an object without a prototype. Promises, Maps, class instances and objects that
@@ -25,6 +30,12 @@ export function isPlainObject (value: unknown): value is Record<string, unknown>
 export function describeOther (value: unknown): string {
   const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Promise)
   return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
+}
+
+/** Returns bytes, in each form that Node.js has and of each realm, as a Buffer of the same memory; undefined for anything else. */
+export function bytesOf (value: unknown): Buffer | undefined {
+  if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+  return types.isAnyArrayBuffer(value) ? Buffer.from(value) : undefined
 }
 
 /** A century in seconds: far enough for any token, near enough that `exp` stays a date. */

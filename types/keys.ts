@@ -16,7 +16,7 @@ export interface KeyFile {
 /** An encrypted private key in PEM: PKCS 8 (`BEGIN ENCRYPTED PRIVATE KEY`), or the older form with a `DEK-Info` header. */
 export interface EncryptedPem {
   /** The key. */
-  pem: string | Buffer
+  pem: string | ArrayBufferView | ArrayBuffer
   /** The passphrase that decrypts it. */
   passphrase: string
 }
@@ -66,10 +66,10 @@ export interface JsonWebKey {
 }
 
 /**
- * What `secret`, `publicKey` and `privateKey` may be: text (PEM or a secret), bytes, a key object, the URL or path of a
+ * What `secret`, `publicKey` and `privateKey` may be: text (PEM or a secret), bytes such as a `Buffer`, a key object, the URL or path of a
  * file, an encrypted private key with its passphrase, or a JSON Web Key.
  */
-export type KeyMaterial = string | Buffer | KeyObject | URL | KeyFile | EncryptedPem | JsonWebKey
+export type KeyMaterial = string | ArrayBufferView | ArrayBuffer | KeyObject | URL | KeyFile | EncryptedPem | JsonWebKey
 
 /** One of the keys of an instance: an entry of the option `keys`. */
 export interface SigningKey {

@@ -1,8 +1,10 @@
 /** Reads key material in each of its forms, and identifies it without reading it. */
-import { KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { types } from 'node:util'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { bytesOf, describeKey } from '../values.ts'
 import type { Algorithm } from './algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
@@ -30,7 +32,7 @@ function passphraseOf (value: unknown): string | undefined {
 /** The PEM of `{ pem, passphrase }`. */
 function pemOf (value: unknown): string | Buffer | undefined {
   if (!isObject(value) || !('pem' in value)) return undefined
-  return typeof value.pem === 'string' || Buffer.isBuffer(value.pem) ? value.pem : undefined
+  return typeof value.pem === 'string' ? value.pem : bytesOf(value.pem)
 }
 
 /**
@@ -86,14 +88,15 @@ function readRegularFile (file: string | URL): Buffer | undefined {
  * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is not key material
  */
 export function readMaterial (name: string, value: unknown): ReadMaterial {
-  if (value instanceof KeyObject) return { object: value }
+  // Of any realm: Jest, for example, runs each test file in its own.
+  if (types.isKeyObject(value)) return { object: value }
   const jwk = readJwk(name, value)
   if (jwk !== undefined) return { jwk }
-  const content = typeof value === 'string' || Buffer.isBuffer(value) ? value : pemOf(value)
+  const content = typeof value === 'string' ? value : bytesOf(value) ?? pemOf(value)
   if (content !== undefined) return { bytes: Buffer.from(content), passphrase: passphraseOf(value) }
   const file = fileOf(value)
   if (file !== undefined) return { bytes: readFile(name, file), passphrase: passphraseOf(value) }
-  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.`, { page: 'settings.md' })
+  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: ${describeKey(value)}.`, { page: 'settings.md' })
 }
 
 /**
@@ -130,8 +133,9 @@ function versionOf (file: string | URL): string | undefined {
  */
 export function identityOf (value: unknown): string | KeyObject | undefined {
   if (typeof value === 'string') return `text ${value}`
-  if (value instanceof KeyObject) return value
-  if (Buffer.isBuffer(value)) return `bytes ${value.toString('latin1')}`
+  if (types.isKeyObject(value)) return value
+  const bytes = bytesOf(value)
+  if (bytes !== undefined) return `bytes ${bytes.toString('latin1')}`
   const members = Object.entries(jwkOf(value) ?? {})
   if (members.length > 0) {
     const isText = members.flatMap(([, member]) => member).every((part) => typeof part === 'string')

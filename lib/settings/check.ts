@@ -1,9 +1,9 @@
 /** Checks the values of settings, and describes invalid ones without printing key material. */
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { KeyObject } from 'node:crypto'
+import { types } from 'node:util'
 import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
-import { quote, typeName } from '../values.ts'
+import { bytesOf, describeKey, quote, typeName } from '../values.ts'
 import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
 import { settingsSchema, type SettingName } from './schema.ts'
@@ -12,12 +12,12 @@ const schemas: Record<string, TSchema> = settingsSchema.properties
 
 /** Whether a value has one of the forms of key material. What it holds is checked where it is read. */
 function isKeyMaterial (value: unknown): boolean {
-  if (typeof value === 'string' || Buffer.isBuffer(value) || value instanceof KeyObject || value instanceof URL) return true
+  if (typeof value === 'string' || bytesOf(value) !== undefined || types.isKeyObject(value) || value instanceof URL) return true
   if (typeof value !== 'object' || value === null) return false
   // Whether it is of another form as well, is checked where it is read.
   if ('kty' in value) return typeof value.kty === 'string'
   if ('passphrase' in value && !['string', 'undefined'].includes(typeof value.passphrase)) return false
-  if ('pem' in value) return typeof value.pem === 'string' || Buffer.isBuffer(value.pem)
+  if ('pem' in value) return typeof value.pem === 'string' || bytesOf(value.pem) !== undefined
   return 'path' in value && typeof value.path === 'string'
 }
 
@@ -31,7 +31,7 @@ export function fits (name: SettingName, value: unknown): boolean {
 }
 
 function allowed (schema: TSchema): string {
-  if (schema.holds === 'key') return 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }'
+  if (schema.holds === 'key') return 'a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }'
   if (schema.allowed !== undefined) return schema.allowed
   if (schema.anyOf !== undefined) return alternatives(schema.anyOf.map(allowed))
   if (schema.const !== undefined) return JSON.stringify(schema.const)
@@ -48,7 +48,8 @@ export function allowedValues (name: SettingName): string {
 /** Describes the value of a setting for an error message. Of key material, it names only the type. */
 export function describeValue (name: SettingName, value: unknown): string {
   const { holds } = schemas[name]!
-  if (holds === 'key' || holds === 'callable') return typeName(value)
+  if (holds === 'key') return describeKey(value)
+  if (holds === 'callable') return typeName(value)
   if (holds === 'origins' && Array.isArray(value)) return `a list whose ${faultOfOrigins(value)}`
   if (typeof value === 'string') return quote(value)
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)

@@ -7,6 +7,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { inspect } from 'node:util'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import type { Algorithm, JsonWebKey } from '../../lib/index.ts'
 import { identityOf } from '../../lib/keys/key-forms.ts'
@@ -20,6 +21,20 @@ import { base64, certificate, certified, ec, ecPrivate, ecPublic, ed, encrypted,
 const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instanceof Refusal)
 const asymmetric = algorithms.filter((name) => !name.startsWith('HS'))
 
+/** Bytes in each form that Node.js has. */
+function bytesOf (text: string): Record<string, unknown> {
+  const bytes = new TextEncoder().encode(text)
+  const { buffer } = bytes.slice()
+  const around = Buffer.from(`before${text}after`)
+  return {
+    'a Uint8Array': bytes,
+    'an ArrayBuffer': buffer,
+    'a DataView of a part': new DataView(around.buffer, around.byteOffset + 6, bytes.length),
+    'a Uint8Array of another realm': runInNewContext('Uint8Array.from(bytes)', { bytes: [...bytes] }),
+    'an ArrayBuffer of another realm': runInNewContext('Uint8Array.from(bytes).buffer', { bytes: [...bytes] })
+  }
+}
+
 /** The forms that a key may have: text is also written to a file. */
 function forms (path: string, text: string, object: KeyObject): Record<string, unknown> {
   writeFileSync(path, text)
@@ -28,6 +43,7 @@ function forms (path: string, text: string, object: KeyObject): Record<string, u
     text,
     Buffer: Buffer.from(text),
     KeyObject: object,
+    ...bytesOf(text),
     'a path': { path },
     'a file: URL': pathToFileURL(path),
     'a JWK': jwk,
@@ -53,7 +69,8 @@ function privateForms (file: (name: string) => string, pem: string): Record<stri
 }
 
 for (const algorithm of algorithms) {
-  t.test(`${algorithm}: a key may be text, Buffer, KeyObject, file, JWK or encrypted PEM, and is the same key in every form`, async (t) => {
+  // Promise: keys/bytes-in-every-form
+  t.test(`${algorithm}: a key may be text, bytes, KeyObject, file, JWK or encrypted PEM, and is the same key in every form`, async (t) => {
     const keys = keysFor(algorithm)
     const directory = t.testdir({})
     const file = (name: string) => join(directory, name)
@@ -310,6 +327,15 @@ t.test('a wrong or missing passphrase is an error that shows neither key nor pas
 })
 
 // Promise: security/use-key-ops
+// Promise: keys/bytes-in-every-form
+t.test('a CryptoKey is refused by its name, with what to do, wherever a key is given', async (t) => {
+  const cryptoKey = await crypto.subtle.generateKey({ name: 'HMAC', hash: 'SHA-256' }, true, ['sign'])
+  const advice = /a CryptoKey, which only Web Crypto reads\. Convert it with KeyObject\.from\(\) of node:crypto/
+  for (const options of [{ secret: cryptoKey }, { secret: undefined, keys: [{ key: cryptoKey }] }, { sessions: { secret: cryptoKey } }, { secret: undefined, algorithm: 'ES256', publicKey: cryptoKey }]) {
+    t.match((await refusal(t, mistyped({ authenticate: () => ({ user_id: 1 }), retrieveUser: () => null, secret, ...options })))?.message, advice)
+  }
+})
+
 t.test('a JWK that is made for something else is refused (RFC 7517 sections 4.2 to 4.4)', async () => {
   const wrong: Array<[object, RegExp]> = [
     [{ use: 'enc' }, /"use" is not "sig"/], [{ use: '' }, /"use"/], [{ use: null }, /"use"/], [{ use: ['sig'] }, /"use"/],
@@ -434,7 +460,7 @@ t.test('a file that cannot be read is named by its setting and its error, and ne
     ['a file: URL with an encoded separator', new URL(`file:///a%2F${canary}`), /cannot be read \(\w+\)/],
     ['a URL to fetch', new URL(`https://127.0.0.1:1/${canary}`), /is a URL with "https:"; only "file:" URLs are read/],
     ['a data: URL', new URL(`data:text/plain,${canary}`), /is a URL with "data:"/],
-    ['a path that is no text', { path: 5 }, /must be a string, a Buffer, a KeyObject, a JWK, a file: URL, \{ path \} or \{ pem, passphrase \}/],
+    ['a path that is no text', { path: 5 }, /must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, \{ path \} or \{ pem, passphrase \}/],
     ['a PEM that is no text', { pem: 5, passphrase: canary }, /must be a string, a Buffer/],
     ['an object', { key: canary }, /must be a string, a Buffer/],
     ['a number', 5, /must be a string, a Buffer/]

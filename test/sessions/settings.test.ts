@@ -501,7 +501,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   const short = (bytes: number) => `"sessions.secret" has ${bytes} bytes; at least 32 are needed. ${generate}${more}`
   const blank = `"sessions.secret" is empty or blank. Give a random secret of at least 32 bytes.${moreOf('E01')}`
   const asymmetric = (form: string) => `"sessions.secret" is ${form}, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256.${moreOf('E02')}`
-  const type = `"sessions.secret" must be a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.${moreOfSettings}`
+  const type = `"sessions.secret" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.${moreOfSettings}`
   const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor('ES256') }
   const ed = { publicKey: '', privateKey: '', ...keysFor('EdDSA') }
   const folder = t.testdir({ secret: otherSecret, short: 'x'.repeat(31), key: publicKey })

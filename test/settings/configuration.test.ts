@@ -45,7 +45,7 @@ const word = (preset: string) => row(preset, 'one word of visible ASCII characte
   ['', 'JWT', 'Token:'], ['two words', ' ', 'tökn', 'line\n', ...wrongTypes])
 const noneOrText = row(null, 'a non-empty string or null', [null, 'api', 'https://example.org', 'two words'],
   ['', ' ', '\n', true, 1, {}, ['api'], /api/, () => 'api'])
-const key = row(undefined, 'a string, a Buffer, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }', [], [
+const key = row(undefined, 'a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }', [], [
   null, true, 1, {}, [], { path: 1 }, { path: 'x', passphrase: 1 }, { pem: 1, passphrase: 'x' }, { pem: 'x', passphrase: null }, { kty: 1 }, { n: 'x' }, () => secret
 ])
 const quoted = (values: readonly string[]) => values.map((value) => `"${value}"`).join(', ').replace(/, (?=[^,]*$)/, ' or ')

@@ -1,11 +1,13 @@
 /** Signed tokens with node:crypto alone: what is tested is not its own witness. */
-import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, KeyObject, randomBytes, sign as signBytes, verify as verifyBytes } from 'node:crypto'
+import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes, sign as signBytes, verify as verifyBytes, type KeyObject } from 'node:crypto'
+import { types } from 'node:util'
 import type { JsonWebKey } from '../../../types/keys.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+import { bytesOf } from '../../values.ts'
 
 /** A key as text (a secret, or PEM), bytes, `KeyObject` or JWK. */
-export type AttackKey = string | Buffer | KeyObject | JsonWebKey
+export type AttackKey = string | ArrayBufferView | ArrayBuffer | KeyObject | JsonWebKey
 
 /** A token, read without any verification. */
 export interface ReadToken {
@@ -79,19 +81,21 @@ export function verifies (key: KeyObject, { text, algorithm, signature }: ReadTo
 /** Reads a key. Without the original error as the cause of a failure: it may quote the input. @returns undefined for anything else */
 export function readKey (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
   try {
-    const isKept = given instanceof KeyObject || typeof given === 'string' || Buffer.isBuffer(given)
-    if (!isKept && !isRecord(given)) return undefined
-    const key = given instanceof KeyObject ? given : readMaterial(given, kind)
-    return key.type === kind ? key : undefined
+    const key = types.isKeyObject(given) ? given : readMaterial(given, kind)
+    return key?.type === kind ? key : undefined
   } catch {
     return undefined
   }
 }
 
-function readMaterial (given: string | Buffer | Readonly<Record<string, unknown>>, kind: 'secret' | 'private' | 'public'): KeyObject {
-  const isText = typeof given === 'string' || Buffer.isBuffer(given)
-  if (kind === 'secret') return createSecretKey(isText ? Buffer.from(given) : Buffer.from(String(given.k), 'base64url'))
-  const material = isText ? given : { key: given, format: 'jwk' } as const
+/** The text or the bytes of a key; undefined for one of another form. */
+export const textOf = (given: unknown): string | Buffer | undefined => typeof given === 'string' ? given : bytesOf(given)
+
+function readMaterial (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
+  const text = textOf(given)
+  if (text === undefined && !isRecord(given)) return undefined
+  if (kind === 'secret') return createSecretKey(text === undefined ? Buffer.from(String(Object(given).k), 'base64url') : Buffer.from(text))
+  const material = text ?? { key: Object(given), format: 'jwk' } as const
   return kind === 'private' ? createPrivateKey(material) : createPublicKey(material)
 }
 

@@ -1,7 +1,7 @@
 /** Tokens that are signed with the right key and still wrong, and tokens for which the public key is taken as a secret. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { algorithmTable, algorithms, isHmac } from '../../keys/algorithms.ts'
-import { encode, inputOf, signed, type AttackKey, type ReadToken } from './jws.ts'
+import { encode, inputOf, signed, textOf, type AttackKey, type ReadToken } from './jws.ts'
 import { causes, variantsOf, type Variant } from './variants.ts'
 
 const day = 86_400
@@ -137,11 +137,11 @@ function spellingsOf (name: string, pem: string): [name: string, secret: string]
  */
 export function confusions ({ algorithm, header, payload }: ReadToken, publicKey: KeyObject, given: AttackKey): Variant[] {
   const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
-  const isText = typeof given === 'string' || Buffer.isBuffer(given)
+  const text = textOf(given)
   const spellings = [
     // The first is the secret of HS256 above.
     ...spellingsOf('the public key', pem).slice(1),
-    ...isText ? [['the public key exactly as given as a secret', String(given)] as const, ...spellingsOf('the given text of the public key', String(given))] : []
+    ...text === undefined ? [] : [['the public key exactly as given as a secret', String(text)] as const, ...spellingsOf('the given text of the public key', String(text))]
   ]
   const isRsa = publicKey.asymmetricKeyType === 'rsa'
   const made = (secret: string | Buffer, alg = 'HS256') => signed(inputOf({ ...header, alg }, payload), algorithms.find((name) => name === alg && isHmac(name)) ?? 'HS256', createSecretKey(Buffer.from(secret)))
