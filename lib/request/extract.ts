@@ -2,6 +2,7 @@
 import { InvalidAuthorizationHeader, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg } from '../errors.ts'
 import { invalidToken, Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
+import type { Headers } from './headers.ts'
 import { readCookie, readParameter } from './pairs.ts'
 
 export type TokenSource = 'header' | 'cookie' | 'query'
@@ -14,7 +15,7 @@ export interface FoundToken {
 /** The parts of a request that may carry a token; a Node.js request has them. */
 export interface TokenCarrier {
   readonly url?: string | undefined
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly headers: Headers
   readonly rawHeaders: readonly string[]
 }
 

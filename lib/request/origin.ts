@@ -6,8 +6,7 @@
 import { CrossOriginRequest } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
-
-type Headers = Readonly<Record<string, string | string[] | undefined>>
+import { parsed, type Headers } from './headers.ts'
 
 /** What the decision needs of a request; a request of Fastify has it. */
 export interface OriginCarrier {
@@ -50,12 +49,6 @@ function isSameOrigin (headers: Headers): boolean {
   return origin === undefined || (typeof origin === 'string' && !origin.includes(','))
 }
 
-/** Reads both headers from requests that no HTTP parser made, as tests of WebSockets do. */
-function readParsed (headers: Headers): SentHeaders {
-  const [origin, site] = ['origin', 'sec-fetch-site'].map((name) => Object.hasOwn(headers, name) ? headers[name] : undefined)
-  return { origin: Array.isArray(origin) ? null : origin, site: Array.isArray(site) ? null : site }
-}
-
 const [lowerO, lowerS] = [0x6f, 0x73]
 
 /**
@@ -78,8 +71,6 @@ function readSent (rawHeaders: readonly string[]): SentHeaders {
   return { origin, site }
 }
 
-const readHeaders = ({ headers, rawHeaders }: OriginCarrier['raw']): SentHeaders => rawHeaders === undefined ? readParsed(headers) : readSent(rawHeaders)
-
 /** RFC 6454 section 6.2, without user information, which a browser never sends. Pages of other schemes are not served by this application. */
 const webOrigin = /^(https?):\/\/(?!:)([^\s/?#@\\]+)$/
 
@@ -94,7 +85,7 @@ function isOwnHost (origin: string, host: string): boolean {
 
 /** Whether the headers of a request that is not harmless say that another origin sent it. */
 function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
-  const { origin, site } = readHeaders(request.raw)
+  const { origin, site } = readSent(parsed(request.raw).rawHeaders)
   // Of two values none is believed: another part of the system may have read the other one.
   if (origin === null || site === null) return true
   // `none` is an action of the user, such as entering an address.
@@ -107,8 +98,8 @@ function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[
 }
 
 /** The value of a header that was sent once; undefined where it was not sent, null where it was sent more than once. */
-function readOnce ({ headers, rawHeaders }: OriginCarrier['raw'], name: string): Sent {
-  if (rawHeaders === undefined) return Object.hasOwn(headers, name) && typeof headers[name] === 'string' ? headers[name] : undefined
+function readOnce (raw: OriginCarrier['raw'], name: string): Sent {
+  const { rawHeaders } = parsed(raw)
   const values = rawHeaders.filter((_value, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === name)
   return values.length > 1 ? null : values[0]
 }
@@ -124,7 +115,7 @@ export function mayGetCookies (request: OriginCarrier, settings: Pick<Settings, 
   // The response to a handshake has no cookies of ours. A preflight request has no user.
   if (raw.method === 'OPTIONS' || raw.method === 'TRACE' || raw.headers.upgrade !== undefined || raw.upgrade === true) return false
   const [mode, destination] = [readOnce(raw, 'sec-fetch-mode'), readOnce(raw, 'sec-fetch-dest')]
-  const { origin, site } = readHeaders(raw)
+  const { origin, site } = readSent(parsed(raw).rawHeaders)
   if ([mode, destination, origin, site].includes(null)) return false
   if ((raw.method === 'GET' || raw.method === 'HEAD') && mode === 'navigate' && destination === 'document') return true
   const { trustedOrigins } = settings
@@ -140,7 +131,7 @@ const crossOriginRefusal = new Refusal(() => new CrossOriginRequest())
  */
 export function checkOrigin (request: OriginCarrier, settings: Pick<Settings, 'trustedOrigins'>): Refusal | null {
   const { raw } = request
-  if (isHarmless(raw) || isSameOrigin(raw.headers)) return null
+  if (isHarmless(raw) || isSameOrigin(parsed(raw).headers)) return null
   const { trustedOrigins } = settings
   return trustedOrigins === '*' || !isCrossOrigin(request, trustedOrigins) ? null : crossOriginRefusal
 }
@@ -155,6 +146,6 @@ function show (value: Sent): string {
 
 /** Describes what a request says of its origin, for the `detail` of an error. */
 export function describeOrigin (request: OriginCarrier): string {
-  const { origin, site } = readHeaders(request.raw)
+  const { origin, site } = readSent(parsed(request.raw).rawHeaders)
   return `"Sec-Fetch-Site" is ${show(site)}, "Origin" is ${show(origin)}, and the host is ${show(request.host)}: ${origin === 'null' ? 'pages without an origin, such as those in a sandbox, cannot be listed in "trustedOrigins"' : 'pages of another origin must be listed in "trustedOrigins"'}`
 }

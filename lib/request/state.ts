@@ -11,6 +11,7 @@ import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenCarrier, type TokenSource } from './extract.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
+import { parsed } from './headers.ts'
 import type { AccessRules } from './rules.ts'
 import type { WatchSession } from './checks.ts'
 import { signedOutBy, type NotRenewed, type SignedOut } from './signed-out.ts'
@@ -67,7 +68,7 @@ export class RequestState implements Verification {
   }
 
   /** Where tokens are read. */
-  get carrier (): TokenCarrier { return this.renewal === undefined ? this.request.raw : this.renewal.carrier }
+  get carrier (): TokenCarrier { return this.renewal === undefined ? parsed(this.request.raw) : this.renewal.carrier }
 
   /**
    * Verifies the access token of the request, once.
