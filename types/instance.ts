@@ -188,7 +188,7 @@ export interface VerifiedRequest<Claims extends object = Record<string, unknown>
   readonly userId: Id
   /** The scopes; null if the token has no scopes claim. */
   readonly scopes: string[] | null
-  /** The access token. */
+  /** The access token. Not enumerable, so that loggers do not write it. */
   readonly token: string
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query'

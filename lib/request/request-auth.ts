@@ -37,7 +37,9 @@ class RequestAuth implements RequestTokenAuth<object> {
   #readVerified (): VerifiedRequest {
     const { payload, userId, scopes, sessionId, issuer, token, source } = this
     if (payload === null || userId === null || token === null || source === null) throw this.#state.toRefused()
-    return { payload, userId, scopes, sessionId, issuer, token, source }
+    const verified = { payload, userId, scopes, sessionId, issuer, token, source }
+    // Loggers, `inspect` and `structuredClone` take the enumerable properties.
+    return Object.defineProperty(verified, 'token', { enumerable: false })
   }
 
   get signal (): AbortSignal {

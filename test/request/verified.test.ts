@@ -1,5 +1,6 @@
 /** `request.tokenAuth.verified`: what a guard has made sure of, or the refusal of a guard. */
 import type { FastifyRequest } from 'fastify'
+import { inspect } from 'node:util'
 import t from 'tap'
 import { InvalidToken, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { granted, issue, issuer, jwk, keySource, trusted, withIssuers } from '../authorities/issuers.ts'
@@ -25,10 +26,24 @@ t.test('it is what is known of a valid token, whatever guard stands before it, o
     const given = token()
     const { payload, ...rest } = (await app.inject({ url, headers: bearer(given) })).json()
     t.match(payload, { user_id: 1, scopes: ['a'], list: [1] }, url)
-    t.same(rest, { userId: 1, scopes: ['a'], token: given, source: 'header', sessionId: null, issuer: null }, url)
+    t.same(rest, { userId: 1, scopes: ['a'], source: 'header', sessionId: null, issuer: null }, url)
   }
   const { userId, scopes } = (await app.inject({ url: '/unguarded', headers: bearer(forge(claims())) })).json()
   t.same([userId, scopes], [1, null], 'a token without scopes')
+})
+
+// Promise: security/verified-in-log
+t.test('it has the token, but nothing that writes or copies it does', async (t) => {
+  const app = await build(t)
+  let seen: FastifyRequest['tokenAuth']['verified'] | undefined
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { verified } }) => { seen = verified })
+  const given = token()
+  await app.inject({ url: '/', headers: bearer(given) })
+  t.equal(seen?.token, given)
+  for (const written of [JSON.stringify(seen), inspect(seen, { depth: null }), inspect(structuredClone(seen)), inspect({ ...seen }), inspect(Object.entries(seen ?? {}))]) {
+    t.match(written, /userId/)
+    t.notMatch(written, given.split('.')[2]!)
+  }
 })
 
 t.test('without a valid token, reading it throws the refusal of a guard, which becomes the answer with its challenge', async (t) => {
