@@ -6,7 +6,7 @@ import type { CallbackHook } from '../guards/gate.ts'
 import { isTrial } from '../guards/trial.ts'
 import { failHook } from '../host/call.ts'
 import { clearingCookies } from '../http/cookies.ts'
-import { errorSchema, unauthorized } from '../http/error-schema.ts'
+import { errorSchema, fastifyErrorSchema, unauthorized } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
 import { isSessionId } from '../sessions/refresh-token.ts'
@@ -115,7 +115,7 @@ export function endSessionsEndpoint (registration: Registration): Implementation
   return {
     isBodyOptional: true,
     faultOfQuery: faultOfExcept,
-    schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.' }, ...failures } },
+    schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.', ...fastifyErrorSchema }, ...failures } },
     guards: [requireToken(registration)],
     handler: (state) => endAll(registration.sessions!, state)
   }

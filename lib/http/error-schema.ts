@@ -8,6 +8,14 @@ export const errorSchema = {
   additionalProperties: true
 } as const
 
+/** The body of an error of Fastify itself, such as that of a request that is not valid. */
+export const fastifyErrorSchema = {
+  type: 'object',
+  required: ['statusCode', 'error', 'message'],
+  properties: { statusCode: { type: 'integer' }, code: { type: 'string' }, error: { type: 'string' }, message: { type: 'string' } },
+  additionalProperties: true
+} as const
+
 /** The answer to a request without a valid token. */
 export const unauthorized = { description: 'No valid access token.', ...errorSchema }
 

@@ -3,7 +3,7 @@ import fastifySwagger from '@fastify/swagger'
 import formbody from '@fastify/formbody'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { Endpoint, EndpointRow } from '../../lib/endpoints/endpoint.ts'
 import { addEndpoints } from '../../lib/endpoints/routes.ts'
 import { endpointTable } from '../../lib/endpoints/table.ts'
@@ -34,6 +34,29 @@ t.test('every route of the plugin is in the table, and no row is without a route
   const settings: Record<string, unknown> = { ...(await build(t, pair)).tokenAuth.settings }
   const listed = rows.map(({ method, path, below = '' }) => `${method} /auth${String(settings[path]).replace(/^\/$/, '')}${below}`)
   t.same([...found].sort(), [...new Set(listed)].sort())
+})
+
+/** Gives each response of a route, with the schema of each of its media types. */
+function responsesOf ({ url, schema }: RouteOptions): Array<[label: string, schema: object]> {
+  const response: Record<string, { content?: Record<string, { schema: object }> }> = Object(schema).response ?? {}
+  return Object.entries(response).flatMap(([status, { content, ...own }]) => content === undefined
+    ? [[`${url} ${status}`, own] as [string, object]]
+    : Object.entries(content).map(([type, media]): [string, object] => [`${url} ${status} ${type}`, media.schema]))
+}
+
+// Promise: security/whole-response-schemas
+t.test('every response of an endpoint that is documented has a whole schema, which validators of responses need', async (t) => {
+  const pair: TokenAuthOptions = mistyped({ secret: undefined, ...keysFor('EdDSA'), claimIss: 'us', claimAud: 'us', pathToJwks: '/jwks' })
+  const { stored, ...handlers } = refreshStore()
+  for (const options of [{ sessions: {} }, { sessions: {}, cookieSet: true }, { ...handlers, cookieSet: true }]) {
+    const routes: RouteOptions[] = []
+    const app = host(t)
+    app.addHook('onRoute', (route) => { routes.push(route) })
+    await app.register(tokenAuth, together({ authenticate }, pair, options))
+    const found = routes.flatMap(responsesOf)
+    t.ok(found.length >= 12)
+    t.same(found.filter(([, schema]) => typeof Object(schema).type !== 'string').map(([label]) => label), [])
+  }
 })
 
 interface Operation { operationId?: string }
