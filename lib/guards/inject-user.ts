@@ -50,7 +50,7 @@ export function makeInjection<Route extends object> (
       }
       if (refusal === null) {
         user = await state.user()
-        preventCaching(state, reply)
+        preventCaching(guard, state, reply)
       } else if (!state.settings.doProtection || isNobody(state, refusal)) {
         refusal = null
       }

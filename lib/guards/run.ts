@@ -74,9 +74,12 @@ async function settle (guard: GuardHook, state: RequestState, request: FastifyRe
   return { state: renewed, refusal: decided === null ? null : unlessNobody(guard, decided, renewed, request) }
 }
 
-/** RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache. */
-export function preventCaching (state: RequestState, reply: FastifyReply): void {
+/** Keeps caches from storing the response of a route, where a guard lets a request pass. */
+export function preventCaching ({ redirect }: Pick<PreparedGuard, 'redirect'>, state: RequestState, reply: FastifyReply): void {
+  // RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache.
   if (state.verifiedSource === 'query') preventStoring(reply)
+  // A browser would show a private page after the logout, with "Back". A route may set the header itself.
+  else if (redirect !== undefined && !reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
 
 function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
@@ -89,9 +92,9 @@ function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest,
 }
 
 /** Notes that a guard lets a request pass. */
-function allow ({ passed }: RunningGuard, state: RequestState, reply: FastifyReply): void {
-  preventCaching(state, reply)
-  passed.note(state.request)
+function allow (guard: RunningGuard, state: RequestState, reply: FastifyReply): void {
+  preventCaching(guard, state, reply)
+  guard.passed.note(state.request)
 }
 
 /** Runs a guard as a hook with a callback, as Fastify calls it. */

@@ -773,3 +773,30 @@ t.test('a guard, or a handler of injectUser, that a hook calls without its param
     }
   }
 })
+
+// Promise: security/page-after-logout
+t.test('a page whose guard redirects is stored by no cache, so that "Back" shows none after a logout, unless the route or an earlier hook sets Cache-Control', async (t) => {
+  const app = await build(t)
+  const { tokenAuth: instance } = app
+  const headers = bearer(forge(claims({ scopes: ['a'] })))
+  app.get('/page', { onRequest: instance.protect({ redirectOnFail: true }) }, async () => 'page')
+  app.get('/scoped', { onRequest: instance.scoped('a', { redirectOnFail: true }) }, async () => 'page')
+  app.get('/injected', instance.injectUser(async () => 'page', { redirectOnFail: true }))
+  app.get('/awaited', async (request, reply) => {
+    await instance.protect({ redirectOnFail: true })(request, reply)
+    return 'page'
+  })
+  app.get('/own', { onRequest: instance.protect({ redirectOnFail: true }) }, async (_request, reply) => {
+    reply.header('cache-control', 'private, max-age=60')
+    return 'page'
+  })
+  app.get('/hooked', { onRequest: [async (_request, reply) => { reply.header('cache-control', 'private') }, instance.protect({ redirectOnFail: true })] }, async () => 'page')
+  app.get('/api', { onRequest: instance.protect() }, async () => 'answer')
+  const found: Record<string, unknown> = {}
+  for (const url of ['/page', '/scoped', '/injected', '/awaited', '/own', '/hooked', '/api']) {
+    const answer = await app.inject({ url, headers })
+    assert.equal(answer.statusCode, 200, url)
+    found[url] = answer.headers['cache-control']
+  }
+  t.same(found, { '/page': 'no-store', '/scoped': 'no-store', '/injected': 'no-store', '/awaited': 'no-store', '/own': 'private, max-age=60', '/hooked': 'private', '/api': undefined })
+})
