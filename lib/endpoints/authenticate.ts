@@ -43,7 +43,7 @@ async function issueTokens (registration: Registration, state: RequestState, rep
   // Stored when nothing else can fail, and before anything is sent, so that no token is half issued.
   if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
   publishIssued(settings.instanceName, userId, 'authenticate', request)
-  return { body, cookies }
+  return { body, loginCookies: cookies }
 }
 
 async function logIn (registration: Registration, sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {

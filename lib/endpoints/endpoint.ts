@@ -29,6 +29,8 @@ export interface Result {
   /** Undefined for none. */
   readonly body?: unknown
   readonly cookies?: readonly string[]
+  /** Cookies with which a login begins or ends. */
+  readonly loginCookies?: readonly string[]
   /** Called when it was sent; not where a hook of the application has replaced it by an error. */
   readonly sent?: () => void
 }

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
 import { MissingRefreshToken, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
-import { clearingCookies, setCookies } from '../http/cookies.ts'
+import { clearingCookies, setLoginCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
@@ -57,7 +57,7 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined
   try {
-    if (state.settings.cookieSet) setCookies(reply, clearingCookies(state.settings))
+    if (state.settings.cookieSet) setLoginCookies(reply, clearingCookies(state.settings))
   } catch (error) {
     failure = { error }
   }

@@ -6,7 +6,7 @@ import { isTrial } from '../guards/trial.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
-import { setCookies } from '../http/cookies.ts'
+import { setCookies, setLoginCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
@@ -110,8 +110,9 @@ function whenSent ({ raw }: FastifyReply, call: () => void): void {
 /** Sends the result of a handler. An answer that was sent in the meantime stays, such as that of a timeout. */
 function sendResult (result: Result | undefined, request: FastifyRequest, reply: FastifyReply): unknown {
   if (result === undefined || isAnswered(request, reply)) return reply
-  const { status, body, cookies = [], sent } = result
+  const { status, body, cookies = [], loginCookies = [], sent } = result
   setCookies(reply, cookies)
+  setLoginCookies(reply, loginCookies)
   if (status !== undefined) reply.code(status)
   reply.send(body)
   if (sent !== undefined) whenSent(reply, sent)

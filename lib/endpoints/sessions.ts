@@ -58,7 +58,7 @@ async function endOne (sessions: SessionService, state: RequestState): Promise<R
   const sid = String(Reflect.get(Object(request.params), 'id'))
   const ended = isSessionId(sid) ? await sessions.end(userIdOf(state), { sid }, 'user', request) : []
   if (ended.length === 0) throw new SessionNotFound()
-  return { status: 204, cookies: sid === state.sessionId ? withoutCookies(state) : [] }
+  return { status: 204, loginCookies: sid === state.sessionId ? withoutCookies(state) : [] }
 }
 
 async function endAll (sessions: SessionService, state: RequestState): Promise<Result> {
@@ -66,7 +66,7 @@ async function endAll (sessions: SessionService, state: RequestState): Promise<R
   const isExcepted = Object.hasOwn(Object(request.query), 'except')
   await sessions.end(userIdOf(state), { except: isExcepted ? state.sessionId : null }, 'user', request)
   if (!isExcepted && state.sessionId !== null) sessions.refuse(userIdOf(state), state.sessionId)
-  return { status: 204, cookies: isExcepted ? [] : withoutCookies(state) }
+  return { status: 204, loginCookies: isExcepted ? [] : withoutCookies(state) }
 }
 
 /**

@@ -82,6 +82,18 @@ export function clearingCookies (settings: Settings): string[] {
   return names.map((name) => serializeCookie({ name, value: '', httpOnly: true }, settings, 0))
 }
 
+/**
+ * Adds the cookies of a login that begins or ends to a reply. Pages that the browser has fetched in advance, by speculation
+ * rules, would show who was logged in before.
+ */
+export function setLoginCookies (reply: FastifyReply, cookies: readonly string[]): void {
+  if (cookies.length === 0) return
+  setCookies(reply, cookies)
+  const own = '"prefetchCache", "prerenderCache"'
+  const given = reply.getHeader('clear-site-data')
+  reply.header('clear-site-data', given === undefined ? own : `${String(given)}, ${own}`)
+}
+
 /** Adds cookies to a reply. It cannot fail, so that tokens that were stored are also sent. */
 export function setCookies (reply: FastifyReply, cookies: readonly string[]): void {
   for (const cookie of cookies) reply.header('set-cookie', cookie)

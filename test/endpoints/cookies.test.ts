@@ -346,3 +346,55 @@ t.test('in query mode a login sets no cookie, and what is read by query is not c
   t.same((await app.inject({ url: '/auth/verify', query: { access_token: token } })).json(), { valid: true })
   t.equal((await app.inject({ url: '/auth/me', query: { access_token: token } })).json().me.user_id, payloadOf(token).user_id)
 })
+
+// Promise: security/pages-fetched-in-advance
+t.test('in cookie mode, what begins or ends a login clears pages that were fetched in advance, and nothing else does', async (t) => {
+  const clearing = '"prefetchCache", "prerenderCache"'
+  const started = async (options: Partial<TokenAuthOptions>) => {
+    const app = await build(t, together({ retrieveUser: () => ({ user_id: 1 }), sessions: {} }, options))
+    app.post('/start', async (request, reply) => {
+      await app.tokenAuth.sessions.start(request, reply, { user_id: 1 })
+      return {}
+    })
+    app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
+    return app
+  }
+  const app = await started({ cookieSet: true })
+  const headers = async () => sentBack(await login(app))
+  const found: Record<string, unknown> = {}
+  const note = (name: string, answer: { statusCode: number, headers: Record<string, unknown> }) => { found[name] = `${answer.statusCode} ${String(answer.headers['clear-site-data'])}` }
+  note('login', await login(app))
+  note('refused login', await login(app, { password: 'wrong' }))
+  note('sessions.start()', await app.inject({ method: 'POST', url: '/start' }))
+  note('refresh', await app.inject({ method: 'POST', url: '/auth/refresh', headers: await headers() }))
+  note('guarded', await app.inject({ url: '/', headers: await headers() }))
+  note('logout', await app.inject({ method: 'POST', url: '/auth/logout', headers: await headers() }))
+  const own = await headers()
+  const [{ id }] = (await app.inject({ url: '/auth/sessions', headers: own })).json().sessions
+  note('end of another session', await app.inject({ method: 'DELETE', url: `/auth/sessions/${id}`, headers: await headers() }))
+  note('end of the others', await app.inject({ method: 'DELETE', url: '/auth/sessions?except=current', headers: await headers() }))
+  note('end of all', await app.inject({ method: 'DELETE', url: '/auth/sessions', headers: await headers() }))
+  const inHeader = await started({})
+  note('login in header mode', await login(inHeader))
+  const { refresh_token: refreshToken } = (await login(inHeader)).json()
+  note('logout in header mode', await inHeader.inject({ method: 'POST', url: '/auth/logout', payload: { refresh_token: refreshToken } }))
+  note('login without sessions', await login(await build(t, { cookieSet: true })))
+  const adding = await started({ cookieSet: true })
+  adding.addHook('onRequest', async (_request, reply) => { reply.header('clear-site-data', '"cache"') })
+  note('login with a header of the application', await login(adding))
+  t.same(found, {
+    login: `200 ${clearing}`,
+    'refused login': '401 undefined',
+    'sessions.start()': `200 ${clearing}`,
+    refresh: '200 undefined',
+    guarded: '200 undefined',
+    logout: `204 ${clearing}`,
+    'end of another session': '204 undefined',
+    'end of the others': '204 undefined',
+    'end of all': `204 ${clearing}`,
+    'login in header mode': '200 undefined',
+    'logout in header mode': '204 undefined',
+    'login without sessions': `200 ${clearing}`,
+    'login with a header of the application': `200 "cache", ${clearing}`
+  })
+})
