@@ -137,6 +137,11 @@ class Session {
     return this.losses.some((loss) => overlaps(loss, operation) && loss.from <= before)
   }
 
+  /** Whether the store may have lost the session itself, before a time. */
+  wasLost (before) {
+    return this.login !== undefined && this.isLost(this.login, before)
+  }
+
   /** Whether a loss may have set back the counter, before a time. */
   isSetBack (before) {
     return this.losses.some((loss) => loss.from <= before && loss.to >= this.login.from)
@@ -204,7 +209,10 @@ function * retired (session) {
   }
 }
 
-/** After a 204, the process that answered never accepts the session's tokens, and the others do not after a poll; the store accepts none. */
+/**
+ * After a 204, the process that answered never accepts the session's tokens, and the others do not after a poll; the store
+ * accepts none. Of a session that the store had lost before, which it cannot end, only the process that answered knows.
+ */
 function * endings (session, { disturbances }) {
   const { settings: { poll, slack }, user } = session
   for (const [index, ending] of session.endings.entries()) {
@@ -220,7 +228,7 @@ function * endings (session, { disturbances }) {
         yield { rule: 'ended', message: `A refresh token was accepted by ${incarnation} after the end of its session had been confirmed by ${ending.incarnation}.`, operations: [...all, operation] }
       } else if (name === 'access' && isSame) {
         yield { rule: 'ended', message: `${incarnation} confirmed the end of a session, and accepted its access token afterwards.`, operations: [...all, operation] }
-      } else if (name === 'access' && !session.isLost(ending, to) && longestGap(disturbances.ofReads(process, user), ending.to, from) > poll + 1000 + slack + disturbances.delay(process, { from: ending.to, to: from })) {
+      } else if (name === 'access' && !session.isLost(ending, to) && !session.wasLost(ending.to) && longestGap(disturbances.ofReads(process, user), ending.to, from) > poll + 1000 + slack + disturbances.delay(process, { from: ending.to, to: from })) {
         yield { rule: 'ended', message: `${incarnation} accepted an access token ${Math.round(from - ending.to)} ms after the end of its session had been confirmed by ${ending.incarnation}, and could have read of it.`, operations: [...all, operation] }
       } else continue
       break
