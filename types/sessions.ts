@@ -285,7 +285,7 @@ export interface RedisSessionsOptions {
 
 /** The options of {@link postgresSessions}. */
 export interface PostgresSessionsOptions {
-  /** The name of the table. Each user base needs its own. Default: `token_auth_sessions`. */
+  /** The name of the table, perhaps after that of its schema: `auth.sessions`. Each user base needs its own. Default: `token_auth_sessions`. */
   table?: string | undefined
   /**
    * Whether row security may be active on the table for this role. Its policies must let the role read and change every row: a

@@ -36,10 +36,13 @@ const locking = (rows: string, { order = '', time = lockTime, how = '' } = {}) =
 const closed = (at: string) => `(rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`
 const used = 'rotated_at = at, used_at = at'
 
+/** Writes the name of a table, which may have that of its schema before it, as SQL. */
+export const quotedTable = (name: string): string => name.split('.').map((part) => `"${part}"`).join('.')
+
 /** Returns the statements, with the parameters `$1` and so on. @param name of the table */
 export function statementsOf (name: string) {
   // Quoted, so that letter case counts and reserved words are names.
-  const table = `"${name}"`
+  const table = quotedTable(name)
   // now(), not clock_timestamp(), with which no index would be used.
   const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
   const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`

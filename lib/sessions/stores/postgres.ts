@@ -7,7 +7,7 @@ import { flag, textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { decide } from '../rotation.ts'
 import { NotWritten } from './not-written.ts'
-import { statementsOf } from './postgres-statements.ts'
+import { quotedTable, statementsOf } from './postgres-statements.ts'
 import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
@@ -19,10 +19,18 @@ type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]
 /** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
 const maximumName = 48
 
+/** The name of a table, perhaps with that of its schema before it. */
+const tableForm = /^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w*$/
+
 const tableMember = preset(
-  textLike(`1 to ${maximumName} letters, digits and "_", the first of them no digit`, (name) => name.length <= maximumName && /^[A-Za-z_]\w*$/.test(name), quote),
+  textLike(`1 to ${maximumName} letters, digits and "_", the first of them no digit, perhaps after the name of a schema and a dot`, (name) => tableForm.test(name) && nameIn(name).length <= maximumName, quote),
   'token_auth_sessions'
 )
+
+/** The name of a table without that of its schema. */
+function nameIn (table: string): string {
+  return table.slice(table.indexOf('.') + 1)
+}
 
 export const postgresShape = {
   members: {
@@ -41,15 +49,16 @@ const usualAge = 5000
 /**
  * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, and adds the columns that a table of an
  * earlier version lacks, for a migration of the application. It can be executed repeatedly, and by several processes at once.
- * @param table at most 48 letters, digits and `_`
+ * @param table at most 48 letters, digits and `_`, perhaps after the name of a schema, which exists, and a dot
  * @throws {@link InvalidConfiguration} for another name
  */
 export function postgresSessionSchema (table?: string): string {
   const name = readValue('The table that is given to postgresSessionSchema()', table, tableMember, place)
+  const [quoted, index] = [quotedTable(name), nameIn(name)]
   // The lock, until the end of the transaction: PostgreSQL refuses a table that two processes create at once, despite IF NOT EXISTS.
   // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
   return `SELECT pg_advisory_xact_lock(hashtext('${name}'));
-CREATE TABLE IF NOT EXISTS "${name}" (
+CREATE TABLE IF NOT EXISTS ${quoted} (
   sid text PRIMARY KEY,
   user_id text NOT NULL,
   n bigint NOT NULL DEFAULT 0,
@@ -64,14 +73,14 @@ CREATE TABLE IF NOT EXISTS "${name}" (
   siblings integer NOT NULL DEFAULT 0,
   confirmed boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 80);
-ALTER TABLE "${name}"
+ALTER TABLE ${quoted}
   ADD COLUMN IF NOT EXISTS parent integer NOT NULL DEFAULT 1,
   ADD COLUMN IF NOT EXISTS siblings integer NOT NULL DEFAULT 0,
   ADD COLUMN IF NOT EXISTS confirmed boolean NOT NULL DEFAULT false;
-CREATE INDEX IF NOT EXISTS "${name}_user" ON "${name}" (user_id) WHERE ended_at IS NULL;
-CREATE INDEX IF NOT EXISTS "${name}_user_fed" ON "${name}" (user_id) WHERE ended_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS "${name}_ended" ON "${name}" (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX IF NOT EXISTS "${name}_ends" ON "${name}" (ends_at);
+CREATE INDEX IF NOT EXISTS "${index}_user" ON ${quoted} (user_id) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS "${index}_user_fed" ON ${quoted} (user_id) WHERE ended_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "${index}_ended" ON ${quoted} (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS "${index}_ends" ON ${quoted} (ends_at);
 `
 }
 

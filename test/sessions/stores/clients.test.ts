@@ -362,7 +362,7 @@ t.test('postgres.js is called as its users call it', async (t) => {
 
 t.test('a name of a table that is none is refused before it is part of SQL', async (t) => {
   const db = postgres()
-  for (const table of ['', '1a', 'a b', 'a-b', 'a;DROP TABLE users', 'a.b', '"a"', 'é', 'a\n', 'x'.repeat(49), 5, {}, ['a'], null]) {
+  for (const table of ['', '1a', 'a b', 'a-b', 'a;DROP TABLE users', 'a.b.c', '.a', 'a.', 'a..b', '1a.b', 'a b.c', 'a.1b', 'a.b;c', '"a".b', `${'x'.repeat(64)}.a`, `a.${'x'.repeat(49)}`, '"a"', 'é', 'a\n', 'x'.repeat(49), 5, {}, ['a'], null]) {
     const name = mistyped<string>(table)
     t.throws(() => postgresSessions(db, { table: name }), { name: 'InvalidConfiguration' })
     t.throws(() => postgresSessionSchema(name), { name: 'InvalidConfiguration' })
@@ -370,6 +370,10 @@ t.test('a name of a table that is none is refused before it is part of SQL', asy
   for (const table of ['a', '_', 'Sessions_2', 'x'.repeat(48)]) {
     t.ok(postgresSessions(db, { table }))
     t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS "${table}" (`)
+  }
+  for (const [table, quoted] of [['auth.sessions', '"auth"."sessions"'], [`${'S'.repeat(63)}.${'x'.repeat(48)}`, `"${'S'.repeat(63)}"."${'x'.repeat(48)}"`]] as const) {
+    t.ok(postgresSessions(db, { table }))
+    t.match(postgresSessionSchema(table), `CREATE TABLE IF NOT EXISTS ${quoted} (`)
   }
 })
 

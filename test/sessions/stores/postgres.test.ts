@@ -55,12 +55,14 @@ t.test('the store in PGlite keeps every rule of the contract of stores', async (
   for (const { name, run } of sessionStoreTests(() => postgresSessions(db, { replicas: true }), { concurrency: 20 })) await t.test(name, run)
 })
 
-t.test('the name of a table may be a reserved word, and names that differ in letter case are two tables', { skip: skip.postgres }, async (t) => {
+// Promise: databases/table-in-schema
+t.test('the name of a table may be a reserved word, or in a schema, and names that differ in letter case are two tables', { skip: skip.postgres }, async (t) => {
   const { url } = await startDatabase(t, 'postgres')
   const pool = new pg.Pool({ connectionString: url })
   t.teardown(async () => await pool.end())
   const rules = { graceMs: 30_000, idleMs: 600_000, keepMs: 600_000, maxPerUser: 1 }
-  const tables = ['Acme_s', 'acme_s', 'user', 'x'.repeat(48)]
+  const tables = ['Acme_s', 'acme_s', 'user', 'x'.repeat(48), 'auth.user', 'Auth.user', `${'s'.repeat(63)}.${'x'.repeat(48)}`]
+  for (const schema of ['auth', '"Auth"', 's'.repeat(63)]) await pool.query(`CREATE SCHEMA ${schema}`)
   for (const table of tables) {
     await pool.query(postgresSessionSchema(table))
     const store = postgresSessions(pool, { table })
@@ -70,8 +72,8 @@ t.test('the name of a table may be a reserved word, and names that differ in let
     t.same(await store.end('1', { except: null }, rules), ['b'])
     t.same((await store.endedSince('0', rules)).ended.toSorted(), ['a', 'b'])
   }
-  const { rows } = await pool.query("SELECT tablename AS table, count(*)::int AS indexes FROM pg_indexes WHERE schemaname = 'public' GROUP BY tablename ORDER BY tablename COLLATE \"C\"")
-  t.same(rows, tables.toSorted().map((table) => ({ table, indexes: 5 })))
+  const { rows } = await pool.query<{ table: string, indexes: number }>("SELECT schemaname || '.' || tablename AS table, count(*)::int AS indexes FROM pg_indexes WHERE schemaname NOT LIKE 'pg_%' GROUP BY schemaname, tablename")
+  t.same(rows.toSorted((one, other) => one.table < other.table ? -1 : 1), tables.map((table) => table.includes('.') ? table : `public.${table}`).toSorted().map((table) => ({ table, indexes: 5 })))
 })
 
 t.test('the schema can be created by several processes at once, and again', { skip: skip.postgres }, async (t) => {
