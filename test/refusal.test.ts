@@ -13,7 +13,7 @@ t.test('a refusal creates an error for each caller, and its answer once', async 
   t.equal(refusal.answer, answer)
   t.equal(made, 1)
   t.strictSame({ ...answer, headers: Object.keys(answer.headers) }, {
-    statusCode: 401, name: 'InvalidToken', message: 'Token is invalid.', headers: ['www-authenticate'], challenge: { description: 'Token is invalid.', error: 'invalid_token' }
+    statusCode: 401, name: 'InvalidToken', message: 'Token is invalid.', headers: ['www-authenticate'], challenge: { description: 'Token is invalid.', error: 'invalid_token' }, text: '{"reasons":"Token is invalid.","exception":"InvalidToken"}'
   })
 
   const errors = [refusal.toError(), refusal.toError()]

@@ -15,7 +15,7 @@ const open = ['values', 'documents', 'http/challenge', 'errors', 'configuration-
  * may not be imported.
  */
 const layers: Readonly<Record<string, readonly string[]>> = {
-  values: [],
+  values: ['node:*'],
   'http/challenge': [],
   errors: [],
   documents: [],
@@ -44,6 +44,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'token/*': ['keys/*', 'authorities/*', 'token/claims', 'token/form', 'token/generations', 'token/codec'],
   'request/*': ['host/*', 'keys/*', 'authorities/*', 'token/*', 'node:*'],
   'issuing/*': ['settings/*', 'host/*', 'token/*', 'node:*'],
+  'http/cookies': ['@fastify/cookie'],
   'http/*': ['host/*', 'request/*'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
@@ -54,11 +55,11 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'guards/*': ['settings/*', 'host/*', 'events', 'http/*', 'registration', 'request/*', 'sessions/exchange', 'token/login-age', 'token/scopes', 'node:*'],
   'routes/*': ['warnings', 'http/error-schema', 'guards/describe', 'guards/gate', 'guards/trial'],
   'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
-  'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify'],
+  'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify', 'node:*'],
   // Registration knows everything, and only the entry of the package knows it.
   plugin: [
     'warnings', 'settings/*', 'host/*', 'keys/*', 'authorities/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
-    '@fastify/cookie', 'fastify-plugin'
+    'fastify-plugin'
   ],
   // Runs in browsers.
   client: [],

@@ -123,7 +123,7 @@ t.test('step 6: an origin that is trusted passes, character by character', async
 
 t.test('step 7: everything else is refused: 403 CrossOriginRequest without a challenge', async (t) => {
   const refusal = checkOrigin(request({ headers: from(other, 'cross-site') }), { trustedOrigins: [spa] })
-  t.same(refusal?.answer, { statusCode: 403, headers: {}, challenge: undefined, name: 'CrossOriginRequest', message: 'The request comes from another origin.' })
+  t.same(refusal?.answer, { statusCode: 403, headers: {}, challenge: undefined, name: 'CrossOriginRequest', message: 'The request comes from another origin.', text: '{"reasons":"The request comes from another origin.","exception":"CrossOriginRequest"}' })
   t.equal(refusal?.toError().code, 'TOKEN_AUTH_CROSS_ORIGIN_REQUEST')
 })
 

@@ -501,7 +501,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
   const short = (bytes: number) => `"sessions.secret" has ${bytes} bytes; at least 32 are needed. ${generate}${more}`
   const blank = `"sessions.secret" is empty or blank. Give a random secret of at least 32 bytes.${moreOf('E01')}`
   const asymmetric = (form: string) => `"sessions.secret" is ${form}, but HS256 signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with HS256.${moreOf('E02')}`
-  const type = `"sessions.secret" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }.${moreOfSettings}`
+  const type = (given: string) => `"sessions.secret" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: ${given}.${moreOfSettings}`
   const { publicKey, privateKey } = { publicKey: '', privateKey: '', ...keysFor('ES256') }
   const ed = { publicKey: '', privateKey: '', ...keysFor('EdDSA') }
   const folder = t.testdir({ secret: otherSecret, short: 'x'.repeat(31), key: publicKey })
@@ -518,7 +518,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
     [{ path: `${folder}/key` }, asymmetric('a PEM key or certificate'), 'E02'],
     [{ pem: good, passphrase: 'x' }, `"sessions.secret" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".${moreOf('E07')}`, 'E07'],
     [{ path: `${folder}/none` }, `The file given as "sessions.secret" cannot be read (ENOENT). Check its path and permissions.${moreOf('E08')}`, 'E08'],
-    [null, type], [5, type], [true, type], [{}, type], [() => good, type], [Promise.resolve(good), type], [[good], type]
+    [null, type('null')], [5, type('a number')], [true, type('a boolean')], [{}, type('an object')], [() => good, type('a function')], [Promise.resolve(good), type('a promise')], [[good], type('an array')]
   ]
   for (const [given, message, finding] of refusedSecrets) {
     for (const list of [[given], [good, given], [given, good]]) {
@@ -530,7 +530,7 @@ t.test('a secret of sessions is at least 32 random bytes: nothing that is short,
     if (!Array.isArray(given)) assert.equal(await said(t, { sessions: { secret: given } }), message, caseOf(given))
   }
   t.equal(await said(t, { sessions: { secret: [] } }), `"sessions.secret" must be a secret of at least 32 bytes, or a non-empty list of them; given: an empty list.${more}`)
-  for (const list of [[undefined], [undefined, good], [good, undefined]]) assert.equal(await said(t, { sessions: { secret: list } }), type, 'a variable that is not set does not lead to another key')
+  for (const list of [[undefined], [undefined, good], [good, undefined]]) assert.equal(await said(t, { sessions: { secret: list } }), type('undefined'), 'a variable that is not set does not lead to another key')
   const bytes = Buffer.from(Array.from({ length: 32 }, (_, index) => index))
   const goodSecrets = [good, 'ä secret ö of ü sessiöns, ä, ö, ü', bytes, createSecretKey(bytes), { path: `${folder}/secret` }, pathToFileURL(`${folder}/secret`), { kty: 'oct', k: bytes.toString('base64url') }]
   for (const given of [...goodSecrets, goodSecrets, undefined]) assert.equal(await said(t, { sessions: { secret: given } }), '', caseOf(given))

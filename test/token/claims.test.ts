@@ -326,7 +326,7 @@ t.test('extendPayload', async (t) => {
 
   await t.test('may add claims and set registered ones to other well-typed values', async (t) => {
     const rows: Payload[] = [
-      { added: { deep: [1] } }, { exp: now + 5 }, { exp: greatest }, { nbf: now }, { iat: now - 5 }, { aud: ['us', 'them'] }, { aud: 'us' }, { tenant: null }
+      { added: { deep: [1] } }, { exp: now + 5 }, { exp: now + 3_153_600_000 }, { nbf: now }, { iat: now - 5 }, { aud: ['us', 'them'] }, { aud: 'us' }, { tenant: null }
     ]
     for (const change of rows) {
       const response = await extended((payload) => ({ ...payload, ...change }))
@@ -341,7 +341,7 @@ t.test('extendPayload', async (t) => {
     const lost = ['user_id', 'exp', 'nbf', 'iat', 'iss', 'aud', 'tenant']
     const without = lost.map((claim): Payload => ({ [claim]: undefined }))
     const spoiled: Payload[] = [
-      ...['exp', 'nbf', 'iat'].flatMap((claim) => [null, 'soon', `${now}`, true, [], NaN, Infinity, 0, -1, now + 0.5, greatest + 1].map((value) => ({ [claim]: value }))),
+      ...['exp', 'nbf', 'iat'].flatMap((claim) => [null, 'soon', `${now}`, true, [], NaN, Infinity, 0, -1, now + 0.5, now + 3_153_600_001, greatest, greatest + 1].map((value) => ({ [claim]: value }))),
       { user_id: 2 }, { user_id: '1' }, { user_id: true }, { user_id: null }, { user_id: { toString: () => '1' } },
       { iss: ['me'] }, { iss: null }, { iss: 1 }, { aud: null }, { aud: 1 }, { aud: ['us', 1] }
     ]

@@ -41,7 +41,8 @@ t.test('the refusal names the age in its challenge, and nothing of the token', a
     headers: { 'www-authenticate': 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="60"' },
     challenge: { description: 'A more recent login is required.', error: 'insufficient_user_authentication', maxAge: 60 },
     name: 'InsufficientUserAuthentication',
-    message: 'A more recent login is required.'
+    message: 'A more recent login is required.',
+    text: '{"reasons":"A more recent login is required.","exception":"InsufficientUserAuthentication"}'
   })
   t.match(refusal?.toError(), { maxAge: 60, reason: 'the login was more than 60 seconds ago' })
   t.notMatch(JSON.stringify(refusal?.toError()), '1234567')
