@@ -426,7 +426,10 @@ export function createClient<User = unknown> ({
       const isRenewed = isSame() && (renewals !== before || await unlessAborted(renew(), init?.signal ?? again.signal))
       if (isRenewed instanceof Response) return isRenewed.clone()
       // Another user may have logged in meanwhile, whose request this is not.
-      return isRenewed && isSame() && !(init?.body instanceof ReadableStream) ? await send(again, init) : response
+      if (!isRenewed || !isSame() || init?.body instanceof ReadableStream) return response
+      // Nobody reads it, and a browser would wait for a reader.
+      response.body?.cancel().catch(() => {})
+      return await send(again, init)
     },
 
     close () {

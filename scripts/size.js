@@ -30,7 +30,7 @@ const rows = [
   ['Tarball, kB', kilobytes(size), 520],
   ['Unpacked, kB', kilobytes(unpackedSize), 1560],
   ['Installed with its dependencies, kB', kilobytes(all.reduce((sum, path) => sum + bytesOf(path), unpackedSize)), 2650],
-  ['Client, minified and gzipped, bytes', gzipSync(client.code).length, 2600],
+  ['Client, minified and gzipped, bytes', gzipSync(client.code).length, 3000],
   ['Direct dependencies', direct.length, 3],
   ['All dependencies', all.length, 16]
 ]

@@ -191,6 +191,25 @@ for (const [mode, serverOptions, options, renewing] of modes) {
     }
   })
 
+  t.test(`mode ${mode}: the body of a refusal whose request is repeated is cancelled, for which browsers wait, also one that cannot be`, async (t) => {
+    const setTime = setClock(t, now())
+    const served = await service(t, serverOptions)
+    browse(t, served)
+    const { client } = openTab(options)
+    await client.login(ada!)
+    let cancelled = 0
+    const refusal = () => new Response(new ReadableStream({ cancel () { cancelled++ } }), { status: 401 })
+    const locked = refusal()
+    locked.body?.getReader()
+    for (const [given, expected] of [[refusal(), 1], [locked, 1], [new Response(null, { status: 401 }), 1]] as const) {
+      const answers = [given, Response.json('repeated')]
+      served.broken.set('/private', () => answers.shift()!)
+      setTime(now() + later)
+      assert.equal(await (await client.fetch('/private')).json(), 'repeated', mode)
+      assert.equal(cancelled, expected)
+    }
+  })
+
   t.test(`mode ${mode}: from a service without refresh tokens comes the 401, and no token is discarded`, async (t) => {
     const setTime = setClock(t, now())
     const served = await service(t, together(serverOptions, mistyped({ sessions: undefined })))

@@ -7,6 +7,7 @@
  *
  * Read next: api.js and pages.js, the routes and their guards; login.js, what leads to a session; errors.js, refusals.
  */
+import cookie from '@fastify/cookie'
 import { randomBytes } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
@@ -57,6 +58,7 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
   redirectForms(app)
   await app.register(swagger, { openapi: { info: { title: 'Example of fastify-token-auth', version: '1.0.0' } } })
   await limitLogins(app, 20, ['/auth', '/auth/', '/login'])
+  await app.register(cookie) // pages read and set cookies, too
   await app.register(tokenAuth, {
     secret,
     cookieSet: true,

@@ -69,7 +69,7 @@ function given (app: FastifyInstance) {
   }
   const keys = { secret, customerSecret: secret, staffSecret: `${secret} of the staff`, publicKey: edPair().publicKey }
   const own = { tokenAuth, AuthenticationFailed, Configuration, TokenAuthError, View, protect, requestSerializer, scoped, attack, createTestToken }
-  return { app, assert, randomUUID, Fastify, cors, swagger, ...own, ...site, ...handlers, ...keys }
+  return { app, assert, randomUUID, Fastify, cookie, cors, swagger, ...own, ...site, ...handlers, ...keys }
 }
 
 for (const [path, text] of Object.entries({ ...documents, 'CHANGELOG.md': read('CHANGELOG.md') })) {
