@@ -4,7 +4,8 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 const place = { page: 'guards.md', duringRequest: true } as const
 
 function checkParameters (request: unknown, reply: unknown, what: string, call: string): void {
-  if (typeof Object(request).raw === 'object' && typeof Object(reply).send === 'function') return
+  // A reply has `headers`, too: a method. What stands for the reply where there is none, such as in a subscription of GraphQL, is accepted.
+  if (typeof Object(request).headers === 'object' && typeof reply === 'object' && reply !== null) return
   throw new InvalidConfiguration(`${what} was called without the request and the reply. Pass both: await ${call}(request, reply).`, place)
 }
 

@@ -9,6 +9,8 @@ export const isForCaches = (name: string): boolean => forCaches.test(name)
 
 /** Keeps caches from storing a response (RFC 9111 section 5.2.2.5): a hook may have set headers that are for the answer of the route. */
 export function preventStoring (reply: FastifyReply): void {
+  // What stands for a reply where there is none, such as in a subscription of GraphQL, has no headers.
+  if (typeof Object(reply).header !== 'function') return
   reply.header('cache-control', 'no-store')
   for (const name of Object.keys(reply.getHeaders())) {
     if (!isForCaches(name)) continue

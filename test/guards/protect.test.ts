@@ -800,3 +800,15 @@ t.test('a page whose guard redirects is stored by no cache, so that "Back" shows
   }
   t.same(found, { '/page': 'no-store', '/scoped': 'no-store', '/injected': 'no-store', '/awaited': 'no-store', '/own': 'private, max-age=60', '/hooked': 'private', '/api': undefined })
 })
+
+t.test('where refusals are thrown, a guard that is awaited needs no reply of Fastify, as in a subscription of GraphQL', async (t) => {
+  const app = await build(t, { onRefusal: 'throw' })
+  const guard = app.tokenAuth.scoped('a')
+  const errors: unknown[] = []
+  app.get('/', async (request) => {
+    await guard(request, mistyped({ request })).catch((error: unknown) => { errors.push(Object(error).name) })
+    return 'answered'
+  })
+  for (const headers of [{}, bearer(forge(claims())), bearer(forge(claims({ scopes: ['a'] })))]) t.equal((await app.inject({ url: '/', headers })).body, 'answered')
+  t.same(errors, ['MissingAuthorizationHeader', 'InsufficientScope'])
+})
