@@ -182,7 +182,8 @@ export class InsufficientUserAuthentication extends TokenAuthError {
 export class InsufficientScope extends TokenAuthError {
   constructor (message = 'Invalid scope.', options: TokenAuthErrorOptions & { required?: readonly string[] } = {}) {
     const { required, cause } = options
-    const scope = required === undefined ? {} : { scope: required.join(' ') }
+    // A scope with a space, as some issuers have, would be read as two (RFC 6749 section 3.3).
+    const scope = required === undefined || required.some((one) => one.includes(' ')) ? {} : { scope: required.join(' ') }
     super({ name: 'InsufficientScope', statusCode: 403, message, cause, challenge: { error: 'insufficient_scope', ...scope } })
   }
 }

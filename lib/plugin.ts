@@ -108,6 +108,7 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
     keys: authorities.control,
     routes,
     outage: outageOf(sessionSettings, issuers),
+    hasExactScopes: issuers?.hasExactScopes === true,
     lacksScopes: issuers === undefined && lacksScopes(resolved, host),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)

@@ -38,6 +38,8 @@ export interface Registration extends Owner {
   readonly routes: RouteReport
   /** Whether no access token of this registration has scopes, as far as that is known beforehand. */
   readonly lacksScopes: boolean
+  /** Whether scopes of a trusted issuer are compared as whole strings, so that a route may require any text. */
+  readonly hasExactScopes: boolean
   /** Why a guard answers 503, for the OpenAPI document; undefined where it never does. */
   readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */

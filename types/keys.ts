@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { Algorithm } from '../lib/keys/algorithms.ts'
-import type { MaybePromise } from './handlers.ts'
+import type { MaybePromise, Payload } from './handlers.ts'
 
 /**
  * A key in a file: PEM for asymmetric algorithms, the bytes of the secret for HS algorithms. The file is read at
@@ -97,6 +97,9 @@ export interface JsonWebKeySet {
   keys: readonly JsonWebKey[]
 }
 
+/** Finds the scopes of a token of an issuer in its payload: a plain function. An error that it throws, or another result, is answered with 500. */
+export type ScopesOfPayload = (payload: Payload) => readonly string[]
+
 /** An issuer whose tokens an instance accepts: an entry of the option `issuers`. Exactly one of `jwksUri` and `jwks` is given. */
 export interface TrustedIssuer {
   /** The claim `iss` of its tokens, compared as a whole. */
@@ -107,12 +110,12 @@ export interface TrustedIssuer {
   jwksUri?: string | undefined
   /** Its keys, or a function that returns them, which is called as an address is fetched. */
   jwks?: JsonWebKeySet | (() => MaybePromise<JsonWebKeySet>) | undefined
-  /** The algorithms of its tokens, not those of secrets. Default: `['RS256']`. */
-  algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`>> | undefined
+  /** The algorithms of its tokens, not those of secrets. `EdDSA` and `Ed25519` (RFC 9864) are one. Default: `['RS256']`. */
+  algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`> | 'Ed25519'> | undefined
   /** The claim with the user id. Default: `sub`. */
   userId?: string | undefined
-  /** The claim, or list of claims, with the scopes. Default: `scope`. */
-  scopesName?: string | readonly string[] | undefined
+  /** The claim, or list of claims, with the scopes; or a function that finds them, such as `(payload) => payload.realm_access.roles`. Default: `scope`. */
+  scopesName?: string | readonly string[] | ScopesOfPayload | undefined
   /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance. Default: true. */
   exactScopes?: boolean | undefined
   /** The type that a token must have in its header: `at+jwt` (RFC 9068), which refuses ID tokens. Default: none, `JWT` or `at+jwt`. */

@@ -4,6 +4,7 @@ import type { Key } from '../keys/material.ts'
 import type { Verdict } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { KeyStatus } from '../../types/keys.ts'
+import { maximumIssuerTokenLength, maximumTokenLength } from '../token/form.ts'
 import type { Authority, FindAuthority, Lookup } from './authority.ts'
 import type { KeyOfRequest } from './computed-keys.ts'
 import type { TrustedIssuers } from './issuers.ts'
@@ -18,7 +19,7 @@ export interface KeyControl {
 
 export interface Authorities {
   /** How the authority of a token is found for all guards; where guards may have other keys, the key of the registration or of a guard. */
-  readonly verifying: { readonly find: FindAuthority } | { keyFor (own: Resolved): Key | KeyOfRequest }
+  readonly verifying: { readonly find: FindAuthority, readonly longestToken: number } | { keyFor (own: Resolved): Key | KeyOfRequest }
   /** Checks the overrides of a guard. @throws {InvalidConfiguration} */
   checkOverrides (overrides: Readonly<Record<string, unknown>>, overridden: Resolved): void
   /** What the application may do with the keys. */
@@ -40,7 +41,12 @@ function askAll (lookups: readonly Lookup[], own: Verdict<Authority>): FindAutho
 export function joinAuthorities (own: OwnKeys, issuers: TrustedIssuers | undefined): Authorities {
   const { verifying, keyOption } = own
   return {
-    verifying: 'keyFor' in verifying ? verifying : { find: askAll(issuers === undefined ? [] : [issuers.lookup], verifying.authority) },
+    verifying: 'keyFor' in verifying
+      ? verifying
+      : {
+          find: askAll(issuers === undefined ? [] : [issuers.lookup], verifying.authority),
+          longestToken: issuers === undefined ? maximumTokenLength : maximumIssuerTokenLength
+        },
     checkOverrides (overrides, { settings }) {
       if (keyOption !== undefined) checkKeyOverrides(overrides, keyOption)
       issuers?.checkClaimIss(settings.claimIss)

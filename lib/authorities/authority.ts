@@ -54,6 +54,8 @@ export interface Authority {
   readonly hasCustomClaims: boolean
   /** Whether scopes are compared as whole strings. */
   readonly exactScopes: boolean
+  /** How many characters its tokens may have. */
+  readonly longestToken: number
   /**
    * Finds the keys that a token with this header may be signed with: at least one, or the refusal.
    * @returns a promise only where the keys have to be read first; it never rejects

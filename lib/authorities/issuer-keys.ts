@@ -51,41 +51,47 @@ export function readKeySet (value: unknown): readonly PublishedJwk[] {
 /** The type of the keys of an algorithm, as a JWK names it. */
 const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].family]
 
-/** Names a key by its id and its numbers. */
-const identityOf = ({ kty, kid, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, kid, crv, x, y, n, e])
+/** Names a key by its numbers. */
+const numbersOf = ({ kty, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, crv, x, y, n, e])
 
-/** A key of a set, checked for an algorithm when a token with this algorithm first names it: sets may have many keys. */
+/** Names a key by its id and its numbers. */
+const identityOf = (jwk: PublishedJwk) => JSON.stringify([jwk.kid, numbersOf(jwk)])
+
+/**
+ * A key of a set, checked for an algorithm when a token with this algorithm first names it: sets may have many keys. The set
+ * may list it several times, once for each algorithm for example.
+ */
 class IssuerKey {
-  readonly jwk: PublishedJwk
+  readonly jwks: readonly PublishedJwk[]
   readonly life: Life
   readonly #found = new Map<Algorithm, UsableKey | null>()
 
-  constructor (jwk: PublishedJwk, life: Life) {
-    this.jwk = jwk
+  constructor (jwks: readonly PublishedJwk[], life: Life) {
+    this.jwks = jwks
     this.life = life
   }
 
   /** Returns the key with other members, such as `alg`. Its tokens go on, unless one was accepted that would not be now. */
-  with (jwk: PublishedJwk): IssuerKey {
-    const same = new IssuerKey(jwk, this.life)
+  with (jwks: readonly PublishedJwk[]): IssuerKey {
+    const same = new IssuerKey(jwks, this.life)
     const goesOn = [...this.#found].every(([algorithm, found]) => found === null || same.for(algorithm) !== null)
-    return goesOn ? same : new IssuerKey(jwk, { until: this.life.until })
+    return goesOn ? same : new IssuerKey(jwks, { until: this.life.until })
   }
 
   /** Returns the key for an algorithm; null where the key must not be used with it. */
   for (algorithm: Algorithm): UsableKey | null {
     let found = this.#found.get(algorithm)
     if (found === undefined) {
-      found = this.#check(algorithm)
+      found = this.jwks.map((jwk) => this.#check(jwk, algorithm)).find((usable) => usable !== null) ?? null
       this.#found.set(algorithm, found)
     }
     return found
   }
 
-  #check (algorithm: Algorithm): UsableKey | null {
-    if (this.jwk.kty !== typeOf(algorithm)) return null
+  #check (jwk: PublishedJwk, algorithm: Algorithm): UsableKey | null {
+    if (jwk.kty !== typeOf(algorithm)) return null
     try {
-      return { algorithm, verifying: publicKey(algorithm, 'jwks', { ...this.jwk }), life: this.life }
+      return { algorithm, verifying: publicKey(algorithm, 'jwks', { ...jwk }), life: this.life }
     } catch {
       // Wrong use, curve or size, or invalid numbers.
       return null
@@ -107,15 +113,18 @@ function isFor (issuer: string, { issuer: own }: PublishedJwk): boolean {
   return /^[^/]+$/.test(issuer.slice(start.length, issuer.length - end.length))
 }
 
-/** A key for encryption may have the `kid` of a key for signatures. A private key that was published must not leave its `kid` to another one, whatever its use. */
-const isForSignatures = ({ use, isPrivate }: PublishedJwk) => use === undefined || use === 'sig' || isPrivate === true
+/** A token may be tried with as many keys: each verification takes as long as the first. */
+const maximumTries = 4
+
+/** A key for encryption may have the `kid` of a key for signatures. */
+const isForSignatures = ({ use }: PublishedJwk) => use === undefined || use === 'sig'
 
 /** The keys of one issuer that count now. */
 export class IssuerKeys {
   readonly #issuer: string
   #keys: readonly IssuerKey[] = []
-  /** Null for an id whose key does not count: nothing better can be fetched for it. */
-  #byKid: ReadonlyMap<string, IssuerKey | null> = new Map()
+  /** Empty for an id whose keys do not count: nothing better can be fetched for it. */
+  #byKid: ReadonlyMap<string, readonly IssuerKey[]> = new Map()
 
   constructor (issuer: string) {
     this.#issuer = issuer
@@ -139,27 +148,33 @@ export class IssuerKeys {
    * @returns how many keys without `kid` are left out: those after the first 100
    */
   replace (list: readonly PublishedJwk[], until: number): number {
-    const before = new Map(this.#keys.map((key) => [identityOf(key.jwk), key]))
-    const keyOf = (jwk: PublishedJwk) => {
-      const known = before.get(identityOf(jwk))
-      if (known === undefined) return new IssuerKey(jwk, { until })
-      return JSON.stringify(known.jwk) === JSON.stringify(jwk) ? known : known.with(jwk)
-    }
-    const byKid = new Map<string, IssuerKey | null>()
-    const keys: IssuerKey[] = []
+    const before = new Map(this.#keys.map((key) => [identityOf(key.jwks[0]!), key]))
+    // A private key that is published is known to everybody, and its "kid" must not be left to another one.
+    const published = list.filter(({ isPrivate }) => isPrivate === true)
+    const spoiled = new Set(published.flatMap((jwk) => jwk.kid === undefined ? [numbersOf(jwk)] : [numbersOf(jwk), jwk.kid]))
+    const entries = new Map<string, PublishedJwk[]>()
     let withoutKid = 0
     for (const jwk of list.filter(isForSignatures)) {
-      const { kid, isPrivate } = jwk
+      const { kid } = jwk
       if (kid === undefined && ++withoutKid > maximumWithoutKid) continue
-      // A private key that is published is known to everybody.
-      const counts = isPrivate === false && isFor(this.#issuer, jwk)
-      const key = counts ? keyOf(jwk) : null
-      // Of two keys with one id neither counts: which of them is meant would depend on their order.
-      if (typeof kid === 'string') byKid.set(kid, byKid.has(kid) ? null : key)
-      else if (kid === undefined && key !== null) keys.push(key)
+      const isId = kid === undefined || (typeof kid === 'string' && !spoiled.has(kid))
+      if (!isId || spoiled.has(numbersOf(jwk)) || !isFor(this.#issuer, jwk)) continue
+      const identity = identityOf(jwk)
+      entries.set(identity, [...entries.get(identity) ?? [], jwk])
     }
-    for (const key of byKid.values()) if (key !== null) keys.push(key)
-    for (const { kid } of list) if (typeof kid === 'string' && !byKid.has(kid)) byKid.set(kid, null)
+    const keyOf = (identity: string, jwks: readonly PublishedJwk[]) => {
+      const known = before.get(identity)
+      if (known === undefined) return new IssuerKey(jwks, { until })
+      return JSON.stringify(known.jwks) === JSON.stringify(jwks) ? known : known.with(jwks)
+    }
+    const keys: IssuerKey[] = []
+    const byKid = new Map<string, IssuerKey[]>()
+    for (const { kid } of list) if (typeof kid === 'string') byKid.set(kid, [])
+    for (const [identity, jwks] of entries) {
+      const key = keyOf(identity, jwks)
+      keys.push(key)
+      byKid.get(String(jwks[0]!.kid))?.push(key)
+    }
     for (const { life } of keys) life.until = until
     const kept = new Set(keys.map(({ life }) => life))
     for (const { life } of this.#keys) if (!kept.has(life)) remove(life)
@@ -169,16 +184,18 @@ export class IssuerKeys {
   }
 
   /**
-   * Finds the key that a token may be signed with.
-   * @returns null where the key that is meant does not count; undefined where none is known, so that a newer set may have it
+   * Finds the keys that a token may be signed with: those that fit, four at most (RFC 7515 appendix D).
+   * @returns null where the keys that are meant do not count; undefined where none is known, so that a newer set may have it
    */
-  find (algorithm: Algorithm, kid: string | undefined): UsableKey | null | undefined {
-    if (kid !== undefined) {
-      const key = this.#byKid.get(kid)
-      if (key === undefined || key === null) return key
-      return isAlive(key.life) ? key.for(algorithm) : undefined
-    }
-    const fitting = this.#keys.flatMap((key) => isAlive(key.life) ? key.for(algorithm) ?? [] : [])
-    return fitting.length > 1 ? null : fitting[0]
+  find (algorithm: Algorithm, kid: string | undefined): readonly UsableKey[] | null | undefined {
+    const named = kid === undefined ? this.#keys : this.#byKid.get(kid)
+    const alive = named?.filter(({ life }) => isAlive(life)) ?? []
+    const fitting = new Map(alive.flatMap((key) => {
+      const found = key.for(algorithm)
+      return found === null ? [] : [[found.verifying.fingerprint, found] as const]
+    }))
+    if (fitting.size > 0) return [...fitting.values()].slice(0, maximumTries)
+    // A key that is too old counts again after the next set; one that is known and does not fit is no reason to read it.
+    return kid === undefined || named === undefined || alive.length < named.length ? undefined : null
   }
 }

@@ -1,19 +1,20 @@
 /** The option `issuers`: read and checked, each entry by itself and all of them together. */
+import type { ScopesOfPayload } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGiven, isText, quote } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { flag, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
+import { either, flag, func, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { accessorOf, keySettings, registeredClaimNames } from '../settings/schema.ts'
-import { algorithms, isHmac, type Algorithm } from '../keys/algorithms.ts'
+import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../keys/algorithms.ts'
 
 /** What a token of an issuer says, and where: all that is needed of an issuer after the verification. */
 export interface IssuerRules {
   readonly issuer: string
   /** The claim of the user id. */
   readonly userId: string
-  /** The claims of the scopes. */
-  readonly scopesNames: readonly string[]
+  /** The claims of the scopes, or what finds them in a payload. */
+  readonly scopesName: readonly string[] | ScopesOfPayload
   /** Whether scopes are compared as whole strings. */
   readonly exactScopes: boolean
 }
@@ -42,7 +43,13 @@ const page = 'issuers.md'
 const minimumStale = 600
 const defaultStale = 86_400
 
-const pairAlgorithms = algorithms.filter((name) => !isHmac(name))
+const pairNames = algorithms.filter((algorithm) => !isHmac(algorithm)).flatMap(namesOf)
+
+/** Returns each name that tokens of some algorithms may have. */
+const byName = (names: readonly string[]) => new Map(names.flatMap((name) => {
+  const algorithm = algorithmNamed(name)!
+  return namesOf(algorithm).map((known) => [known, algorithm] as const)
+}))
 
 /** A process may fetch the keys of another process of its machine without encryption. */
 const loopback = ['127.0.0.1', '[::1]', 'localhost']
@@ -78,11 +85,14 @@ export const trustedIssuer = {
     // Read with its algorithms, and again where it is a function.
     jwks: optional(given<unknown>('a JWK set, { keys: [...] }, or a function that returns one')),
     algorithms: preset(
-      listOf(`a non-empty list of ${pairAlgorithms.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them`, oneOf(pairAlgorithms)),
+      listOf(`a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them`, oneOf(pairNames)),
       ['RS256'], { finding: 'E17', advice: 'Give the algorithms with which the issuer signs.' }
     ),
     userId: preset(claimName(), 'sub', checkName),
-    scopesName: preset(oneOrMore(`${claimName().allowed}, or a non-empty list of such names`, claimName()), ['scope'], checkName),
+    scopesName: preset(
+      either(func<ScopesOfPayload>('a function of the payload that returns a list of strings'), oneOrMore(`${claimName().allowed}, or a non-empty list of such names`, claimName())),
+      ['scope'], checkName
+    ),
     exactScopes: preset(flag, true),
     typ: optional(oneOf<'at+jwt'>(['at+jwt']), { advice: 'Leave it out to require no type.' }),
     audienceName: preset(claimName('aud'), 'aud', checkName),
@@ -100,10 +110,10 @@ function readEntry (value: unknown, index: number): IssuerEntry {
   }
   return {
     place,
-    rules: Object.freeze({ issuer, userId, scopesNames: scopesName, exactScopes }),
+    rules: Object.freeze({ issuer, userId, scopesName, exactScopes }),
     audiences: audience === null ? undefined : new Set(audience),
     audienceName,
-    algorithms: new Map(entry.algorithms.map((name) => [name, name])),
+    algorithms: byName(entry.algorithms),
     typ,
     staleIfErrorMs: staleIfError * 1000,
     jwksUri,

@@ -1,4 +1,5 @@
 /** The option `issuers`: the trusted issuers of one instance. */
+import { atMost } from '../host/call.ts'
 import type { IssuerNews } from '../keys/news.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { readSegment } from '../token/form.ts'
@@ -54,6 +55,11 @@ export class TrustedIssuers {
     return [...this.#issuers.values()].some(({ hasAnyAudience }) => hasAnyAudience)
   }
 
+  /** Whether scopes of one of them are compared as whole strings. */
+  get hasExactScopes (): boolean {
+    return [...this.#issuers.values()].some(({ exactScopes }) => exactScopes)
+  }
+
   /** Finds the issuer that a token names; undefined for none of these. */
   readonly lookup: Lookup = (token, [first, second]) => {
     const iss = readSegment(Buffer.from(token.slice(first + 1, second), 'base64url'))?.iss
@@ -74,10 +80,7 @@ export class TrustedIssuers {
     const now = performance.now()
     const until = waiting.get(application) ?? now + Math.min(startTime, Number(pluginTimeout) / 2 || startTime)
     waiting.set(application, until)
-    let timer: NodeJS.Timeout | undefined
-    const reading = Promise.all([...this.#issuers.values()].map((issuer) => issuer.start()))
-    await Promise.race([reading, new Promise((resolve) => { timer = setTimeout(resolve, until - now) })])
-    clearTimeout(timer)
+    await atMost(until - now, Promise.all([...this.#issuers.values()].map((issuer) => issuer.start())))
   }
 
   stop (): void {

@@ -1,6 +1,6 @@
 /**
  * Where the keys of a trusted issuer come from, and when they are read: every 10 minutes, every 10 seconds while that fails,
- * and when a token names a key that is not known. All issuers with one address share a source, so that a process fetches
+ * and early when a token names a key that was not looked for. All issuers with one address share a source, so that a process fetches
  * once for all of its instances.
  */
 import { callPatiently } from '../host/call.ts'
@@ -11,8 +11,10 @@ import type { ReadKeys } from './remote-key-set.ts'
 export const refreshTime = 600_000
 /** In milliseconds. Processes that start together must not fetch together forever. */
 const jitter = 60_000
-/** In milliseconds: the time between attempts while they fail, and for which a key that was not found is not looked for again. */
+/** In milliseconds: the time between attempts while they fail, for which a key that was not found is not looked for again, and in which one early attempt is gained. */
 export const pauseTime = 10_000
+/** How many early attempts hostile tokens can cause before new keys have to wait. */
+export const mostEarly = 5
 
 /** Told what a source reads. */
 export interface SourceListener {
@@ -34,7 +36,13 @@ export class KeySource {
   #failure: { readonly error: unknown, readonly at: number } | undefined
   #loading: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
+  /** Early attempts that are left. */
+  #early = mostEarly
+  #gain: NodeJS.Timeout | undefined
+  /** Runs for a while after the keys were read. */
   #pause: NodeJS.Timeout | undefined
+  /** Whether it was told that these keys lack the key of a token. */
+  #isNoted = false
 
   constructor (read: ReadSet) {
     this.#read = read
@@ -50,9 +58,29 @@ export class KeySource {
     return this.#failure?.at ?? null
   }
 
-  /** Whether tokens with keys that are not known cause no attempt now. */
-  get isThrottled (): boolean {
-    return this.#loading === undefined && (this.#failure !== undefined || this.#pause !== undefined)
+  /** Whether they are being read. */
+  get isLoading (): boolean {
+    return this.#loading !== undefined
+  }
+
+  /** Whether they were read a short time ago, so that a key that was not found is not looked for again. */
+  get isRecent (): boolean {
+    return this.#pause !== undefined
+  }
+
+  /** Takes one of the early attempts. @returns whether there was one */
+  takeEarly (): boolean {
+    if (this.#early === 0) return false
+    this.#early--
+    this.#gainLater()
+    return true
+  }
+
+  #gainLater (): void {
+    this.#gain ??= setTimeout(() => {
+      this.#gain = undefined
+      if (++this.#early < mostEarly) this.#gainLater()
+    }, pauseTime).unref()
   }
 
   /** Adds a listener. Resolves when the keys were read, or could not be. */
@@ -69,6 +97,7 @@ export class KeySource {
     if (this.#listeners.size > 0) return false
     clearTimeout(this.#timer)
     clearTimeout(this.#pause)
+    clearTimeout(this.#gain)
     this.#end.abort()
     return true
   }
@@ -86,6 +115,9 @@ export class KeySource {
       const hadFailed = this.#failure !== undefined
       this.#failure = undefined
       this.#last = { keys, at: Date.now() }
+      this.#isNoted = false
+      clearTimeout(this.#pause)
+      this.#pause = setTimeout(() => { this.#pause = undefined }, pauseTime).unref()
       for (const listener of this.#listeners) listener.accept(keys, this.#last.at)
       if (hadFailed) for (const listener of this.#listeners) listener.recovered()
     } catch (error) {
@@ -99,15 +131,11 @@ export class KeySource {
     this.#timer.unref()
   }
 
-  /**
-   * Notes that a key was not found after the keys were read, so that hostile tokens cause one attempt in 10 seconds.
-   * @returns whether nobody noted it before
-   */
-  pause (): boolean {
-    if (this.#pause !== undefined) return false
-    this.#pause = setTimeout(() => { this.#pause = undefined }, pauseTime)
-    this.#pause.unref()
-    return true
+  /** Notes that the keys that were read last lack the key of a token. @returns whether nobody noted it before */
+  noteMissing (): boolean {
+    const isFirst = !this.#isNoted
+    this.#isNoted = true
+    return isFirst
   }
 }
 

@@ -9,7 +9,7 @@ import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { keySettings, type KeySetting, type Settings } from '../settings/schema.ts'
 import { checkClaims, secondsNow } from '../token/claims.ts'
-import { isPlainJwt, type Header } from '../token/form.ts'
+import { isPlainJwt, maximumTokenLength, type Header } from '../token/form.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { KeyStatus } from '../../types/keys.ts'
@@ -30,6 +30,7 @@ export function ownAuthority (findKeys: FindKeys): Authority {
     hasSessions: true,
     hasCustomClaims: true,
     exactScopes: false,
+    longestToken: maximumTokenLength,
     find (header, purpose) {
       const found = findKeys(header)
       if (found instanceof Refusal) return found
@@ -49,6 +50,9 @@ export function ownAuthority (findKeys: FindKeys): Authority {
     })
   }
 }
+
+/** Whether a header of an own token has an id that no key has. */
+const hasBadKid = ({ kid }: Header) => kid === null || kid === ''
 
 /** Finds one key that never changes, whatever the `kid` of a token is. */
 export function findFixed (algorithm: Algorithm, verifying: Key): FindKeys {
@@ -126,7 +130,7 @@ export function fixedKeys (resolved: Resolved, hasIssuers: boolean): OwnKeys {
   const checked = new CheckedKeys()
   const authorityOf = (key: Key) => {
     const find = findFixed(algorithm, key)
-    return ownAuthority((header) => header.kid === null ? badHeader : find(header))
+    return ownAuthority((header) => hasBadKid(header) ? badHeader : find(header))
   }
   return {
     fingerprints: verifying === undefined ? [] : [verifying.fingerprint],
@@ -153,7 +157,7 @@ export function listedKeys (live: LiveKeys): OwnKeys {
     isShort: keys.some(({ verifying }) => verifying.short),
     isMixed: isMixed(live.ring),
     signingKey: undefined,
-    verifying: { authority: ownAuthority(({ alg, kid }) => kid === null ? badHeader : live.ring.find(alg, kid)) },
+    verifying: { authority: ownAuthority((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)) },
     signing: { now: () => live.signing() },
     keyOption: 'keys',
     admitGuard: (settings) => live.admitGuard(settings),

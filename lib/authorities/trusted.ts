@@ -1,14 +1,17 @@
 /** What a trusted issuer vouches for: which key a token is verified with, what its tokens grant, and what is known of its keys now. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { KeysUnavailable } from '../errors.ts'
+import { atMost, readHost, wrongResult } from '../host/call.ts'
 import type { IssuerNews } from '../keys/news.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
-import { checkIssuerClaims, invalidClaim, secondsNow } from '../token/claims.ts'
-import { isAccessToken, isPlainJwt, type Header } from '../token/form.ts'
+import { checkIssuerClaims, copyPayload, invalidClaim, secondsNow } from '../token/claims.ts'
+import { isAccessToken, isPlainJwt, maximumIssuerTokenLength, type Header } from '../token/form.ts'
+import { Generations } from '../token/generations.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
-import type { KeyStatus } from '../../types/keys.ts'
+import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
+import { isText } from '../values.ts'
 import { badHeader, type Authority, type Ends, type SignedContent, type UsableKey, type VerifiedToken } from './authority.ts'
 import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { IssuerEntry } from './issuer-options.ts'
@@ -17,6 +20,14 @@ import { forgetSource, type KeySource } from './key-source.ts'
 const wrongAlgorithm = invalidToken('its issuer does not sign with its "alg"')
 const unknownKey = invalidToken('no key of its issuer has its "kid" and "alg"')
 const unavailable = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer could not be fetched')
+const notLookedFor = new Refusal(() => new KeysUnavailable(), 'its key is not known, and the keys of its issuer were fetched too often to look for it now')
+const tooSlow = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer are being fetched')
+
+/** In milliseconds: how long a request waits for keys. */
+export const waitTime = 2000
+
+/** Up to twice as many keys that a set does not have are kept. A token may name any. */
+const keptMissing = 500
 
 const isoOrNull = (time: number | null) => time === null ? null : new Date(time).toISOString()
 
@@ -29,6 +40,7 @@ export class TrustedIssuer implements Authority {
   readonly hasSessions = false
   readonly hasCustomClaims = false
   readonly exactScopes: boolean
+  readonly longestToken = maximumIssuerTokenLength
   readonly #entry: IssuerEntry
   readonly #keys: IssuerKeys
   readonly #makeSource: (() => KeySource) | undefined
@@ -41,6 +53,10 @@ export class TrustedIssuer implements Authority {
   /** Until when the keys count that were read last, in milliseconds since 1970. */
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
+  /** Keys that were looked for and not found, by the `alg` and `kid` of tokens. */
+  readonly #missing = new Generations<string, true>(keptMissing)
+  /** What the function `scopesName` returned for a payload. */
+  readonly #scopes = new WeakMap<object, readonly string[]>()
 
   /** @param makeSource undefined where the keys never change */
   constructor (entry: IssuerEntry, makeSource: (() => KeySource) | undefined, report: (news: IssuerNews) => void) {
@@ -108,17 +124,27 @@ export class TrustedIssuer implements Authority {
     if (kid === null) return badHeader
     const algorithm = this.#entry.algorithms.get(alg)
     if (algorithm === undefined) return wrongAlgorithm
-    const known = this.#keys.find(algorithm, kid)
-    if (known !== undefined) return known === null ? unknownKey : [known]
+    // Some servers write an empty id for none.
+    const id = kid === '' ? undefined : kid
+    const known = this.#keys.find(algorithm, id)
+    if (known !== undefined) return known ?? unknownKey
     const source = this.#source
     if (source === undefined) return unknownKey
-    // After a jump of the clock, keys may be too old without a failure.
-    if (source.isThrottled) return source.failedAt === null && this.#until > Date.now() ? unknownKey : unavailable
-    return source.load().then(() => {
-      const found = this.#keys.find(algorithm, kid)
-      if (found !== undefined) return found === null ? unknownKey : [found]
+    const name = `${algorithm} ${id ?? ''}`
+    if (!source.isLoading) {
       if (source.failedAt !== null) return unavailable
-      if (source.pause()) this.#report({ type: 'unknown-kid', issuer: this.issuer })
+      // After a jump of the clock, keys may be too old without a failure.
+      const wasLookedFor = this.#missing.get(name) === true && this.#until > Date.now()
+      if (wasLookedFor && source.isRecent) return unknownKey
+      if (!source.takeEarly()) return wasLookedFor ? unknownKey : notLookedFor
+    }
+    return atMost(waitTime, source.load()).then((isSettled) => {
+      const found = this.#keys.find(algorithm, id)
+      if (found !== undefined) return found ?? unknownKey
+      if (!isSettled) return tooSlow
+      if (source.failedAt !== null) return unavailable
+      this.#missing.set(name, true)
+      if (source.noteMissing()) this.#report({ type: 'unknown-kid', issuer: this.issuer })
       return unknownKey
     })
   }
@@ -146,8 +172,23 @@ export class TrustedIssuer implements Authority {
   }
 
   scopesOf (payload: SignedContent['payload']): string[] | null {
-    const claims = this.#entry.rules.scopesNames.filter((name) => Object.hasOwn(payload, name))
+    const { scopesName } = this.#entry.rules
+    if (typeof scopesName === 'function') return [...this.#computedScopes(payload, scopesName)]
+    const claims = scopesName.filter((name) => Object.hasOwn(payload, name))
     return claims.length === 0 ? null : claims.flatMap((name) => readScopes(payload[name]))
+  }
+
+  /** @throws {HandlerFailed} */
+  #computedScopes (payload: SignedContent['payload'], scopesOf: ScopesOfPayload): readonly string[] {
+    let scopes = this.#scopes.get(payload)
+    if (scopes === undefined) {
+      const name = `${this.#entry.place}.scopesName`
+      const result = readHost(name, () => scopesOf(copyPayload(payload)))
+      if (!Array.isArray(result) || !result.every(isText)) throw wrongResult(name, 'a list of strings', result)
+      scopes = [...result]
+      this.#scopes.set(payload, scopes)
+    }
+    return scopes
   }
 
   endsOf ({ registered: { exp } }: VerifiedToken, { leeway }: Settings): Ends {

@@ -70,9 +70,10 @@ function describeLater<Made extends object> (describe: typeof describeGuard, gua
   describe(guard, (context) => {
     try {
       return descriptionOf(madeFor(context), context)
-    } catch {
+    } catch (error) {
       // Without an instance the route answers 500, so nothing is documented, and nothing decides about its access.
-      return undefined
+      if (error instanceof InitializationFailure) return undefined
+      throw Object(error).cause
     }
   })
 }
@@ -110,7 +111,8 @@ export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
-  const { scopeSets } = readScopes(scopes, options)
+  // Which scopes its instance allows is checked when that is known.
+  const { scopeSets } = readScopes(scopes, options, true)
   return freeGuard(options, perRegistration(options, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
 }
 

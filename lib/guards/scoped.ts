@@ -16,10 +16,11 @@ type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
 
 /**
  * Reads the scopes that a route requires.
+ * @param anyText as in {@link parseRequirements}
  * @throws {InvalidConfiguration} for a requirement that is missing, empty or malformed: it must never open a route
  */
-function readRequirements (scopes: unknown): Requirement[] {
-  const requirements = parseRequirements(scopes)
+function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
+  const requirements = parseRequirements(scopes, anyText)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
   throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { page: 'guards.md#scopes' })
@@ -27,9 +28,9 @@ function readRequirements (scopes: unknown): Requirement[] {
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
-/** Reads the scopes of `scoped()`. @throws {InvalidConfiguration} */
-export function readScopes<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll }: ScopedValues) {
-  const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes)
+/** Reads the scopes of `scoped()`. @param anyText as in {@link parseRequirements}. @throws {InvalidConfiguration} */
+export function readScopes<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll }: ScopedValues, anyText: boolean) {
+  const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes, anyText)
   const texts = fixed && textsOf(fixed)
   return {
     /** Undefined where a function of the application computes them for each request. */
@@ -40,8 +41,8 @@ export function readScopes<Route extends RouteGenericInterface> (scopes: Require
 }
 
 /** Reads scopes that a function of the application returned for a request. @throws {InvalidScopes} */
-function readComputed (source: string, scopes: unknown): Requirement[] {
-  const requirements = parseRequirements(scopes)
+function readComputed (source: string, scopes: unknown, anyText: boolean): Requirement[] {
+  const requirements = parseRequirements(scopes, anyText)
   if (requirements !== undefined) return requirements
   throw new InvalidScopes(`${source} must return a well-formed scope, or a non-empty list of well-formed scopes.`)
 }
@@ -86,7 +87,8 @@ function rememberDecisions (hasScopes: (state: RequestState) => boolean): (state
 /** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes, and for options that contradict the registration */
 export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedValues): Guard {
   const { requireAll, requireAllActions } = options
-  const { fixed, scopeSets } = readScopes(scopes, options)
+  const { hasExactScopes } = registration
+  const { fixed, scopeSets } = readScopes(scopes, options, hasExactScopes)
   const guard = prepareGuard(registration, options)
   const { destructureScopes, overrideScopeValidator } = registration.host.handlers
   const rules: ScopeRules = { requireAll, requireAllActions, override: overrideScopeValidator }
@@ -104,11 +106,11 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
     async check (state, request) {
       let requirements = typeof scopes === 'function'
         // The application says that the guard is for routes of this type.
-        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as FastifyRequest<Route>)))
+        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as FastifyRequest<Route>)), hasExactScopes)
         : fixed!
       if (destructureScopes !== undefined) {
         const required = textsOf(requirements)
-        requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)))
+        requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)), hasExactScopes)
       }
       if (areEnough(state, requirements, rules)) return null
       return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)

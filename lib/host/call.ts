@@ -86,3 +86,11 @@ export async function callPatiently (load: () => unknown, isPatient: boolean): P
     clearTimeout(timer)
   }
 }
+
+/** Waits for a promise that never rejects, but not for longer than some milliseconds. @returns whether it has resolved */
+export async function atMost (milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const isInTime = await Promise.race([promise.then(() => true), new Promise<false>((resolve) => { timer = setTimeout(resolve, milliseconds, false) })])
+  clearTimeout(timer)
+  return isInTime
+}

@@ -53,5 +53,17 @@ export type Algorithm = keyof typeof algorithmTable
 /** The names of all algorithms, in the order of the table. */
 export const algorithms = Object.keys(algorithmTable) as Algorithm[]
 
+/** Other names of algorithms, which tokens and JWKs may have: `Ed25519` is EdDSA with this curve (RFC 9864 section 2.2). */
+const otherNames: Readonly<Partial<Record<Algorithm, string>>> = { EdDSA: 'Ed25519' }
+
+/** Returns the names that `alg` may have for an algorithm. */
+export function namesOf (algorithm: Algorithm): string[] {
+  const other = otherNames[algorithm]
+  return other === undefined ? [algorithm] : [algorithm, other]
+}
+
+/** Returns the algorithm that `alg` names; undefined for none. */
+export const algorithmNamed = (name: unknown): Algorithm | undefined => algorithms.find((algorithm) => namesOf(algorithm).some((known) => known === name))
+
 /** Whether an algorithm signs and verifies with one shared secret. */
 export const isHmac = (algorithm: Algorithm) => algorithmTable[algorithm].family === 'HMAC'

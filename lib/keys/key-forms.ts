@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { types } from 'node:util'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { bytesOf, describeKey } from '../values.ts'
-import type { Algorithm } from './algorithms.ts'
+import { algorithmNamed, type Algorithm } from './algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
 const jwkMembers = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const
@@ -111,7 +111,7 @@ export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, 
   if (!Array.isArray(operations) || !operations.includes(operation)) {
     throw new InvalidConfiguration(`"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`, { finding: 'E15' })
   }
-  if (alg !== algorithm) {
+  if (algorithmNamed(alg) !== algorithm) {
     throw new InvalidConfiguration(`"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`, { finding: 'E15' })
   }
 }

@@ -7,7 +7,7 @@ import { ofSetting } from '../settings/check.ts'
 import { given, listOf, oneOf, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import type { Settings } from '../settings/schema.ts'
-import { algorithms, isHmac, type Algorithm } from './algorithms.ts'
+import { algorithmNamed, algorithms, isHmac, type Algorithm } from './algorithms.ts'
 import { readDate, type Period } from './calendar.ts'
 import { readMaterial, type ReadMaterial } from './key-forms.ts'
 import { defaultKid } from './key-id.ts'
@@ -77,7 +77,7 @@ function readEntry (value: unknown, path: string, settings: Settings): Entry {
   const source = readMaterial(name, entry.key)
   const jwk = 'jwk' in source ? source.jwk : undefined
   // What a JWK says is compared where the key is checked.
-  const algorithm = entry.algorithm ?? algorithms.find((known) => known === jwk?.alg) ?? settings.algorithm
+  const algorithm = entry.algorithm ?? algorithmNamed(jwk?.alg) ?? settings.algorithm
   const { verifying, signing } = readHalves(algorithm, name, source)
   const ownKid = entry.kid === undefined ? jwk?.kid : entry.kid
   return {

@@ -7,6 +7,7 @@ import type { SessionFeed } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded } from '../errors.ts'
 import { publishSession } from '../events.ts'
+import { atMost } from '../host/call.ts'
 import { WatchedControllers } from '../keys/watched-controllers.ts'
 import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
@@ -38,14 +39,6 @@ const secondsPassed = () => Math.floor(performance.now() / 1000)
 
 /** Names a session of a user. */
 export const pairOf = (sid: string, user: string): string => `${sid} ${user}`
-
-/** Waits for a promise that never rejects, but not for longer than some milliseconds: a store that hangs must not keep an application from starting or closing. @returns whether it has resolved */
-async function atMost (milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const isInTime = await Promise.race([promise.then(() => true), new Promise<false>((resolve) => { timer = setTimeout(resolve, milliseconds, false) })])
-  clearTimeout(timer)
-  return isInTime
-}
 
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {

@@ -1,8 +1,10 @@
 /** The form of a token (RFC 7515 section 7.1), and what its header may say. fast-jwt accepts more than the RFCs do. */
 import { isUtf8 } from 'node:buffer'
 
-/** The longest token that is verified, in characters. A longer one would cost time before it can be refused. */
+/** The longest own token that is verified, in characters. A longer one would cost time before it can be refused. */
 export const maximumTokenLength = 8192
+/** That of a trusted issuer. Some write hundreds of groups into their tokens, and Node.js allows 16 KiB for all headers together. */
+export const maximumIssuerTokenLength = 16_384
 
 const alphabet = /^[\w-]+$/
 /** The last characters that a segment may have, by its length modulo 4: their spare bits are zero (RFC 4648 section 3.5). */
@@ -17,9 +19,12 @@ function isCanonical (token: string, start: number, end: number): boolean {
 /** The positions of the two dots of a token. */
 export type Dots = readonly [first: number, second: number]
 
-/** The positions of the two dots; undefined where a text is not three non-empty segments of canonical base64url. */
-export function findDots (token: string): Dots | undefined {
-  if (token.length > maximumTokenLength) return undefined
+/**
+ * The positions of the two dots; undefined where a text is not three non-empty segments of canonical base64url.
+ * @param longest how many characters it may have
+ */
+export function findDots (token: string, longest: number): Dots | undefined {
+  if (token.length > longest) return undefined
   const first = token.indexOf('.')
   const second = token.indexOf('.', first + 1)
   if (first < 1 || second < first + 2 || second + 1 === token.length) return undefined
@@ -62,7 +67,7 @@ export function readSegment (bytes: Buffer): Record<string, unknown> | undefined
 /** What the header of a token says. Before the signature is verified, it only serves to find the key. */
 export interface Header {
   readonly alg: string
-  /** Undefined for none, null for a value that is no id of a key. */
+  /** Undefined for none, null for a value that is no id of a key. Empty text is one only for own tokens. */
   readonly kid: string | null | undefined
   /** Undefined for none. */
   readonly typ: unknown
@@ -74,7 +79,7 @@ const longestKid = 256
 
 function readKid (kid: unknown): Header['kid'] {
   if (kid === undefined) return undefined
-  return typeof kid === 'string' && kid !== '' && kid.length <= longestKid ? kid : null
+  return typeof kid === 'string' && kid.length <= longestKid ? kid : null
 }
 
 /** Members that must be understood (RFC 7515 section 4.1.11), or that make the token an encrypted one. */

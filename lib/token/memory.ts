@@ -11,8 +11,9 @@ function markOf (token: string): number {
   return mark
 }
 
-/** The longest token that is remembered, in characters. The number of entries alone would not limit the bytes that they take. */
-const maximumLength = 2048
+/** A longer token counts once for each time that it has begun as many characters. The number of entries alone would not limit the bytes that they take. */
+const countedLength = 2048
+const weightOf = ({ token }: { readonly token: string }) => Math.ceil(token.length / countedLength)
 
 /** A period of the filter, in multiples of the memory's size. */
 const patience = 8
@@ -36,7 +37,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
   #sights = 0
 
   constructor (size: number) {
-    this.#entries = new Generations(size)
+    this.#entries = new Generations<number, Entry>(size, weightOf)
     this.#room = size
     this.#size = size
   }
@@ -49,7 +50,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
 
   /** Whether a token that was just verified is worth remembering. */
   admits (token: string): boolean {
-    if (token.length > maximumLength) return false
+    if (weightOf({ token }) > this.#size) return false
     if (this.#room > 0) return true
     this.#seen ??= new Int32Array(Math.min(maximumSlots, 2 ** Math.ceil(Math.log2(this.#size * slotsPerEntry))))
     const period = Math.floor(this.#sights++ / (this.#size * patience)) & half
@@ -62,7 +63,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
   }
 
   set (entry: Entry): void {
-    if (this.#room > 0) this.#room--
+    if (this.#room > 0) this.#room -= weightOf(entry)
     this.#entries.set(markOf(entry.token), entry)
   }
 }

@@ -41,19 +41,21 @@ export function readScopes (claim: unknown): string[] {
 /** A scope that a route requires, as written and parsed. */
 export interface Requirement {
   readonly text: string
-  readonly scope: Scope
+  /** Undefined for text of another grammar, which scopes of other issuers alone can satisfy. */
+  readonly scope: Scope | undefined
 }
 
 /**
  * Parses the scopes that a route requires: a scope or a list of scopes.
+ * @param anyText whether a requirement may be of another grammar: any text that is not blank
  * @returns undefined if the requirement is missing, empty or malformed. Callers must treat it as an error: it must never open a route
  */
-export function parseRequirements (required: unknown): Requirement[] | undefined {
+export function parseRequirements (required: unknown, anyText = false): Requirement[] | undefined {
   const texts: readonly unknown[] = Array.isArray(required) ? required : [required]
   const requirements: Requirement[] = []
   for (const text of texts) {
     const scope = parseScope(text)
-    if (scope === undefined || typeof text !== 'string') return undefined
+    if (typeof text !== 'string' || (scope === undefined && !(anyText && text.trim() !== ''))) return undefined
     requirements.push({ text, scope })
   }
   return requirements.length === 0 ? undefined : requirements
@@ -76,6 +78,7 @@ export function explainScope ({ scope, text }: Requirement, claim: unknown, requ
   const texts = readScopes(claim)
   const quoted = JSON.stringify(text)
   if (isExact) return texts.includes(text) ? undefined : `the token has no scope ${quoted}`
+  if (scope === undefined) return `${quoted} is no scope of this instance, so only a token of a trusted issuer can have it`
   const near = texts.filter((granted) => canSatisfy(granted, scope.namespace) && parseScope(granted) !== undefined)
   if (near.some((granted) => satisfies(scope, granted, requireAllActions))) return undefined
   if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace, or without actions' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
@@ -96,7 +99,7 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
   const texts = readScopes(claim)
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
-    const isValid = isExact ? texts.includes(text) : texts.some((granted) => satisfies(scope, granted, requireAllActions))
+    const isValid = isExact ? texts.includes(text) : scope !== undefined && texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
     // A promise is not `true`. Its rejection must not end the process.

@@ -11,7 +11,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { readRegistered } from './claims.ts'
 import { decoderOf, readSigned, shared } from './codec.ts'
-import { detached, findDots, maximumTokenLength, type Dots, type Header } from './form.ts'
+import { detached, findDots, type Dots, type Header } from './form.ts'
 import { KeptHeaders } from './headers.ts'
 import { TokenMemory } from './memory.ts'
 
@@ -27,12 +27,13 @@ export type TokenVerifier = (token: string, purpose?: Purpose, signedBy?: string
 export type VerifierSource = (context: RequestSettings) => MaybePromise<TokenVerifier>
 
 const badForm = invalidToken('it is not three segments of base64url')
-const tooLong = invalidToken(`it has more than ${maximumTokenLength} characters`)
 const padded = invalidToken('its base64url has padding, the character "=", which RFC 7515 section 2 forbids')
 
+const tooLong = (longest: number) => invalidToken(`it has more than ${longest} characters`)
+
 /** Says what is wrong with the form of a token. */
-function formFault (token: string): Refusal {
-  if (token.length > maximumTokenLength) return tooLong
+function formFault (token: string, longest: number): Refusal {
+  if (token.length > longest) return tooLong(longest)
   return token.includes('=') ? padded : badForm
 }
 
@@ -66,10 +67,11 @@ function decode (token: string, dots: Dots, header: Header, authority: Authority
 /**
  * Creates a verifier.
  * @param findAuthority finds the authority that a token names
+ * @param longest how many characters a token of any of them may have
  * @param cacheSize how many verified tokens are remembered; 0: none
  * @param ownHeader the header of own tokens, where all have the same; empty for none
  */
-export function createVerifier (findAuthority: FindAuthority, cacheSize: number, ownHeader = ''): TokenVerifier {
+export function createVerifier (findAuthority: FindAuthority, longest: number, cacheSize: number, ownHeader = ''): TokenVerifier {
   const memory = cacheSize > 0 ? new TokenMemory<VerifiedToken>(cacheSize) : undefined
   const headers = new KeptHeaders(ownHeader)
 
@@ -89,13 +91,14 @@ export function createVerifier (findAuthority: FindAuthority, cacheSize: number,
     if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {
       return purpose === 'access' || known.authority.hasSessions ? known : notOwn
     }
-    const dots = findDots(token)
-    if (dots === undefined) return formFault(token)
+    const dots = findDots(token, longest)
+    if (dots === undefined) return formFault(token, longest)
     const headerText = token.slice(0, dots[0])
     const header = headers.read(headerText)
     if (header === undefined) return badHeader
     const authority = findAuthority(token, dots, header)
     if (authority instanceof Refusal) return authority
+    if (token.length > authority.longestToken) return tooLong(authority.longestToken)
     // The access token of an issuer is no proof that a refresh token of this instance belongs to its user.
     if (purpose === 'refresh' && !authority.hasSessions) return notOwn
     const conclude = (keys: Verdict<readonly UsableKey[]>) => {
@@ -114,7 +117,7 @@ function buildVerifier (algorithm: Algorithm, key: Key, cacheSize: number): Toke
   // Not with the first request.
   decoderOf(algorithm, key)
   const header = Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT' })).toString('base64url')
-  return createVerifier(() => authority, cacheSize, header)
+  return createVerifier(() => authority, authority.longestToken, cacheSize, header)
 }
 
 /** Gives the verifier of tokens of one key, which all instances with this key share, and with it the remembered tokens. */
@@ -125,7 +128,7 @@ export function prepareVerifiers ({ verifying }: Authorities): (own: Resolved) =
   if ('find' in verifying) {
     const verifiers = new Map<number, TokenVerifier>()
     return ({ settings: { tokenCacheSize } }) => {
-      const verifier = verifiers.get(tokenCacheSize) ?? createVerifier(verifying.find, tokenCacheSize)
+      const verifier = verifiers.get(tokenCacheSize) ?? createVerifier(verifying.find, verifying.longestToken, tokenCacheSize)
       verifiers.set(tokenCacheSize, verifier)
       return () => verifier
     }

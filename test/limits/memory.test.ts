@@ -45,7 +45,7 @@ t.test('a ring keeps headers and tokens, and nothing of the requests in which th
   const ring = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
   for (const cacheSize of [10_000, 0]) {
     const kept = await keptByEach((count) => {
-      const verify = createVerifier(() => ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined)), cacheSize)
+      const verify = createVerifier(() => ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined)), 8192, cacheSize)
       return verifyAll(verify, (user) => issue({ user_id: user }, { kid: 'a', n: user }))(count)
     }, 100)
     t.ok(kept < 6144, `${Math.round(kept)} bytes with a memory of ${cacheSize}`)

@@ -15,7 +15,7 @@ import { algorithms, build, caseOf, claims, forge, keysFor, otherSecret, secret,
 const { tokenAuth: { settings } } = await build(t)
 const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
 const authority = ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined))
-const verifierOf = (cacheSize: number) => createVerifier(() => authority, cacheSize)
+const verifierOf = (cacheSize: number) => createVerifier(() => authority, 8192, cacheSize)
 
 function verified (verify: TokenVerifier, token: string) {
   const outcome = verify(token)
@@ -74,7 +74,7 @@ t.test('of a token that this process has just signed, the signature alone is not
   for (const header of [{ kid: 'c' }, { alg: 'HS384' }, { typ: 'at+jwt' }, { crit: ['x'] }]) assert.ok(verify(withoutSignature(header), 'access', first) instanceof Refusal, JSON.stringify(header))
   t.match(verify(withoutSignature({}, { user_id: 1, exp: 'x' }), 'access', first), { registered: { fault: Refusal } })
   const mortal = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
-  const retired = createVerifier(() => ownAuthority(({ alg, kid }) => mortal.find(alg, kid ?? undefined)), 0)
+  const retired = createVerifier(() => ownAuthority(({ alg, kid }) => mortal.find(alg, kid ?? undefined)), 8192, 0)
   t.notOk(retired(own, 'access', first) instanceof Refusal)
   mortal.keys[0]!.life.until = 0
   t.ok(retired(own, 'access', first) instanceof Refusal, 'a key that is retired')
