@@ -183,7 +183,9 @@ export class TrustedIssuer implements Authority {
     let scopes = this.#scopes.get(payload)
     if (scopes === undefined) {
       const name = `${this.#entry.place}.scopesName`
-      const result = readHost(name, () => scopesOf(copyPayload(payload)))
+      const result: unknown = readHost(name, () => scopesOf(copyPayload(payload)))
+      // Its rejection must not end the process.
+      if (result instanceof Promise) result.catch(() => {})
       if (!Array.isArray(result) || !result.every(isText)) throw wrongResult(name, 'a list of strings', result)
       scopes = [...result]
       this.#scopes.set(payload, scopes)

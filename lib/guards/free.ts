@@ -70,10 +70,9 @@ function describeLater<Made extends object> (describe: typeof describeGuard, gua
   describe(guard, (context) => {
     try {
       return descriptionOf(madeFor(context), context)
-    } catch (error) {
+    } catch {
       // Without an instance the route answers 500, so nothing is documented, and nothing decides about its access.
-      if (error instanceof InitializationFailure) return undefined
-      throw Object(error).cause
+      return undefined
     }
   })
 }
@@ -111,8 +110,9 @@ export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
 export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
   const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
-  // Which scopes its instance allows is checked when that is known.
-  const { scopeSets } = readScopes(scopes, options, true)
+  // Scopes of another grammar depend on the instance, which is known here only where it is given.
+  const known = options.on === undefined ? undefined : registrationOf(Reflect.get(options.on, options.instanceName ?? 'tokenAuth'))
+  const { scopeSets } = readScopes(scopes, options, known?.hasExactScopes === true)
   return freeGuard(options, perRegistration(options, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
 }
 

@@ -23,7 +23,7 @@ function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
   const requirements = parseRequirements(scopes, anyText)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions.`, { page: 'guards.md#scopes' })
+  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or give its context as "on".`, { page: 'guards.md#scopes' })
 }
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)

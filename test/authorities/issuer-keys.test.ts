@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import type { JsonWebKey, TokenAuthOptions, TrustedIssuer } from '../../lib/index.ts'
 import { IssuerKeys, readKeySet } from '../../lib/authorities/issuer-keys.ts'
 import { granted, issue, issuer, jwk, keySource, status, trusted, withIssuers } from './issuers.ts'
-import { environment, mistyped, pairFor, refusal, rsaPair } from '../helper.ts'
+import { environment, forge, mistyped, pairFor, refusal, rsaPair } from '../helper.ts'
 
 const es = { algorithm: 'ES256', which: 0 } as const
 const otherEs = { algorithm: 'ES256', which: 1 } as const
@@ -63,26 +63,54 @@ t.test('a key counts only for what its members say, and only if it is strong eno
 })
 
 t.test('one key that cannot be used spoils no other', async (t) => {
-  for (const bad of [{}, { kty: 'EC', kid: 'bad' }, { kty: 'new', kid: 'bad' }, jwk('bad', es, { use: 'enc' }), { kid: 5, kty: 'EC' }, privateJwk('bad')]) t.equal(await statusWith(t, [bad, jwk('a')]), 200, JSON.stringify(bad))
+  for (const bad of [{}, { kty: 'EC', kid: 'bad' }, { kty: 'new', kid: 'bad' }, jwk('bad', es, { use: 'enc' }), { kid: 5, kty: 'EC' }, { ...privateJwk('bad'), ...jwk('bad', otherEs) }]) t.equal(await statusWith(t, [bad, jwk('a')]), 200, JSON.stringify(bad))
 })
 
 // Promise: keys/key-issuer-counts
-t.test('of two keys with one id neither counts, but for a key that is for encryption', async (t) => {
-  t.equal(await statusWith(t, [jwk('a'), jwk('a', otherEs)]), 401)
-  t.equal(await statusWith(t, [jwk('a', otherEs), jwk('a')]), 401)
-  t.equal(await statusWith(t, [jwk('a'), jwk('a')]), 401)
-  t.equal(await statusWith(t, [jwk('a'), jwk('a', otherEs), jwk('a', { which: 2 })]), 401)
+t.test('of keys with one id those count that fit the algorithm, equal ones as one, and at most four are tried', async (t) => {
+  const numbered = (...which: number[]) => which.map((one) => jwk('a', { which: one }))
+  t.equal(await statusWith(t, [jwk('a'), jwk('a', otherEs)]), 200)
+  t.equal(await statusWith(t, [jwk('a', otherEs), jwk('a')]), 200)
+  t.equal(await statusWith(t, [jwk('a'), jwk('a')]), 200)
+  t.equal(await statusWith(t, [jwk('a', otherEs), jwk('a', { which: 2 })]), 401, 'another key')
+  t.equal(await statusWith(t, numbered(1, 2, 3, 0)), 200)
+  t.equal(await statusWith(t, numbered(1, 2, 3, 4, 0)), 401, 'a fifth key is not tried')
+  t.equal(await statusWith(t, numbered(1, 1, 2, 2, 1, 0)), 200, 'equal keys are one')
+  t.equal(await statusWith(t, [jwk('a', otherEs, { alg: 'ES384' }), jwk('a', { algorithm: 'RS256' }), jwk('a', {}, { use: 'enc' }), jwk('a')]), 200, 'those that do not fit are not tried')
   t.equal(await statusWith(t, [jwk('a', otherEs, { use: 'enc' }), jwk('a')]), 200)
   t.equal(await statusWith(t, [jwk('a'), jwk('a', otherEs, { use: 'enc' })]), 200)
   t.equal(await statusWith(t, [privateJwk('a'), jwk('a')]), 401, 'a key whose private half is published')
+  t.equal(await statusWith(t, [privateJwk('b'), jwk('a')]), 401, 'with another id, too')
+  t.equal(await statusWith(t, [jwk('a'), { ...privateJwk('x'), kid: undefined }]), 401, 'or with none')
 })
 
-t.test('a token without kid is verified where one key alone fits, and a key without kid takes no token with one', async (t) => {
+t.test('a key that is listed for two algorithms counts for both, and for one after the other was removed', async (t) => {
+  const rs = { algorithm: 'RS256' } as const
+  const { state, jwks } = keySource([jwk('a', rs, { alg: 'RS512' }), jwk('a', rs, { alg: 'RS256' })])
+  const app = await withIssuers(t, trusted({ jwks, algorithms: ['RS256', 'RS512'] }))
+  const tokens = (['RS256', 'RS512'] as const).map((alg) => forge(granted(), { algorithm: alg, key: pairFor('RS256').privateKey, header: { kid: 'a' } }))
+  const statuses = async () => await Promise.all(tokens.map(async (token) => await status(app, token)))
+  t.same(await statuses(), [200, 200])
+  t.match(app.tokenAuth.keyStatus(), { issuers: [{ keys: 1 }] })
+  const keys = new IssuerKeys(issuer)
+  keys.replace(readKeySet({ keys: state.keys }), Infinity)
+  const [usable] = keys.find('RS512', 'a') ?? []
+  keys.replace(readKeySet({ keys: [jwk('a', rs, { alg: 'RS512' })] }), Infinity)
+  t.equal(keys.find('RS256', 'a'), null)
+  t.equal(keys.find('RS512', 'a')?.[0]?.life, usable?.life, 'its tokens go on')
+})
+
+t.test('a token without kid, or with an empty one, is tried with the keys that fit, and a key without kid takes no token with one', async (t) => {
   t.equal(await statusWith(t, [jwk('b')], null), 200)
   t.equal(await statusWith(t, [jwk(undefined)], null), 200)
   t.equal(await statusWith(t, [jwk(undefined), jwk('r', { algorithm: 'RS256' }), jwk('e', otherEs, { alg: 'ES384' })], null), 200, 'the others are for other algorithms')
-  t.equal(await statusWith(t, [jwk(undefined), jwk('b', otherEs)], null), 401)
-  t.equal(await statusWith(t, [jwk(undefined), jwk(undefined)], null), 401)
+  for (const kid of [null, '']) {
+    t.equal(await statusWith(t, [jwk('b', otherEs), jwk(undefined)], kid), 200)
+    t.equal(await statusWith(t, [jwk(undefined), jwk(undefined)], kid), 200)
+    t.equal(await statusWith(t, [1, 2, 3, 0].map((which) => jwk(`k${which}`, { which })), kid), 200)
+    t.equal(await statusWith(t, [1, 2, 3, 4, 0].map((which) => jwk(`k${which}`, { which })), kid), 401, 'a fifth key is not tried')
+    t.equal(await statusWith(t, [jwk('b', otherEs), jwk('c', otherEs)], kid), 401, 'none of them signed it')
+  }
   t.equal(await statusWith(t, [jwk(undefined)], 'a'), 401)
   t.equal(await statusWith(t, [jwk('__proto__')], '__proto__'), 200, 'an id like any other')
 })
@@ -130,7 +158,7 @@ t.test('a set is an object with a list of objects, at least one', async (t) => {
 t.test('keys that never change are checked at registration (E17)', async (t) => {
   const e17 = { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E17', message: /"issuers\[0\]\.jwks" must be a JWK set/ }
   const given = (jwks: unknown): TokenAuthOptions => mistyped({ secret: undefined, authMode: false, issuers: [trusted({ jwks: mistyped(jwks) })] })
-  const sets: unknown[] = [{}, [], 'x', 5, { keys: [] }, { keys: [null] }, { keys: [jwk('a', es, { use: 'enc' })] }, { keys: [jwk('a'), jwk('a', otherEs)] }, { keys: [jwk('a', { algorithm: 'RS256' })] }]
+  const sets: unknown[] = [{}, [], 'x', 5, { keys: [] }, { keys: [null] }, { keys: [jwk('a', es, { use: 'enc' })] }, { keys: [privateJwk('a'), jwk('a')] }, { keys: [jwk('a', { algorithm: 'RS256' })] }]
   for (const set of sets) t.match(await refusal(t, given(set)), e17, JSON.stringify(set))
   environment(t, 'production')
   t.equal(await refusal(t, given({ keys: [jwk('a')] })), undefined, 'no secret is needed')

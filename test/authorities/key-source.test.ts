@@ -7,6 +7,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import tokenAuth from '../../lib/index.ts'
 import { pauseTime, refreshTime } from '../../lib/authorities/key-source.ts'
+import { waitTime } from '../../lib/authorities/trusted.ts'
 import { answer, granted, issue, issuer, jwk, keyServer, keySource, status, trusted, until, withIssuers, withoutJitter } from './issuers.ts'
 import { iso, keyEvents } from '../keys/ring.ts'
 import { bearer, claims, forge, holdTimers, host, leaksIn, mistyped, secret, setClock } from '../helper.ts'
@@ -186,16 +187,74 @@ t.test('a token whose key is too old after a jump of the clock gets 503, not 401
   const { state, jwks } = keySource()
   const app = await withIssuers(t, trusted({ jwks }))
   const token = issue('a', granted({ exp: noon + 200_000 }))
-  t.equal(await status(app, issue('x')), 401)
-  t.equal(state.calls, 2)
+  for (const kid of ['x1', 'x2', 'x3', 'x4', 'x5']) t.equal(await status(app, issue(kid)), 401)
+  t.equal(state.calls, 6)
   setTime(noon + 100_000)
   t.match(await answer(app, token), unavailable)
-  t.equal(state.calls, 2)
+  t.match(await answer(app, issue('x1', granted({ exp: noon + 200_000 }))), unavailable, 'the set in which it was looked for is too old')
+  t.equal(state.calls, 6)
   await retry()
   t.equal(await status(app, token), 200)
 })
 
 // Promise: keys/token-kid-issuer
+// Promise: keys/early-fetch
+t.test('a key that was not looked for is no verdict: five early readings, one more each 10 seconds, then 503', async (t) => {
+  const { retry } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }), { debug: true })
+  for (const kid of ['x1', 'x2', 'x3', 'x4', 'x5']) t.equal(await status(app, issue(kid)), 401)
+  t.equal(state.calls, 6)
+  state.keys = [jwk('a'), jwk('b', b)]
+  const response = await answer(app, byB())
+  t.match(response, unavailable)
+  t.match(response.json(), { exception: 'KeysUnavailable', detail: /its key is not known, and the keys of its issuer were fetched too often/ })
+  t.equal(await status(app, issue('x1')), 401, 'it was looked for')
+  t.equal(await status(app, issue('a')), 200)
+  t.equal(state.calls, 6)
+  await retry()
+  t.equal(await status(app, byB()), 200)
+  t.equal(state.calls, 7)
+  t.match(await answer(app, issue('x6')), unavailable)
+  for (let round = 0; round < 8; round++) await retry()
+  for (const kid of ['y1', 'y2', 'y3', 'y4', 'y5']) t.equal(await status(app, issue(kid)), 401)
+  t.match(await answer(app, issue('y6')), unavailable, 'five at most')
+})
+
+// Promise: keys/early-fetch
+t.test('withdrawn keys that come again and again take no more than one early reading each 10 seconds', async (t) => {
+  const { retry } = timers(t)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }))
+  for (let round = 0; round < 20; round++) {
+    for (const kid of ['x1', 'x2', 'x3']) t.equal(await status(app, issue(kid)), 401)
+    await retry()
+  }
+  t.ok(state.calls <= 1 + 3 + 20, `${state.calls} readings`)
+  state.keys = [jwk('b', b)]
+  t.equal(await status(app, byB()), 200, 'a new key finds one')
+})
+
+// Promise: keys/early-fetch
+t.test('a request waits for keys for 2 seconds at most', async (t) => {
+  const expire = holdTimers(t, waitTime)
+  const { state, jwks } = keySource()
+  const app = await withIssuers(t, trusted({ jwks }), { debug: true })
+  let release = () => {}
+  state.instead = () => new Promise((resolve) => { release = () => resolve({ keys: [jwk('a'), jwk('b', b)] }) })
+  const waiting = answer(app, byB())
+  const other = answer(app, issue('x'))
+  await until(() => state.calls === 2)
+  await settle()
+  expire()
+  t.match(await waiting, unavailable)
+  t.match((await other).json(), { exception: 'KeysUnavailable', detail: /the keys of its issuer are being fetched/ })
+  t.equal(state.calls, 2, 'both waited for one')
+  release()
+  await settle()
+  t.equal(await status(app, byB()), 200)
+})
+
 t.test('a kid that is not known waits for one reading of the keys; after one that did not find it, it is 401 without another for 10 seconds', async (t) => {
   const { retry } = timers(t)
   const events = keyEvents(t)
@@ -215,11 +274,12 @@ t.test('a kid that is not known waits for one reading of the keys; after one tha
   t.equal(state.calls, 5)
   t.same(events.splice(0), [{ instanceName: 'tokenAuth', type: 'unknown-kid', issuer }])
   state.keys = [jwk('d', { which: 3 })]
-  t.equal(await status(app, issue('d', granted(), { which: 3 })), 401, 'a new key is refused for 10 seconds at most')
   t.equal(await status(app, issue('a')), 200, 'known keys count')
-  await retry()
-  t.equal(await status(app, issue('d', granted(), { which: 3 })), 200)
+  t.equal(await status(app, issue('d', granted(), { which: 3 })), 200, 'another key was not looked for')
   t.equal(state.calls, 6)
+  await retry()
+  t.equal(await status(app, issue('x')), 401)
+  t.equal(state.calls, 7, 'it is looked for again')
 })
 
 // Promise: keys/token-kid-issuer

@@ -78,7 +78,7 @@ t.test('a server that answers anything but a small JWK set is down; of a set, th
     ['keys that are no list', text('{"keys":{"length":1}}'), 503],
     ['an entry that is no object', text(JSON.stringify({ keys: [jwk('a'), null] })), 503],
     ['a polluting member', text(`{"__proto__":{"keys":[1]},"keys":[${JSON.stringify(jwk('a'))}]}`), 200],
-    ['two keys of one kid', set(jwk('a'), jwk('a', { which: 1 })), 401],
+    ['two keys of one kid', set(jwk('a', { which: 1 }), jwk('a')), 200],
     ['a key for encryption', set(jwk('a', {}, { use: 'enc' })), 401],
     ['a key of another algorithm', set(jwk('a', {}, { alg: 'ES512' })), 401],
     ['an RSA key', set(jwk('a', { algorithm: 'RS256' })), 401],

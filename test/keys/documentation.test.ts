@@ -3,6 +3,7 @@ import { createPrivateKey } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { algorithmNamed } from '../../lib/keys/algorithms.ts'
 import tokenAuth, { type TrustedIssuer } from '../../lib/index.ts'
 import { answer, answerFetches, audience, granted, issue, issuer, jwk, trusted, withIssuers } from '../authorities/issuers.ts'
 import { issued, states, withKeys } from './ring.ts'
@@ -90,7 +91,7 @@ t.test('the entry of each provider is accepted, and a token as this provider iss
   }
   for (const { name, text } of entries) {
     const entry: TrustedIssuer = await run('', {}, text)
-    const algorithm = entry.algorithms?.[0] ?? 'RS256'
+    const algorithm = algorithmNamed(entry.algorithms?.[0]) ?? 'RS256'
     answerFetches(t, [jwk('a', { algorithm })])
     const app = await withIssuers(t, entry)
     const token = issue('a', granted({ iss: entry.issuer, aud: entry.audience, ...perProvider[name] }), { algorithm })

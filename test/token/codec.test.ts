@@ -390,20 +390,19 @@ t.test('the memory of tokens', async (t) => {
     t.equal(verified(verify, token).registered, registered)
   })
 
-  await t.test('a token of more than 2,048 characters is verified each time', async (t) => {
-    const { verify, issue } = ownVerifier('bytes', 2000)
-    const long = issue({ user_id: 1, text: 'x'.repeat(5_900) })
-    t.ok(long.length > 7_900 && long.length <= maximumTokenLength)
-    for (let sight = 0; sight < 3; sight++) assert.equal(verified(verify, long).isRemembered, false, caseOf(sight))
-    t.equal(verified(verify, long).payload.user_id, 1)
-    t.not(verified(verify, long), verified(verify, long))
-
-    const sized = (length: number) => issue({ user_id: 1, text: 'x'.repeat(Math.floor((length - 81) * 3 / 4) - '{"user_id":1,"text":""}'.length) })
-    for (const [length, isRemembered] of [[2047, true], [2048, true], [2049, false], [maximumTokenLength, false]] as const) {
-      const token = sized(length)
-      assert.equal(token.length, length, caseOf(length))
-      for (let sight = 0; sight < 2; sight++) assert.equal(verified(verify, token).isRemembered, isRemembered, `${length} characters`)
+  await t.test('a token counts once for each 2,048 characters that it has begun, so that the bytes stay bounded', async (t) => {
+    const sized = (issue: (payload: unknown) => string, length: number) => issue({ user_id: 1, text: 'x'.repeat(Math.floor((length - 81) * 3 / 4) - '{"user_id":1,"text":""}'.length) })
+    for (const [length, weight] of [[2047, 1], [2048, 1], [2049, 2], [4096, 2], [maximumTokenLength, 4]] as const) {
+      for (const [size, isRemembered] of [[weight - 1, false], [weight, true]] as const) {
+        const { verify, issue } = ownVerifier(`${length} ${size}`, size)
+        const token = sized(issue, length)
+        assert.equal(token.length, length, caseOf(length))
+        assert.equal(verified(verify, token).isRemembered, isRemembered, `${length} characters, size ${size}`)
+      }
     }
+    const { verify, issue } = ownVerifier('weights', 8)
+    const tokens = [1, 2, 3].map((id) => issue({ user_id: id, text: 'x'.repeat(5000) }))
+    t.same(tokens.map((token) => verified(verify, token).isRemembered), [true, true, false], 'each counts four times, and the third waits until it comes again')
   })
 
   await t.test('a remembered token expires to the second, and what one request changes no other sees', async (t) => {

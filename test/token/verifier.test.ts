@@ -81,11 +81,11 @@ t.test('of a token that this process has just signed, the signature alone is not
   t.end()
 })
 
-t.test('a token of more than 2,048 characters is verified each time', async (t) => {
-  const verify = verifierOf(10)
+t.test('a token of more than 2,048 characters is remembered where there is room for two', async (t) => {
   const long = issue({ user_id: 1, text: 'x'.repeat(1500) })
   t.ok(long.length > 2048)
-  for (let sight = 0; sight < 2; sight++) assert.equal(verified(verify, long).isRemembered, false, caseOf(sight))
+  t.equal(verified(verifierOf(1), long).isRemembered, false)
+  t.equal(verified(verifierOf(2), long).isRemembered, true)
 })
 
 t.test('a header is read once for all tokens that have it, and only the headers of verified tokens are kept', async (t) => {
