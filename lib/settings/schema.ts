@@ -146,7 +146,7 @@ export const settingsSchema = Type.Object({
   strictSlashes: flag(false),
   /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page do not see them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. Those of more than 2,048 characters are not. */
+  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. A longer one counts once for each 2,048 characters. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Cookie mode: origins whose pages may use the cookies, besides that of the application. */
   trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),

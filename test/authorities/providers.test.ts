@@ -104,7 +104,7 @@ t.test('EdDSA and Ed25519 (RFC 9864) are two names of one algorithm, in tokens a
 
 const otherTexts = ['Site Manager', 'urn:shop:', 'admins::shop', ' a', ':']
 
-// Promise: guarding/whole-texts
+// Promise: keys/whole-texts
 t.test('a required scope may be any text where scopes of an issuer are compared as whole texts', async (t) => {
   const { jwks } = keySource()
   const app = await withIssuers(t, trusted({ jwks, scopesName: 'roles' }), { secret, debug: true, retrieveUser })
@@ -129,7 +129,7 @@ t.test('a required scope may be any text where scopes of an issuer are compared 
   for (const blank of ['', ' ', '\t\n']) t.throws(() => app.tokenAuth.scoped(blank), { name: 'InvalidConfiguration' })
 })
 
-// Promise: guarding/whole-texts
+// Promise: keys/whole-texts
 t.test('without such an issuer, a scope has the grammar of this plugin', async (t) => {
   const apps = [await build(t), await withIssuers(t, trusted({ exactScopes: false }))]
   for (const app of apps) {
