@@ -36,8 +36,13 @@ export const mutants = [
   { file: 'lib/keys/key-forms.ts', from: 'return fstatSync(descriptor).isFile() ? readFileSync(descriptor) : undefined', to: 'return readFileSync(descriptor)', tests: ['test/keys/material.test.ts'] },
 
   // authorities
-  { file: 'lib/authorities/issuer-keys.ts', from: 'return isAlive(key.life) ? key.for(algorithm) : undefined', to: 'return key.for(algorithm)', tests: ['test/authorities/key-source.test.ts'] },
-  { file: 'lib/authorities/issuer-keys.ts', from: 'return fitting.length > 1 ? null : fitting[0]', to: 'return fitting[0]', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: 'named?.filter(({ life }) => isAlive(life)) ?? []', to: 'named ?? []', tests: ['test/authorities/key-source.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: '.slice(0, maximumTries)', to: '', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/issuer-keys.ts', from: ' || spoiled.has(numbersOf(jwk))', to: '', tests: ['test/authorities/issuer-keys.test.ts'] },
+  { file: 'lib/authorities/trusted.ts', from: 'if (!source.takeEarly()) return', to: 'if (!source.takeEarly() && wasLookedFor) return', tests: ['test/authorities/key-source.test.ts'] },
+  { file: 'lib/authorities/trusted.ts', from: '!Array.isArray(result) || !result.every(isText)', to: '!Array.isArray(result)', tests: ['test/authorities/providers.test.ts'] },
+  { file: 'lib/token/verifier.ts', from: 'if (token.length > authority.longestToken) return tooLong(authority.longestToken)', to: '', tests: ['test/authorities/providers.test.ts'] },
+  { file: 'lib/guards/free.ts', from: 'known?.hasExactScopes === true', to: 'true', tests: ['test/authorities/providers.test.ts'] },
   { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/hostile/startup.test.ts'] },
   { file: 'lib/authorities/own.ts', from: "const isUsable = purpose === 'refresh' ? isConfigured : isAlive", to: 'const isUsable = isConfigured', tests: ['test/authorities/own.test.ts'] },
 
