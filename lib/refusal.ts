@@ -2,7 +2,7 @@
  * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
  * an error is created only where the application sees one.
  */
-import { InvalidToken, TokenAuthError } from './errors.ts'
+import { AuthenticationFailed, InvalidToken, TokenAuthError } from './errors.ts'
 import { challengeOf, type Challenge } from './http/challenge.ts'
 
 /** A value, or the reason why there is none. */
@@ -32,11 +32,14 @@ export class Refusal {
   readonly reason: string | undefined
   /** The reason with values of claims, which are only for the setting `debug`; undefined where there are none. */
   readonly explanation: string | undefined
+  /** Whether it is a refresh token that is refused, so that no place of an access token is named. */
+  readonly isOfRefresh: boolean
 
-  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string) {
+  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string, isOfRefresh = false) {
     this.#createError = createError
     this.reason = reason
     this.explanation = explanation
+    this.isOfRefresh = isOfRefresh
   }
 
   /**
@@ -57,6 +60,9 @@ export class Refusal {
     return this.#answer
   }
 }
+
+/** Creates the refusal of a refresh token. @param reason for developers, without a part of the token */
+export const refusedRefresh = (reason: string) => new Refusal(() => new AuthenticationFailed(), reason, undefined, true)
 
 /** Creates the refusal of an access token. @param reason for developers, without a part of the token */
 export const invalidToken = (reason: string) => new Refusal((given) => new InvalidToken(undefined, { reason: given }), reason)

@@ -36,7 +36,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.responses = registration.responses
     this.#registration = registration
     const { sessions: service, issuing } = registration
-    this.sessions = new InstanceSessions(service && { service, issuing, stateOf: (request) => registeredStateOf(registration, request) })
+    this.sessions = new InstanceSessions(service && { service, issuing, userIdClaim: registration.settings.userId, stateOf: (request) => registeredStateOf(registration, request) })
     this.#verifyToken = prepareGivenToken(registration)
   }
 

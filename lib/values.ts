@@ -58,6 +58,12 @@ export function describeGiven (value: unknown): string {
   return Array.isArray(value) && value.length === 0 ? 'an empty list' : typeName(value)
 }
 
+/**
+ * Returns a user id as its claim has it. The claim `sub` is text (RFC 7519 section 4.1.2), so that 42 and "42" are one user there;
+ * in other claims they are two.
+ */
+export const asClaimed = (claim: string, userId: UserId): UserId => claim === 'sub' ? String(userId) : userId
+
 /** A user id is a non-empty string, a safe integer or a boolean. An object would reach the application's database query as one. */
 export function isUserId (value: unknown): value is UserId {
   return (typeof value === 'string' && value !== '') || Number.isSafeInteger(value) || typeof value === 'boolean'

@@ -18,6 +18,8 @@ export interface RegisteredClaims {
   iss?: string
   /** Audience. */
   aud?: string | string[]
+  /** Subject: with `userId: 'sub'`, the user id, which is text there. */
+  sub?: string
 }
 
 /** The payload of an access token: registered claims, claims of your own, and any others in the token. */

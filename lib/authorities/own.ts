@@ -13,6 +13,7 @@ import { isPlainJwt, maximumTokenLength, type Header } from '../token/form.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { KeyStatus } from '../../types/keys.ts'
+import { asClaimed } from '../values.ts'
 import { badHeader, type Authority, type UsableKey } from './authority.ts'
 import { CheckedKeys, prepareComputedKey, type KeyOfRequest } from './computed-keys.ts'
 
@@ -41,7 +42,7 @@ export function ownAuthority (findKeys: FindKeys): Authority {
     admit: (_content, { typ }) => isPlainJwt(typ) ? undefined : badHeader,
     check: ({ payload, registered }, settings, purpose) => checkClaims(payload, registered, settings, secondsNow(), purpose === 'access'),
     // It was checked with the other claims.
-    userIdOf: (payload, { userId }) => payload[userId] as UserId,
+    userIdOf: (payload, { userId }) => asClaimed(userId, payload[userId] as UserId),
     scopesOf: (payload, { scopesName }) => Object.hasOwn(payload, scopesName) ? readScopes(payload[scopesName]) : null,
     endsOf: ({ registered: { exp }, life }, { verifyExp, leeway }) => ({
       // Where "exp" is not verified, guards accept a token after it, too.

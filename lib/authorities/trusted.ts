@@ -11,7 +11,7 @@ import { Generations } from '../token/generations.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
 import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
-import { isText } from '../values.ts'
+import { asClaimed, isText } from '../values.ts'
 import { badHeader, type Authority, type Ends, type SignedContent, type UsableKey, type VerifiedToken } from './authority.ts'
 import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { IssuerEntry } from './issuer-options.ts'
@@ -167,8 +167,9 @@ export class TrustedIssuer implements Authority {
   }
 
   userIdOf (payload: SignedContent['payload']): UserId {
+    const { userId } = this.#entry.rules
     // It was checked with the other claims.
-    return payload[this.#entry.rules.userId] as UserId
+    return asClaimed(userId, payload[userId] as UserId)
   }
 
   scopesOf (payload: SignedContent['payload']): string[] | null {

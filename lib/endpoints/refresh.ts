@@ -4,11 +4,12 @@ import type { FastifyReply } from 'fastify'
 import { AuthenticationFailed } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
-import { retrieveUser, userIdOf } from '../host/users.ts'
+import { differenceOf, retrieveUser } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
+import { refusedRefresh } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RefreshSubject, RequestState } from '../request/state.ts'
 import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
@@ -27,7 +28,9 @@ async function refresh (registration: Registration, state: RequestState, reply: 
   if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
 
   const user = await retrieveUser(handlers, request, payload, settings)
-  if (user === null || userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) throw new AuthenticationFailed()
+  if (user === null) throw new AuthenticationFailed()
+  const difference = differenceOf(userId, user, settings.userId, handlers, request)
+  if (difference !== undefined) throw refusedRefresh(difference)
   // RFC 9470: a refresh is not a login, so that the time of the login stays, and a token without one gets none.
   const authTime = typeof payload.auth_time === 'number' ? payload.auth_time : undefined
   const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime })

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidUserObject } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
-import { isUserId, typeName } from '../values.ts'
+import { asClaimed, isUserId, typeName } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 import { callHost, readHost } from './call.ts'
 import type { HostHandlers } from './handlers.ts'
@@ -31,13 +31,14 @@ export function checkUser (user: unknown, from: string): object {
 /**
  * Reads the user id of a user object.
  * @param key the setting `userId`
+ * @returns the id as tokens have it: text where `key` is `sub`
  * @throws {InvalidUserObject}
  */
 export function userIdOf (user: unknown, key: string, from: string): UserId {
   const checked = checkUser(user, from)
   // A mapping must have the id as its own property; an object of a class may compute it.
   const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key))
-  if (isUserId(id)) return id
+  if (isUserId(id)) return asClaimed(key, id)
   throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean, not ${id === '' ? 'an empty string' : typeName(id)}. The setting "userId" is the name of this property.`)
 }
 
@@ -53,6 +54,18 @@ export async function serializeUser (user: object): Promise<object> {
   throw new InvalidUserObject(`${serializer}() of a user must return an object; it returned ${typeName(serialized)}.`)
 }
 
+/** The handlers of which the log has said what they return. */
+const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>() }
+
+function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
+  if (told[about].has(handlers)) return
+  told[about].add(handlers)
+  request.log.warn(message)
+}
+
+/** Whether a text is that of an id that a database may have as a number. */
+const isTextOfNumber = (id: unknown) => typeof id === 'string' && Number.isSafeInteger(Number(id)) && String(Number(id)) === id
+
 /**
  * Returns the user of a valid token: the result of the handler `retrieveUser`, or without that handler `{ <userId>: id }`.
  * @param id the user id of the token
@@ -61,5 +74,26 @@ export async function serializeUser (user: object): Promise<object> {
 export async function retrieveUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, { userId }: Settings, id: unknown = payload[userId]): Promise<object | null> {
   if (handlers.retrieveUser === undefined) return { [userId]: id }
   const user: unknown = await callHost('retrieveUser', () => handlers.retrieveUser!(request, payload))
-  return user === undefined || user === null ? null : checkUser(user, 'retrieveUser must return')
+  if (user !== undefined && user !== null) return checkUser(user, 'retrieveUser must return')
+  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found nobody for a user id that is the text of a number. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): where your database has numbers, convert payload.sub with Number().')
+  return null
+}
+
+/** The ids of a form, in words. */
+const formOf = (id: UserId) => ({ string: 'text, such as "42"', number: 'a number, such as 42', boolean: 'a boolean' })[typeof id as 'string' | 'number' | 'boolean']
+
+/**
+ * Compares the user of a refresh with the one who has logged in. 42 and "42" are two users.
+ * @param userId the id of the login
+ * @param user the result of {@link retrieveUser}
+ * @returns why they are not the same; undefined where they are
+ * @throws {InvalidUserObject}
+ */
+export function differenceOf (userId: UserId, user: object, key: string, handlers: Partial<HostHandlers>, request: FastifyRequest): string | undefined {
+  const id = userIdOf(user, key, 'retrieveUser must return')
+  if (id === userId) return undefined
+  if (String(id) !== String(userId)) return 'the handler "retrieveUser" returned another user'
+  const difference = `The user id of the login (handler "authenticate", or sessions.start()) is ${formOf(userId)}, and that of the handler "retrieveUser" is ${formOf(id)}. These are two users: return ids of one type.`
+  warnOnce('types', handlers, request, `A refresh was refused. ${difference}`)
+  return difference
 }

@@ -7,6 +7,7 @@ import type { Settings } from '../settings/schema.ts'
 import { checkFinished, checkSessionClaims, registeredClaims, secondsNow, type SessionClaims } from '../token/claims.ts'
 import type { SignedToken, Signer } from '../token/codec.ts'
 import { maximumTokenLength } from '../token/form.ts'
+import { asClaimed, isUserId } from '../values.ts'
 import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
@@ -68,6 +69,9 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   }
   // Without values of the application the payload is JSON already.
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
+  const claimed = payload[settings.userId]
+  // Written as text, also where a handler has set the number of the database again.
+  if (isUserId(claimed)) payload = { ...payload, [settings.userId]: asClaimed(settings.userId, claimed) }
   checkFinished(payload, userId, settings, required, now)
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
   const { token, signedBy } = await recipe.signer(payload)

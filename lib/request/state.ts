@@ -159,7 +159,9 @@ export class RequestState implements Verification {
    */
   toError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
-    if (this.settings.debug) {
+    if (this.settings.debug && refusal.isOfRefresh) {
+      error.detail = refusal.reason!
+    } else if (this.settings.debug) {
       const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
       const why = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
       error.detail = this.notRenewed === undefined ? why : `${why}; not renewed: ${this.notRenewed.reason}`

@@ -1,13 +1,13 @@
 /** How a refresh token is exchanged for new tokens: at the refresh endpoint, and where a guard renews in place. It is the only gate. */
 import type { FastifyReply } from 'fastify'
-import { AuthenticationFailed, HandlerFailed, TokenAuthError } from '../errors.ts'
+import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import type { Host } from '../host/host.ts'
-import { retrieveUser, userIdOf } from '../host/users.ts'
+import { differenceOf, retrieveUser } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
 import type { Issuing } from '../issuing/issuing.ts'
-import { Refusal, type Verdict } from '../refusal.ts'
+import { Refusal, refusedRefresh, type Verdict } from '../refusal.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { hasNoConnection } from './connection.ts'
@@ -18,7 +18,9 @@ import { noteIssued } from './unsent.ts'
 
 export { noteSent } from './unsent.ts'
 
-const failed = new Refusal(() => new AuthenticationFailed())
+const unknown = refusedRefresh('the refresh token is not one of this instance, or its session has ended')
+const replaced = refusedRefresh('the session of the refresh token has ended, or the refresh token was replaced and used again')
+const nobody = refusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
 
 interface Exchange {
   readonly sessions: SessionService
@@ -71,16 +73,17 @@ export function withoutForeign401 (thrown: unknown): unknown {
  */
 export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
   const { request, settings } = state
-  if (token === undefined || sessions.isOver(token)) return failed
+  if (token === undefined || sessions.isOver(token)) return unknown
 
   const { userId, sid, authTime } = token
   const payload = { [settings.userId]: userId, sid }
   const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null) {
     await sessions.end(userId, { sid }, 'no-user', request)
-    return failed
+    return nobody
   }
-  if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed
+  const difference = differenceOf(userId, user, settings.userId, handlers, request)
+  if (difference !== undefined) return refusedRefresh(difference)
   const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
   const { token: accessToken } = issued
   // Before the application sees it.
@@ -96,7 +99,7 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   if (isAnswered(request, reply)) return undefined
   if (isGone) return 'gone'
   const { outcome, n } = await sessions.advance(token, request)
-  if (outcome === 'unknown' || outcome === 'reused') return failed
+  if (outcome === 'unknown' || outcome === 'reused') return replaced
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken

@@ -10,7 +10,7 @@ import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
 import { authTime, given, orNull } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, readValue, required } from '../settings/records.ts'
-import { isUserId } from '../values.ts'
+import { asClaimed, isUserId } from '../values.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
@@ -18,6 +18,8 @@ import { startSession, type NewTokens } from './start.ts'
 interface Parts {
   readonly service: SessionService
   readonly issuing: Issuing
+  /** The setting `userId`. */
+  readonly userIdClaim: string
   /** Returns the state of a request under the rules of the registration. */
   readonly stateOf: (request: FastifyRequest) => RequestState
 }
@@ -45,8 +47,9 @@ export const endAllShape = {
  * Returns the ids that a given one stands for. A path parameter is text, where the id of the user may be a number: with the
  * text alone, the sessions of a disabled user would not end, and nothing would say so.
  */
-function idsOf (userId: UserId): UserId[] {
+function idsOf (userId: UserId, claim: string): UserId[] {
   const number = Number(userId)
+  if (claim === 'sub') return [asClaimed(claim, userId)]
   return typeof userId === 'string' && Number.isSafeInteger(number) && String(number) === userId ? [userId, number] : [userId]
 }
 
@@ -81,30 +84,30 @@ export class InstanceSessions implements Sessions<object> {
   }
 
   async list (userId: UserId): Promise<Array<ListedSession>> {
-    const { service } = this.#require('list')
+    const { service, userIdClaim } = this.#require('list')
     checkUserId(userId, 'list')
     const sessions: StoredSession[] = []
-    for (const id of idsOf(userId)) sessions.push(...await service.list(id))
+    for (const id of idsOf(userId, userIdClaim)) sessions.push(...await service.list(id))
     return sessions.sort((one, other) => other.usedAt - one.usedAt).map(({ sid, createdAt, usedAt, endsAt, data }) => ({
       id: sid, createdAt: new Date(createdAt), usedAt: new Date(usedAt), expiresAt: new Date(endsAt), data: JSON.parse(data)
     }))
   }
 
   async end (userId: UserId, sessionId: string): Promise<boolean> {
-    const { service } = this.#require('end')
+    const { service, userIdClaim } = this.#require('end')
     checkUserId(userId, 'end')
     if (!isSessionId(sessionId)) return false
     const ended: string[] = []
-    for (const id of idsOf(userId)) ended.push(...await service.end(id, { sid: sessionId }, 'host'))
+    for (const id of idsOf(userId, userIdClaim)) ended.push(...await service.end(id, { sid: sessionId }, 'host'))
     return ended.length > 0
   }
 
   async endAll (userId: UserId, options: { except?: string | null | undefined } = {}): Promise<number> {
-    const { service } = this.#require('endAll')
+    const { service, userIdClaim } = this.#require('endAll')
     checkUserId(userId, 'endAll')
     const { except } = readRecord(optionsOf('sessions.endAll()'), options, endAllShape)
     const ended: string[] = []
-    for (const id of idsOf(userId)) ended.push(...await service.end(id, { except }, 'host'))
+    for (const id of idsOf(userId, userIdClaim)) ended.push(...await service.end(id, { except }, 'host'))
     return ended.length
   }
 }

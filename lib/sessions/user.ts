@@ -1,5 +1,6 @@
 /** User ids in sessions. */
 import { InvalidUserObject } from '../errors.ts'
+import { asClaimed } from '../values.ts'
 import type { UserId } from '../../types/handlers.ts'
 
 /** Limits the size of refresh tokens, which must fit into a cookie. */
@@ -48,7 +49,7 @@ export function storedUser (userId: UserId, binding: Binding): string {
 export function userOfPayload (settings: Binding & { readonly userId: string }): (payload: Readonly<Record<string, unknown>>) => string {
   return (payload) => {
     // It was checked with the other claims.
-    const userId = payload[settings.userId] as UserId
+    const userId = asClaimed(settings.userId, payload[settings.userId] as UserId)
     return canHaveSessions(userId) ? storedUser(userId, settings) : ''
   }
 }

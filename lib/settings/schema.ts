@@ -152,7 +152,7 @@ export const settingsSchema = Type.Object({
   trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),
   /** Prefix of all endpoints, without a trailing slash. */
   urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
-  /** Key or property of a user, and claim of a token, that holds the user id. */
+  /** Key or property of a user, and claim of a token, that holds the user id. With `sub`, ids are text (RFC 7519): 42 becomes `"42"`. */
   userId: fieldName('user_id'),
   /** Write and require `exp`. When false, access tokens never expire. */
   verifyExp: flag(true)

@@ -46,6 +46,10 @@ export const mutants = [
   { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/hostile/startup.test.ts'] },
   { file: 'lib/authorities/own.ts', from: "const isUsable = purpose === 'refresh' ? isConfigured : isAlive", to: 'const isUsable = isConfigured', tests: ['test/authorities/own.test.ts'] },
 
+  // host
+  { file: 'lib/values.ts', from: "claim === 'sub' ? String(userId) : userId", to: 'userId', tests: ['test/host/user-ids.test.ts'] },
+  { file: 'lib/host/users.ts', from: 'if (id === userId) return undefined', to: 'if (String(id) === String(userId)) return undefined', tests: ['test/host/user-ids.test.ts'] },
+
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
   { file: 'lib/issuing/refresh-token.ts', from: 'return timingSafeEqual(digest(stored), digest(purported))', to: 'return stored === purported', tests: ['test/hostile/timing.test.ts'] },

@@ -1,0 +1,129 @@
+/** User ids: which values are one user. */
+import assert from 'node:assert/strict'
+import t, { type Test } from 'tap'
+import { memorySessions, type TokenAuthOptions } from '../../lib/index.ts'
+import { answer, granted, issue, trusted, withIssuers } from '../authorities/issuers.ts'
+import { bearer, build, caseOf, claims, forge, login, payloadOf, refreshStore, together } from '../helper.ts'
+
+const people = new Map<unknown, { sub: unknown, name: string }>([[42, { sub: 42, name: 'Ada' }]])
+
+/** Options of an application whose database has numbers, and the lines of its log. */
+function numbered (options: Partial<TokenAuthOptions> = {}) {
+  const lines: Array<Record<string, unknown>> = []
+  const server = { logger: { level: 'warn', stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } }
+  const given = together({ userId: 'sub', authenticate: () => ({ sub: 42 }), retrieveUser: (_request, payload) => people.get(Number(payload.sub)) ?? null }, options)
+  return { lines, server, options: given }
+}
+
+const modes: Array<[what: string, options: () => Partial<TokenAuthOptions>]> = [
+  ['sessions', () => ({ sessions: { store: memorySessions() } })],
+  ['stored refresh tokens', () => {
+    const { stored, ...options } = refreshStore()
+    return options
+  }]
+]
+
+async function refresh (t: Test, options: Partial<TokenAuthOptions>, server: object) {
+  const app = await build(t, options, server)
+  const { access_token: token, refresh_token: refreshToken } = (await login(app)).json()
+  const again = async () => await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(token), payload: { refresh_token: refreshToken } })
+  return { app, token, again }
+}
+
+// Promise: specification/sub-text
+t.test('with userId "sub", ids are text in tokens, payloads and handlers (RFC 7519 section 4.1.2), and 42 and "42" are one user', async (t) => {
+  for (const [what, mode] of modes) {
+    for (const id of [42, '42'] as const) {
+      const { lines, server, options } = numbered(together({ authenticate: () => ({ sub: id }) }, mode()))
+      const { app, token, again } = await refresh(t, options, server)
+      t.equal(payloadOf(token).sub, '42', what)
+      const response = await again()
+      t.equal(response.statusCode, 200, `${what}: retrieveUser returns the number`)
+      t.equal(payloadOf(response.json().access_token).sub, '42')
+      t.equal(payloadOf(await app.tokenAuth.generateAccessToken({ sub: id })).sub, '42')
+      t.same((await app.inject({ url: '/auth/me', headers: bearer(token) })).json(), { me: { sub: 42, name: 'Ada' } })
+      t.same(lines, [])
+    }
+  }
+})
+
+t.test('with userId "sub", a handler that writes the number again, and tokens that have it, are read as text', async (t) => {
+  const { server, options } = numbered({ extendPayload: (payload, user) => ({ ...payload, sub: Number(Reflect.get(user, 'sub')), extra: 1 }) })
+  const app = await build(t, options, server)
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async ({ tokenAuth: { userId } }) => ({ userId }))
+  const { access_token: token } = (await login(app)).json()
+  t.match(payloadOf(token), { sub: '42', extra: 1 })
+  t.same((await app.inject({ url: '/', headers: bearer(forge({ ...claims(), sub: 42 })) })).json(), { userId: '42' })
+  const wrong = await build(t, numbered({ extendPayload: () => ({ sub: 43 }) }).options)
+  t.equal((await login(wrong)).statusCode, 500, 'another user')
+  const providers = await withIssuers(t, trusted(), { secret: undefined })
+  t.match((await answer(providers, issue('a', granted({ sub: 42 })))).json(), { userId: '42' })
+})
+
+t.test('with userId "sub", sessions are listed and ended by the number and by its text', async (t) => {
+  const { server, options } = numbered({ sessions: {} })
+  for (const id of [42, '42']) {
+    const { app, token } = await refresh(t, options, server)
+    assert.equal((await app.tokenAuth.sessions.list(id)).length, 1, caseOf(id))
+    assert.equal(await app.tokenAuth.sessions.endAll(id), 1, caseOf(id))
+    t.throws(() => app.tokenAuth.verifyToken(token), { name: 'SessionEnded' })
+  }
+})
+
+// Promise: specification/sub-text
+t.test('where retrieveUser finds nobody for the text of a number, the log says once that ids are text with "sub"', async (t) => {
+  const { lines, server, options } = numbered({ retrieveUser: (_request, payload) => people.get(payload.sub) ?? null })
+  const app = await build(t, options, server)
+  const { access_token: token } = (await login(app)).json()
+  for (let round = 0; round < 3; round++) await app.inject({ url: '/auth/me', headers: bearer(token) })
+  t.equal(lines.length, 1)
+  t.match(lines[0], { level: 40, msg: /ids are text.*Number\(\)/ })
+  for (const sub of ['4x', '042', '1e3', '9007199254740993', ' 42']) {
+    const other = numbered({ retrieveUser: () => null, authenticate: () => ({ sub }) })
+    const app = await build(t, other.options, other.server)
+    await app.inject({ url: '/auth/me', headers: bearer((await login(app)).json().access_token) })
+    t.same(other.lines, [], sub)
+  }
+})
+
+// Promise: specification/two-forms
+t.test('with another claim, 42 and "42" are two users: the refresh is refused, and the log, once, and debug name both forms and handlers', async (t) => {
+  for (const [what, mode] of modes) {
+    for (const [id, other, first, second] of [[42, '42', 'a number, such as 42', 'text, such as "42"'], ['42', 42, 'text, such as "42"', 'a number, such as 42'], [true, 'true', 'a boolean', 'text']] as const) {
+      const { lines, server, options } = numbered(together({ userId: 'user_id', debug: true, authenticate: () => ({ user_id: id }), retrieveUser: () => ({ user_id: other }) }, mode()))
+      const { again } = await refresh(t, options, server)
+      for (let round = 0; round < 2; round++) {
+        const response = await again()
+        t.equal(response.statusCode, 401, what)
+        const { exception, detail } = response.json()
+        t.equal(exception, 'AuthenticationFailed')
+        t.ok(detail.includes(`(handler "authenticate", or sessions.start()) is ${first}`) && detail.includes(`of the handler "retrieveUser" is ${second}`), detail)
+        t.notMatch(detail, /header|expected/)
+      }
+      t.equal(lines.length, 1, what)
+      t.match(lines[0], { level: 40, msg: /^A refresh was refused\. The user id of the login/ })
+    }
+    const { lines, server, options } = numbered(together({ userId: 'user_id', debug: true, authenticate: () => ({ user_id: 42 }), retrieveUser: () => ({ user_id: 43 }) }, mode()))
+    const { again } = await refresh(t, options, server)
+    t.match((await again()).json(), { detail: 'the handler "retrieveUser" returned another user' })
+    t.same(lines, [])
+  }
+})
+
+t.test('with debug, a refresh that is refused says why, without naming a place of an access token', async (t) => {
+  const cases: Array<[options: Partial<TokenAuthOptions>, payload: object, detail: RegExp]> = [
+    [{}, { refresh_token: 'x' }, /is not one of this instance, or its session has ended$/],
+    [{ retrieveUser: () => null }, {}, /"retrieveUser" found nobody, so the session has ended$/]
+  ]
+  for (const [options, payload, detail] of cases) {
+    const { server, options: given } = numbered(together({ debug: true, sessions: {} }, options))
+    const app = await build(t, given, server)
+    const tokens = (await login(app)).json()
+    const response = await app.inject({ method: 'POST', url: '/auth/refresh', headers: bearer(tokens.access_token), payload: { refresh_token: tokens.refresh_token, ...payload } })
+    t.match(response.json().detail, detail)
+  }
+  const { server, options } = numbered({ debug: true, sessions: { grace: 0 } })
+  const { again } = await refresh(t, options, server)
+  await again()
+  t.match((await again()).json().detail, /was replaced and used again$/)
+})
