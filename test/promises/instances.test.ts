@@ -239,7 +239,7 @@ function makeCase (index: number): Case {
       const token = forge(claims({ user_id: `p${index}`, scopes: [`p:tag-${index + 1}`] }), { key: `${tenant} ${secret}` })
       return { url: '/partner', headers: base, query: { access_token: token }, status: 403, body: refusal('InsufficientScope') }
     },
-    () => ({ url: '/override', headers: { ...base, ...bearer(forge({ sub: index, iss: isBad ? tenant : 'fixed', exp: now() + 60 }, { key: thirdSecret })) }, ...whenGood({ id: index, iss: 'fixed' }, 'InvalidClaim') }),
+    () => ({ url: '/override', headers: { ...base, ...bearer(forge({ sub: index, iss: isBad ? tenant : 'fixed', exp: now() + 60 }, { key: thirdSecret })) }, ...whenGood({ id: String(index), iss: 'fixed' }, 'InvalidClaim') }),
     () => ({ url: '/both', headers: { ...base, ...customer, ...staff(otherSecret) }, ...whenGood({ user: index, staff: `s${index}` }, 'InvalidClaim') })
   ]
   return kinds[index % kinds.length]!()

@@ -61,7 +61,7 @@ export const mutants = [
   { file: 'lib/http/responses.ts', from: "if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')", to: '', tests: ['test/http/responses.test.ts'] },
 
   // host
-  { file: 'lib/host/users.ts', from: 'return user === undefined || user === null ? null : checkUser(user', to: 'return user === undefined ? null : checkUser(user', tests: ['test/endpoints/me.test.ts'] },
+  { file: 'lib/host/users.ts', from: 'if (user !== undefined && user !== null) return checkUser(user', to: 'if (user !== undefined) return checkUser(user', tests: ['test/endpoints/me.test.ts'] },
   { file: 'lib/host/getters.ts', from: "if ('error' in result) throw result.error", to: '', tests: ['test/host/getters.test.ts'] },
   { file: 'lib/host/call.ts', from: 'return await call()', to: 'return call() as Awaited<T>', tests: ['test/host/handlers.test.ts'] },
 
@@ -75,7 +75,7 @@ export const mutants = [
   // sessions
   { file: 'lib/sessions/rotation.ts', from: 'if (!isOpen) return rotate(', to: 'if (isOpen) return rotate(', tests: ['test/sessions/rotation.test.ts'] },
   { file: 'lib/sessions/rotation.ts', from: '=> n - parent === received && !confirmed', to: '=> n - parent === received', tests: ['test/sessions/rotation.test.ts'] },
-  { file: 'lib/sessions/exchange.ts', from: "if (userIdOf(user, settings.userId, 'retrieveUser must return') !== userId) return failed", to: '', tests: ['test/sessions/failures.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: 'if (difference !== undefined) return refusedRefresh(difference)', to: '', tests: ['test/sessions/failures.test.ts'] },
   { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/abuse.test.ts'] },
   { file: 'lib/sessions/service.ts', from: "if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }", to: '', tests: ['test/sessions/races.test.ts'] },
   { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
