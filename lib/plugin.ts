@@ -15,6 +15,7 @@ import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
 import { loadSerializer } from './http/cookies.ts'
+import { noteCookies } from './http/old-cookies.ts'
 import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
@@ -176,7 +177,10 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   book.watch(fastify, settings.instanceName, configured.given.has('requireGuards') ? settings.requireGuards : undefined)
   warnOfRegistration({ resolved, host, own, issuers, sessions, isDefaultSecret })
 
-  if (settings.cookieSet || resolved.getters.has('cookieSet')) await loadSerializer()
+  if (settings.cookieSet || resolved.getters.has('cookieSet')) {
+    await loadSerializer()
+    noteCookies(fastify.server, settings)
+  }
   const instance = new TokenAuth(registration)
   setRegistration(instance, registration)
   const { classViews = [] } = options

@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import { MissingRefreshToken, SessionEnded, SessionStoreUnavailable } from '../errors.ts'
 import { clearingCookies, setLoginCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
+import { oldCookies } from '../http/old-cookies.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { openState } from '../request/slot.ts'
@@ -57,7 +58,8 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined
   try {
-    if (state.settings.cookieSet) setLoginCookies(reply, clearingCookies(state.settings))
+    const cookies = state.settings.cookieSet ? clearingCookies(state.settings) : []
+    setLoginCookies(reply, [...oldCookies(state.request, state.settings, cookies), ...cookies])
   } catch (error) {
     failure = { error }
   }

@@ -8,10 +8,12 @@ import { isAnswered } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
 import { setCookies, setLoginCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
+import { oldCookies } from '../http/old-cookies.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
 import { takingRefreshToken } from '../request/refresh-route.ts'
 import { openState } from '../request/slot.ts'
+import type { RequestState } from '../request/state.ts'
 import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
 import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
 import { nameOperation } from './operation-ids.ts'
@@ -108,9 +110,10 @@ function whenSent ({ raw }: FastifyReply, call: () => void): void {
 }
 
 /** Sends the result of a handler. An answer that was sent in the meantime stays, such as that of a timeout. */
-function sendResult (result: Result | undefined, request: FastifyRequest, reply: FastifyReply): unknown {
+function sendResult (result: Result | undefined, { request, settings }: RequestState, reply: FastifyReply): unknown {
   if (result === undefined || isAnswered(request, reply)) return reply
   const { status, body, cookies = [], loginCookies = [], sent } = result
+  setCookies(reply, oldCookies(request, settings, [...cookies, ...loginCookies]))
   setCookies(reply, cookies)
   setLoginCookies(reply, loginCookies)
   if (status !== undefined) reply.code(status)
@@ -131,7 +134,7 @@ function handlerOf (registration: Registration, { row: { readsToken }, begin: st
     } catch (error) {
       return isAnswered(request, reply) ? reply : await sendRefusal(registration, request, reply, error, state)
     }
-    return sendResult(result, request, reply)
+    return sendResult(result, state, reply)
   }
   if (readsToken !== undefined) describeGuard(handle, () => ({ registration, rules, scopeSets: [], isOptional: readsToken === 'optional', isReader: true }))
   return handle

@@ -2,6 +2,7 @@
 import type { InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isAnswered } from '../host/call.ts'
+import { clearTwins } from '../http/old-cookies.ts'
 import { typeName } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
@@ -53,6 +54,7 @@ export function makeInjection<Route extends object> (
         preventCaching(guard, state, reply)
       } else if (!state.settings.doProtection || isNobody(state, refusal)) {
         refusal = null
+        clearTwins(request, reply, state.settings)
       }
     } catch (error) {
       return await refuse(error)

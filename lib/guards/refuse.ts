@@ -5,6 +5,7 @@ import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
 import { challengeOf, headersOf, parametersFor } from '../http/challenge.ts'
+import { clearTwins } from '../http/old-cookies.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
@@ -90,6 +91,7 @@ export function answerRefusal (
   const isRefusal = refused instanceof Refusal
   if (!isRefusal && (!(refused instanceof TokenAuthError) || refused instanceof HandlerFailed)) throw refused
   preventStoring(reply)
+  clearTwins(request, reply, settings)
   if (settings.onRefusal === 'throw') {
     const error = isRefusal ? errorOf(refused, state) : refused
     markRefused(request, error)

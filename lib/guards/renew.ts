@@ -10,6 +10,7 @@ import type { GetterResults } from '../host/getters.ts'
 import { preventStoring } from '../http/caching.ts'
 import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
+import { oldCookies } from '../http/old-cookies.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isFinal } from '../request/checks.ts'
@@ -88,10 +89,11 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
   const { cookies, accessToken, signedBy, generation } = exchanged
   preventStoring(reply)
+  const old = oldCookies(state.request, own.settings, cookies)
   beforeHeaders(raw, () => {
     // They would replace those of a login, or later ones of the session. A store that has lost writes counts from an earlier one.
     const isLate = hasEnded() || rotation() > Math.max(known, generation)
-    addLateCookies(raw, isLate ? [] : cookies)
+    addLateCookies(raw, isLate ? [] : [...old, ...cookies])
     return isLate ? undefined : () => noteSent(accessToken)
   })
   return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
@@ -148,13 +150,17 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
 }
 
 /**
- * Whether nobody is logged in, after a guard has tried to renew: there is no token, or the session of an expired access token
- * is over. A token that is bad in another way is refused.
+ * Whether nobody is logged in, after a guard has tried to renew: there is no token, the session of an expired access token is
+ * over, or the token of a cookie proves nothing. A token that is bad in another way, or in a header, is refused.
  */
 function isNobody (state: RequestState, refusal: Refusal): boolean {
   if (isWithoutToken(refusal)) return true
   const { name } = refusal.answer
-  return isReplaceable(extractToken(state.carrier, state.settings)) && (name === 'SessionEnded' || (name === 'TokenExpired' && state.notRenewed?.signedOut !== undefined))
+  const found = extractToken(state.carrier, state.settings)
+  if (!isReplaceable(found)) return false
+  // What no key vouches for, such as a cookie from before the secret was changed, proves nothing. Two cookies may be planted.
+  const provesNothing = name === 'InvalidToken' && !isFinal(refusal) && !(found instanceof Refusal)
+  return provesNothing || name === 'SessionEnded' || (name === 'TokenExpired' && state.notRenewed?.signedOut !== undefined)
 }
 
 /** Returns which refused requests pass an optional guard. */

@@ -4,6 +4,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import type { Guard } from '../../types/instance.ts'
 import { failHook, isAnswered, timeoutOf } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
+import { clearTwins } from '../http/old-cookies.ts'
 import { Refusal } from '../refusal.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
@@ -69,7 +70,11 @@ async function settle (guard: GuardHook, state: RequestState, request: FastifyRe
   const refusal = await decision
   if (refusal === null || renew === undefined) return { state, refusal }
   const renewed = await renew(state, refusal, reply)
-  if (renewed === undefined) return { state, refusal: unlessNobody(guard, refusal, state, request) }
+  if (renewed === undefined) {
+    const stands = unlessNobody(guard, refusal, state, request)
+    if (stands === null) clearTwins(request, reply, state.settings)
+    return { state, refusal: stands }
+  }
   const decided = await decide(guard, renewed, request)
   return { state: renewed, refusal: decided === null ? null : unlessNobody(guard, decided, renewed, request) }
 }

@@ -47,6 +47,7 @@ function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings,
     path: settings.cookiePath,
     secure: settings.cookieSecure,
     sameSite: settings.cookieSamesite,
+    partitioned: settings.cookiePartitioned,
     httpOnly,
     ...(maxAge !== null && { maxAge })
   })
@@ -75,12 +76,16 @@ export function accessTokenValues (accessToken: string, settings: Settings): Rec
   return Object.fromEntries(accessTokenCookies(accessToken, settings).map(({ name, value }) => [name, value]))
 }
 
-/** Creates the Set-Cookie headers that remove all tokens from a browser. */
-export function clearingCookies (settings: Settings): string[] {
-  const { cookieAccessTokenName, cookieRefreshTokenName, cookieSplit, cookieSplitSignatureName } = settings
-  const names = [cookieAccessTokenName, cookieRefreshTokenName, ...(cookieSplit ? [cookieSplitSignatureName] : [])]
-  return names.map((name) => serializeCookie({ name, value: '', httpOnly: true }, settings, 0))
+/** Returns the names of the cookies of tokens. */
+export function cookieNames ({ cookieAccessTokenName, cookieRefreshTokenName, cookieSplit, cookieSplitSignatureName }: Settings): string[] {
+  return [cookieAccessTokenName, cookieRefreshTokenName, ...(cookieSplit ? [cookieSplitSignatureName] : [])]
 }
+
+/** Creates the Set-Cookie header that removes a cookie from a browser. */
+export const clearingCookie = (name: string, settings: Settings): string => serializeCookie({ name, value: '', httpOnly: true }, settings, 0)
+
+/** Creates the Set-Cookie headers that remove all tokens from a browser. */
+export const clearingCookies = (settings: Settings): string[] => cookieNames(settings).map((name) => clearingCookie(name, settings))
 
 /**
  * Adds the cookies of a login that begins or ends to a reply. Pages that the browser has fetched in advance, by speculation

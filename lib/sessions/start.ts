@@ -4,6 +4,7 @@ import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { setLoginCookies, tokenCookies } from '../http/cookies.ts'
+import { oldCookies } from '../http/old-cookies.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { Refusal } from '../refusal.ts'
 import { extractRefreshToken } from '../request/extract.ts'
@@ -70,6 +71,6 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   await sessions.create(draft, request)
   publishIssued(settings.instanceName, userId, login.grant, request)
   if (settings.cookieSet) await endReplaced(login, sid)
-  if (!isAnswered(request, reply)) setLoginCookies(reply, cookies)
+  if (!isAnswered(request, reply)) setLoginCookies(reply, [...oldCookies(request, settings, cookies), ...cookies])
   return sid
 }

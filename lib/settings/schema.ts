@@ -72,6 +72,8 @@ export const settingsSchema = Type.Object({
   cookieHttponly: flag(true),
   /** Max-Age attribute of the cookies. None: they end when the browser is closed. */
   cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })),
+  /** Partitioned attribute of the cookies (CHIPS): a page of another site that frames the application gets cookies of its own. Requires `cookieSecure`, and `cookieSamesite` to be `none`. */
+  cookiePartitioned: flag(false),
   /** Path attribute of the cookies. */
   cookiePath: Type.String({ default: '/', pattern: '^/[!-:<-~]*$', allowed: 'a path that starts with "/", without spaces and ";"' }),
   /** Name of the cookie that holds the refresh token. */

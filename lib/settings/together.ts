@@ -75,6 +75,14 @@ const rules: readonly Rule[] = [
         throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09' })
       }
     }
+  },
+  {
+    concerns: ['cookieSet', 'cookieSamesite', 'cookieSecure', 'cookiePartitioned'],
+    check ({ cookieSet, cookieSamesite, cookieSecure, cookiePartitioned }) {
+      if (cookieSet && cookiePartitioned && (cookieSamesite !== 'none' || !cookieSecure)) {
+        throw new InvalidConfiguration('"cookiePartitioned" is true, so the cookies are for frames on other sites, to which browsers send them only with "cookieSamesite": "none" and "cookieSecure": true. Set both, or remove "cookiePartitioned".', { finding: 'E09' })
+      }
+    }
   }
 ]
 

@@ -82,7 +82,8 @@ t.test('each attribute of the cookies follows its setting, at login and at refre
     const response = await login(app)
     t.same(fieldsOf(response).map(attributesOf), [`access_token: ${attributes}`, `refresh_token: ${attributes}`])
     const refreshed = await refresh(app, { cookie: `access_token=${response.json().access_token}; refresh_token=${stored}` })
-    t.same(fieldsOf(refreshed).map(attributesOf), [`access_token: ${attributes}`])
+    const old = options.cookieDomain === undefined ? [] : [`access_token: Max-Age=0; ${plainAttributes}`]
+    t.same(fieldsOf(refreshed).map(attributesOf), [...old, `access_token: ${attributes}`])
   }
 })
 
@@ -293,7 +294,7 @@ t.test('the refresh token is searched like the access token, and in the body whe
     const status = expect === 200 ? 200 : expect === 'MissingRefreshToken' ? 400 : 401
     t.equal(response.statusCode, status, name)
     if (expect !== 200) t.equal(response.json().exception, expect, name)
-    t.equal(fieldsOf(response).length, status === 200 && options.cookieSet === true ? 1 : 0, name)
+    t.equal(fieldsOf(response).filter((field) => !field.includes('Max-Age=0')).length, status === 200 && options.cookieSet === true ? 1 : 0, name)
   }
 })
 

@@ -367,7 +367,8 @@ t.test('a session that is over leads to the login, with the reason and the way b
   t.equal(await locate({}), `/login?next=${way}&reason=absent`)
   t.equal(await locate(cookie({ access: expiredOf(ended.access) })), `/login?next=${way}&reason=expired`)
   const { refresh } = await cookiesOfLogin(app)
-  t.equal(await locate({ cookie: `refresh_token=${refresh}; refresh_token=${refresh}` }), `/login?next=${way}&reason=expired`)
+  const twice = await app.inject({ url: '/page?a=1&b=%20', headers: { ...navigation, cookie: `refresh_token=${refresh}; refresh_token=${refresh}` } })
+  t.match(twice, { statusCode: 302, headers: { location: `/login?next=${way}&reason=expired`, 'set-cookie': /^refresh_token=; Max-Age=0;/ } }, 'only a cookie that came twice is cleared')
   store.instead = { advance: async () => ({ outcome: 'unknown', n: 0 }) }
   t.equal(await locate(cookie({ refresh })), `/login?next=${way}&reason=expired`)
   const gone = await withPages(t, { retrieveUser: async () => null })
@@ -391,7 +392,8 @@ t.test('what refuses a refresh leaves the refusal; every other error of a handle
   t.same(await answer(), [500, undefined])
 })
 
-t.test('nobody passes an optional guard and injectUser: without a token, or if the session is over; a bad token does not', async (t) => {
+// Promise: security/cookie-proves-nothing
+t.test('nobody passes an optional guard and injectUser: without a token, if the session is over, or if the token of a cookie proves nothing; a token that is bad in another way does not', async (t) => {
   const { app } = await withPages(t)
   app.get('/user', app.tokenAuth.injectUser(async (request, _reply, user) => ({ userId: user, source: null, signedOut: request.tokenAuth.signedOut }), { renew: true }))
   for (const url of ['/optional', '/user']) {
@@ -405,10 +407,27 @@ t.test('nobody passes an optional guard and injectUser: without a token, or if t
     assert.deepEqual(await ask(cookie(ended)), [200, 'ended'], url)
     assert.deepEqual(await ask(cookie({ access: expiredOf(ended.access), refresh: ended.refresh })), [200, 'ended'], url)
     assert.deepEqual(await ask(cookie({ refresh: ended.refresh })), [200, 'ended'], url)
-    assert.deepEqual(await ask(cookie({ access: 'x.y.z', refresh: ended.refresh })), [401, undefined], url)
+    assert.deepEqual(await ask(cookie({ access: 'x.y.z', refresh: ended.refresh })), [200, 'ended'], url)
+    // As after a change of the secret: no key vouches for either.
+    const foreign = forge({ user_id: 1, exp: now() + 600 }, { key: otherSecret })
+    for (const access of [foreign, 'x', 'x.y.z', `${ended.access.slice(0, -4)}AAAA`, 'x'.repeat(9000)]) {
+      assert.deepEqual(await ask(cookie({ access })), [200, 'expired'], access)
+      assert.deepEqual(await ask(cookie({ access, refresh: 'x' })), [200, 'expired'], access)
+      assert.deepEqual(await ask({ authorization: `Bearer ${access}` }), [200, 'absent'], 'strict cookies read no header')
+    }
+    assert.deepEqual(await ask({ cookie: `access_token=${foreign}; access_token=${foreign}` }), [401, undefined], 'two may be planted')
+    assert.deepEqual(await ask(cookie({ access: forge({ user_id: 1, exp: now() + 600, iss: 5 }) })), [401, undefined], 'what a key vouches for, and is refused')
+    assert.deepEqual(await ask({ ...cookie({ access: foreign }), 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' }), [200, 'expired'], 'a GET from another page')
     assert.deepEqual(await ask(cookie({ access: expiredOf(ended.access) })), [401, undefined], 'nobody knows whether its session is over')
     assert.deepEqual(await ask(cookie({ access: (await cookiesOfLogin(app)).access })), [200, null], url)
   }
+})
+
+t.test('a token in a header that proves nothing is refused on a page, too', async (t) => {
+  const { app } = await withPages(t, { cookieStrict: false })
+  const headers = { ...navigation, ...bearer('x.y.z') }
+  t.equal((await app.inject({ url: '/optional', headers })).statusCode, 401)
+  t.equal((await app.inject({ url: '/optional', headers: navigation })).statusCode, 200)
 })
 
 t.test('a new token is judged by the guard: refused by "trusted" or its scopes, with the cookies', async (t) => {

@@ -68,6 +68,7 @@ const table: Readonly<Record<string, Row>> = {
   cookieHttponly: flag(true),
   cookieMaxAge: row(null, `a whole number of seconds from 1 to ${century} or null`, [null, 1, 3600, century],
     [0, -1, 1.5, NaN, Infinity, century + 1, '60', '', true, {}, [60]]),
+  cookiePartitioned: flag(false),
   cookiePath: row('/', 'a path that starts with "/", without spaces and ";"', ['/', '/x', '/x/y-z'], ['', 'x', '/a;b', '/a b', '/ä', '/a\n', ...wrongTypes]),
   cookieRefreshTokenName: cookieName('refresh_token'),
   cookieSamesite: row('lax', '"strict", "lax" or "none"', ['strict', 'lax', 'none'], ['', 'Lax', 'NONE', ...wrongTypes]),
