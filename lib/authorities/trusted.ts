@@ -134,9 +134,9 @@ export class TrustedIssuer implements Authority {
     if (!source.isLoading) {
       if (source.failedAt !== null) return unavailable
       // After a jump of the clock, keys may be too old without a failure.
-      const wasLookedFor = this.#missing.get(name) === true && this.#until > Date.now()
-      if (wasLookedFor && source.isRecent) return unknownKey
-      if (!source.takeEarly()) return wasLookedFor ? unknownKey : notLookedFor
+      const wasLookedFor = source.isRecent && this.#missing.get(name) === true && this.#until > Date.now()
+      if (wasLookedFor) return unknownKey
+      if (!source.takeEarly()) return notLookedFor
     }
     return atMost(waitTime, source.load()).then((isSettled) => {
       const found = this.#keys.find(algorithm, id)

@@ -38,7 +38,7 @@ function domainsOf (hostname: string): string[] {
 const cleared = new WeakMap<FastifyRequest, Set<string>>()
 
 /** Returns the forms, besides that of new cookies, that a cookie may have: its domain, and whether it is partitioned. */
-function* formsOf (name: string, isTwin: boolean, isReplacing: boolean, { hostname }: FastifyRequest, settings: Settings): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
+function * formsOf (name: string, isTwin: boolean, isReplacing: boolean, { hostname }: FastifyRequest, settings: Settings): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
   const { cookieDomain, cookiePartitioned, cookieSamesite } = settings
   const domains = new Set(isTwin || (isReplacing && cookieDomain !== '') ? [''] : [])
   if (isTwin && !/^__host-/i.test(name)) for (const domain of [cookieDomain, ...domainsOf(hostname)]) domains.add(domain)

@@ -165,6 +165,7 @@ t.test('getters decide about the cookies that are cleared, and nothing fails whe
 })
 
 // Promise: security/partitioned
+// Promise: specification/cookiepartitioned
 t.test('cookiePartitioned is written with every cookie, and requires what browsers require', async (t) => {
   warnings(t, 'W09')
   const options: Partial<TokenAuthOptions> = { cookieSet: true, cookiePartitioned: true, cookieSamesite: 'none', sessions: {}, retrieveUser: async () => users[0] }

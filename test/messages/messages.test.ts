@@ -194,6 +194,7 @@ const registrations: Record<string, Cases> = {
     { pathToRefresh: '/' },
     { pathToVerify: '/me' },
     { cookieSet: true, cookieSamesite: 'none', cookieSecure: false },
+    { cookieSet: true, cookiePartitioned: true },
     { cookieSet: true, cookieAccessTokenName: '__Host-token', cookieDomain: 'example.org' }
   ],
   'the configuration class': {
