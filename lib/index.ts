@@ -40,6 +40,7 @@ export type {
 } from '../types/instance.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { RouteAccess, RouteGuard } from '../types/routes.ts'
+export type { RequestSerializerOptions } from './http/request-serializer.ts'
 export type { ClaimsOf, InstanceName, SessionDataOf, TokenAuthInstances, UserIdOf, UserOf } from '../types/registry.ts'
 export type {
   Advance, IoredisLike, OwnIoredis, ListedSession, NewSession, NodeRedisLike, OwnNodeRedis, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, RedisSessionsOptions, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions,

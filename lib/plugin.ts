@@ -168,6 +168,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const tell = tellOfKeys(fastify.log, instanceName)
   const report = (news: KeyNews) => {
     if (news.isWeak === true) warn('W02', instanceName)
+    if (news.residue !== undefined) warn('W28', instanceName, ` ${news.residue}`)
     tell(news)
   }
   const live = hasKeys ? await LiveKeys.read(options.keys, resolved, report) : undefined

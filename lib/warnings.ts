@@ -33,7 +33,8 @@ const texts = {
   W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set "cookieMaxAge" to the longest lifetime.',
   W25: '"sessions" has no effect, because all keys are those of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Give the keys of the service that has the sessions as "keys" in place of "issuers", or remove "sessions".',
   W26: 'Routes have no guard, and do not say why they need none, so everybody may use them. Give each of them a guard, or say "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. Set "requireGuards" to true, and the application does not start with such a route; false silences this warning.',
-  W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so nobody passes, unless generateAccessToken() is given "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".'
+  W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so nobody passes, unless generateAccessToken() is given "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".',
+  W28: 'There is something around the text of a secret. It is read as a part of it, so a service that reads the secret without it refuses the tokens of this one.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -94,4 +95,6 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
     W24: typeof sessions?.settings.lifetime === 'function' && setsCookies && settings.cookieMaxAge === null && !getters.has('cookieMaxAge')
   }
   for (const [code, found] of Object.entries(findings)) if (found) warn(code as WarningCode, settings.instanceName)
+  const residue = own.residue ?? sessions?.residue
+  if (residue !== undefined) warn('W28', settings.instanceName, ` ${residue}`)
 }

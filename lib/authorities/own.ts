@@ -4,7 +4,7 @@ import { defaultKid } from '../keys/key-id.ts'
 import { checkPublished, isMixed, jwkSet, type RingKey } from '../keys/key-ring.ts'
 import { endless, isAlive, isConfigured } from '../keys/life.ts'
 import type { LiveKeys } from '../keys/live-keys.ts'
-import { checkPair, signingKey, signingNames, verifyingKey, verifyingNames, type Key } from '../keys/material.ts'
+import { checkPair, residueIn, signingKey, signingNames, verifyingKey, verifyingNames, type Key } from '../keys/material.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { keySettings, type KeySetting, type Settings } from '../settings/schema.ts'
@@ -73,6 +73,8 @@ export interface OwnKeys {
   readonly fingerprints: readonly string[]
   /** Whether a secret is shorter than its hash. */
   readonly isShort: boolean
+  /** What is around the text of a secret; undefined for nothing. */
+  readonly residue: string | undefined
   /** Whether secrets and pairs are used together. */
   readonly isMixed: boolean
   /** The key that signs, if it never changes. */
@@ -136,6 +138,7 @@ export function fixedKeys (resolved: Resolved, hasIssuers: boolean): OwnKeys {
   return {
     fingerprints: verifying === undefined ? [] : [verifying.fingerprint],
     isShort: verifying?.short === true,
+    residue: verifying?.residue,
     isMixed: false,
     signingKey: signing,
     verifying: hasIssuers
@@ -156,6 +159,7 @@ export function listedKeys (live: LiveKeys): OwnKeys {
   return {
     fingerprints: keys.map(({ verifying }) => verifying.fingerprint),
     isShort: keys.some(({ verifying }) => verifying.short),
+    residue: residueIn(keys.map(({ verifying }) => verifying)),
     isMixed: isMixed(live.ring),
     signingKey: undefined,
     verifying: { authority: ownAuthority((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)) },

@@ -1,6 +1,9 @@
 /** A serializer of requests for the application's logger, which writes the URL of every request: in query-string mode, with the token in it. */
 import type { FastifyRequest } from 'fastify'
 import { parameterName } from '../request/pairs.ts'
+import { either, flag, listOf, textLike, type Kind } from '../settings/kinds.ts'
+import { optionsOf, preset, readRecord } from '../settings/records.ts'
+import type { UserId } from '../../types/handlers.ts'
 
 /**
  * A pattern of the parameters with these names. A parameter begins after `?` or `&`, to some routers and parsers also after
@@ -11,26 +14,64 @@ function patternOfParameters (names: readonly string[]): RegExp {
 }
 
 /** What is logged of a request. An interface would not do: Fastify wants a type that is open for more. */
-type LoggedRequest = { method: string, url: string, version?: string, host: string, remoteAddress: string, remotePort?: number }
+type LoggedRequest = { method: string, url: string, version?: string, host: string, remoteAddress: string, remotePort?: number, userId?: UserId }
+
+/** The options of {@link requestSerializer}. */
+export interface RequestSerializerOptions {
+  /** Whether the user id of a valid token is logged, or the name of the instance that verifies it. Default: false. */
+  userId?: boolean | string | undefined
+  /** The settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed. */
+  parameters?: readonly string[] | undefined
+}
+
+/** Returns the user id of the token of a request; undefined without a valid token, and where its verification takes time or fails. */
+function userIdOf (request: FastifyRequest, instanceName: string): UserId | undefined {
+  try {
+    const { userId }: { userId?: UserId | null } = Object(Reflect.get(request, instanceName))
+    return userId ?? undefined
+  } catch {
+    // An exception of a serializer would end the process.
+    return undefined
+  }
+}
+
+const text: Kind<string> = textLike('the name of a parameter, a non-empty string', (name) => name !== '')
+const members = {
+  userId: preset(either(flag, textLike('true, false, or the name of an instance', (name) => name !== '')), false),
+  parameters: preset(listOf('a list of names of parameters', text, { least: 0 }), [])
+} as const
+
+function readGiven (given: [RequestSerializerOptions] | string[]) {
+  const [first] = given
+  const options = typeof first === 'object' ? first : { parameters: given }
+  return readRecord(optionsOf('requestSerializer()'), options, { members, example: '{ userId: true }', page: 'events.md#logs' })
+}
 
 /**
  * Makes a serializer that logs requests as Fastify does, with the values of query parameters that hold tokens replaced:
  * `Fastify({ logger: { serializers: { req: requestSerializer() } } })`.
- * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed; the
- * default names are always redacted
+ * @param given options, or the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were
+ * changed; the default names are always redacted
+ * @throws {@link InvalidConfiguration} for an unknown option
  */
-export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest {
-  const tokens = patternOfParameters(['access_token', 'refresh_token', ...names])
+export function requestSerializer (options: RequestSerializerOptions): (request: FastifyRequest) => LoggedRequest
+export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest
+export function requestSerializer (...given: [RequestSerializerOptions] | string[]): (request: FastifyRequest) => LoggedRequest {
+  const { userId, parameters } = readGiven(given)
+  const tokens = patternOfParameters(['access_token', 'refresh_token', ...parameters])
+  const instanceName = userId === true ? 'tokenAuth' : userId
   return (request) => {
     const { 'accept-version': version } = request.headers
     const remotePort = request.socket?.remotePort
+    const id = instanceName === false ? undefined : userIdOf(request, instanceName)
     return {
       method: request.method,
       url: request.url.replace(tokens, '$1[redacted]'),
       ...(typeof version === 'string' && { version }),
       host: request.host,
       remoteAddress: request.ip,
-      ...(remotePort !== undefined && { remotePort })
+      ...(remotePort !== undefined && { remotePort }),
+      ...(id !== undefined && { userId: id })
     }
   }
 }

@@ -7,6 +7,7 @@ import type { KeyStatus } from '../../types/keys.ts'
 import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
 import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
 import { abortTokens, isAlive } from './life.ts'
+import { residueIn } from './material.ts'
 import type { KeyNews } from './news.ts'
 import { readEntries, type Entry } from './ring-entries.ts'
 
@@ -30,9 +31,9 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
 /** The keys of a ring with their dates, to be compared. */
 const listed = ({ keys }: KeyRing) => JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
 
-/** Whether a key that was not there before is a secret that can be guessed. */
-const hasWeak = (entries: readonly Entry[], { keys }: KeyRing) =>
-  entries.some(({ verifying }) => verifying.short && !keys.some((key) => key.verifying.fingerprint === verifying.fingerprint))
+/** Returns the keys that were not there before. */
+const newIn = (entries: readonly Entry[], { keys }: KeyRing) =>
+  entries.map(({ verifying }) => verifying).filter(({ fingerprint }) => !keys.some((key) => key.verifying.fingerprint === fingerprint))
 
 /** The keys of one instance. Its ring is replaced as a whole, or not at all. */
 export class LiveKeys {
@@ -140,7 +141,8 @@ export class LiveKeys {
       const list = listed(before)
       this.#ring = createRing(entries, before)
       this.#abortEnded()
-      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: hasWeak(entries, before) })
+      const added = newIn(entries, before)
+      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ short }) => short), residue: residueIn(added) })
       this.#tellLate(before)
     } catch (error) {
       this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })

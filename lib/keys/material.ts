@@ -9,6 +9,7 @@ import { checkPairHalf } from './key-checks.ts'
 import { checkIntendedUse, readMaterial, type Jwk, type ReadMaterial } from './key-forms.ts'
 import { publicJwk } from './key-id.ts'
 import { weaknessOf } from './known-secrets.ts'
+import { residueOf } from './residue.ts'
 
 /** A checked key. */
 export interface Key {
@@ -19,7 +20,12 @@ export interface Key {
   readonly fingerprint: string
   /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2), or it can be guessed at any length. */
   readonly short: boolean
+  /** What is around the text of the secret, and how to remove it; undefined for nothing. */
+  readonly residue: string | undefined
 }
+
+/** Returns the first residue of some keys. */
+export const residueIn = (keys: readonly Key[]): string | undefined => keys.find(({ residue }) => residue !== undefined)?.residue
 
 /** In bytes. A shorter secret can be guessed from one token, so that production refuses it. */
 const minimumSecretLength = 32
@@ -82,7 +88,7 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   if (weakness !== undefined && process.env.NODE_ENV === 'production') {
     throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
   }
-  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength || weakness !== undefined }
+  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength || weakness !== undefined, residue: 'bytes' in source ? residueOf(bytes) : undefined }
 }
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
@@ -189,7 +195,8 @@ function pairKey (algorithm: Algorithm, keyObject: KeyObject, publicHalf: KeyObj
     keyObject,
     get material () { return Buffer.from(keyObject.export({ type, format: 'pem' })) },
     fingerprint: fingerprint(algorithm, JSON.stringify(publicJwk(publicHalf))),
-    short: false
+    short: false,
+    residue: undefined
   }
 }
 

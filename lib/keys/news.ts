@@ -10,6 +10,8 @@ export interface KeyNews {
   readonly error?: unknown
   /** Whether a new key is a secret that can be guessed. */
   readonly isWeak?: boolean
+  /** What is around the text of a new secret. */
+  readonly residue?: string | undefined
   /** Whether it differs from what was told before, so that it belongs into the log. */
   readonly isNew: boolean
 }

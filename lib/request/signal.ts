@@ -26,10 +26,36 @@ const sources = new WeakMap<AbortSignal, AbortController>()
  */
 const connections = new WeakMap<object, AbortSignal[]>()
 
-interface Expiry { timer?: NodeJS.Timeout }
+/** A signal that is to abort at a time. */
+interface Expiry {
+  /** In milliseconds since 1970. */
+  readonly end: number
+  readonly abort: () => void
+  timer?: NodeJS.Timeout
+}
 
-/** Clears the timers of controllers that were collected. */
-const collected = new FinalizationRegistry<Expiry>(({ timer }) => { clearTimeout(timer) })
+const pending = new Set<Expiry>()
+
+function forget (expiry: Expiry): void {
+  pending.delete(expiry)
+  clearTimeout(expiry.timer)
+}
+
+/** Forgets controllers that were collected. */
+const collected = new FinalizationRegistry<Expiry>(forget)
+
+/** In milliseconds: how often all ends are compared with the clock. While a machine sleeps the clock goes on, and timers do not. */
+export const watchTime = 15_000
+let watch: NodeJS.Timeout | undefined
+
+function watchClock (): void {
+  watch ??= setTimeout(() => {
+    watch = undefined
+    const now = Date.now()
+    for (const expiry of pending) if (now >= expiry.end) expiry.abort()
+    if (pending.size > 0) watchClock()
+  }, watchTime).unref()
+}
 
 // Not functions inside of createSignal, which would refer to its variables, and keep the signal alive.
 const createExpired = () => new TokenExpired()
@@ -38,8 +64,14 @@ const createInvalid = () => new InvalidToken()
 /** @param end milliseconds since 1970 */
 function abortAt (end: number, controller: AbortController, createReason: () => Error): void {
   const reference = new WeakRef(controller)
-  const expiry: Expiry = {}
-  const abort = () => { reference.deref()?.abort(createReason()) }
+  const expiry: Expiry = {
+    end,
+    abort () {
+      forget(expiry)
+      reference.deref()?.abort(createReason())
+    }
+  }
+  const { abort } = expiry
   const wait = () => {
     const rest = Math.ceil(end - Date.now())
     expiry.timer = rest > longestTimeout ? setTimeout(wait, longestTimeout) : setTimeout(abort, rest)
@@ -48,6 +80,8 @@ function abortAt (end: number, controller: AbortController, createReason: () => 
   }
   if (Date.now() >= end) return abort()
   wait()
+  pending.add(expiry)
+  watchClock()
   collected.register(controller, expiry)
 }
 

@@ -6,7 +6,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../keys/algorithms.ts'
-import { hmacKey, type Key } from '../keys/material.ts'
+import { hmacKey, type Key, residueIn } from '../keys/material.ts'
 import { createRefreshTokenCodec } from './refresh-token.ts'
 import { endedSessionsOf, releaseEndedSessions, type EndedSessions } from './revocation.ts'
 import { SessionService } from './service.ts'
@@ -25,6 +25,8 @@ export interface PreparedSessions {
   readonly service: SessionService | undefined
   /** Whether an entry of `sessions.secret` can be guessed. */
   readonly isWeak: boolean
+  /** What is around the text of an entry of `sessions.secret`; undefined for nothing. */
+  readonly residue: string | undefined
   readonly check: SessionCheck
   readonly watch: WatchSession
 }
@@ -40,15 +42,15 @@ function readSecret (given: unknown): Key {
 }
 
 /** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
-function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): { materials: [Buffer, ...Buffer[]], isWeak: boolean } {
+function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): { materials: [Buffer, ...Buffer[]], isWeak: boolean, residue: string | undefined } {
   if (secrets !== undefined) {
     // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
     const [first, ...others] = [readSecret(secrets[0]), ...secrets.slice(1).map(readSecret)] as const
-    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short) }
+    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short), residue: residueIn([first, ...others]) }
   }
   // A ring changes, and sessions must not change with it.
   if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24' })
-  return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false }
+  return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false, residue: undefined }
 }
 
 /**
@@ -71,6 +73,7 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
     ended,
     service,
     isWeak: own?.isWeak === true,
+    residue: own?.residue,
     check: prepareSessionCheck(ended, sessions.refuseAfter, userOf),
     watch: (sid, payload, controller) => ended.watch(sid, userOf(payload), controller)
   }

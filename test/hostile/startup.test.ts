@@ -235,6 +235,7 @@ const dangers: [finding: string, what: string, options: Partial<TokenAuthOptions
   ['W01', 'no secret', { secret: undefined }],
   ['W02', 'a secret shorter than the hash', { secret: 'x'.repeat(31) }],
   ['W02', 'a secret shorter than the hash of HS512', { algorithm: 'HS512', secret: 'x'.repeat(63) }],
+  ['W28', 'a secret with a line feed at its end', { secret: `${secret}\n` }],
   ['W03', 'protection off', { doProtection: false }],
   ['W04', 'expiry off', { verifyExp: false }],
   ['W05', 'tokens in the query string', { queryStringSet: true }],

@@ -4,9 +4,9 @@ import Fastify from 'fastify'
 import fc from 'fast-check'
 import { parse } from 'node:querystring'
 import t, { type Test } from 'tap'
-import { requestSerializer } from '../../lib/index.ts'
+import tokenAuth, { requestSerializer, type TokenAuthOptions } from '../../lib/index.ts'
 import { readParameter } from '../../lib/request/pairs.ts'
-import { exchange, host, listen, mistyped } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, claims, exchange, forge, host, listen, mistyped, secret } from '../helper.ts'
 
 type Lines = Record<string, unknown>[]
 type Serializer = ReturnType<typeof requestSerializer>
@@ -149,4 +149,61 @@ t.test('names of any characters are redacted, in each of their spellings', async
     for (const spelling of spellings) assert.equal(redact(`/?x=1&${spelling}=a&y=2`, name), `/?x=1&${spelling}=[redacted]&y=2`, spelling)
     assert.equal(redact('/?ab=1&axb=2&cl=3', name), '/?ab=1&axb=2&cl=3', name)
   }
+})
+
+// Promise: specification/serializer-user
+t.test('requestSerializer can write the user id of a valid token, and never throws', async (t) => {
+  const rows: Array<[options: Partial<TokenAuthOptions>, headers: Record<string, string>, userId: unknown]> = [
+    [{}, bearer(forge(claims())), 1], [{}, {}, undefined], [{}, bearer('x.y.z'), undefined], [{}, bearer(forge(claims({ exp: 1 }))), undefined],
+    [{ trusted: async () => true }, bearer(forge(claims())), undefined],
+    [{ trusted: () => { throw new Error('broken') } }, bearer(forge(claims())), undefined],
+    [{ getLeeway: () => { throw new Error('broken') } }, bearer(forge(claims())), undefined]
+  ]
+  for (const [options, headers, userId] of rows) {
+    const { lines, server } = listening(requestSerializer({ userId: true }))
+    const app = await build(t, options, server)
+    app.get('/', async ({ tokenAuth }) => {
+      await tokenAuth.ready().catch(() => {})
+      return 'ok'
+    })
+    app.get('/log', { onRequest: app.tokenAuth.protect() }, async (request) => {
+      request.log.info({ req: request }, 'inside')
+      return 'ok'
+    })
+    const response = await app.inject({ url: '/', headers })
+    assert.equal(response.statusCode, 200, caseOf(options))
+    const { req } = lines.find((line) => line.req !== undefined) ?? {}
+    assert.equal(Object(req).userId, userId, caseOf(options))
+    await app.inject({ url: '/log', headers })
+    const inside = lines.find(({ msg }) => msg === 'inside')
+    if (options.trusted !== undefined && inside !== undefined) t.equal(Object(inside.req).userId, 1, 'after the guard')
+  }
+})
+
+t.test('requestSerializer reads the instance that is named, redacts further parameters, and refuses other options', async (t) => {
+  const { lines, server } = listening(requestSerializer({ userId: 'partner', parameters: ['code'] }))
+  const app = host(t, server)
+  await app.register(tokenAuth, { instanceName: 'partner', secret, authenticate })
+  await app.inject({ url: '/?code=a&access_token=b', headers: bearer(forge(claims())) })
+  t.match(lines.find(({ req }) => req !== undefined)?.req, { userId: 1, url: '/?code=[redacted]&access_token=[redacted]' })
+  const plain = host(t, listening(requestSerializer({ userId: 'nobody' })).server)
+  t.equal((await plain.inject('/')).statusCode, 404, 'without an instance')
+  for (const wrong of [{ userid: true }, { userId: 1 }, { userId: '' }, { parameters: 'code' }, { parameters: [5] }, ['code'], null]) {
+    t.throws(() => requestSerializer(mistyped<{ userId: true }>(wrong)), { name: 'InvalidConfiguration' }, caseOf(wrong))
+  }
+})
+
+t.test('the error of a reader that would have to wait names ready() and requestSerializer', async (t) => {
+  const app = await build(t, { trusted: async () => true })
+  let message = ''
+  app.get('/', async ({ tokenAuth }) => {
+    try {
+      return { userId: tokenAuth.userId }
+    } catch (error) {
+      message = String(error)
+      return {}
+    }
+  })
+  await app.inject({ url: '/', headers: bearer(forge(claims())) })
+  t.match(message, /await request\.tokenAuth\.ready\(\).*requestSerializer\(\{ userId: true \}\)/)
 })

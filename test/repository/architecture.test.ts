@@ -45,7 +45,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   'request/*': ['host/*', 'keys/*', 'authorities/*', 'token/*', 'node:*'],
   'issuing/*': ['settings/*', 'host/*', 'token/*', 'node:*'],
   'http/cookies': ['@fastify/cookie'],
-  'http/*': ['host/*', 'request/*', 'http/cookies'],
+  'http/*': ['settings/*', 'host/*', 'request/*', 'http/cookies'],
   // The life of a session. Stores know nothing but its rules.
   'sessions/rotation': [],
   'sessions/stores/*': ['settings/kinds', 'settings/records', 'sessions/rotation', 'node:*'],

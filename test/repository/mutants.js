@@ -52,6 +52,8 @@ export const mutants = [
   { file: 'lib/http/old-cookies.ts', from: ' || Number(known?.get(keyOf(name, settings))?.size) > 1', to: '', tests: ['test/http/old-cookies.test.ts'] },
   { file: 'lib/http/old-cookies.ts', from: 'sent.some((cookie) => cookie', to: "sent.some((cookie) => cookie !== '' || cookie", tests: ['test/http/old-cookies.test.ts'] },
   { file: 'lib/guards/renew.ts', from: ' && !(found instanceof Refusal)\n', to: '\n', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/keys/residue.ts', from: 'printable.test(text) ?', to: 'printable !== undefined ?', tests: ['test/keys/residue.test.ts'] },
+  { file: 'lib/request/signal.ts', from: 'if (now >= expiry.end) expiry.abort()', to: '{}', tests: ['test/request/signal.test.ts'] },
 
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },

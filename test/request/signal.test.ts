@@ -6,7 +6,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import tokenAuth, { InitializationFailure, memorySessions, SessionEnded, TokenExpired, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, build, claims, forge, host, login, payloadOf, secret, setClock } from '../helper.ts'
+import { watchTime } from '../../lib/request/signal.ts'
+import { authenticate, bearer, build, claims, forge, holdTimers, host, login, payloadOf, secret, setClock } from '../helper.ts'
 
 const at = 1_800_000_000
 const leeway = 180
@@ -50,6 +51,27 @@ async function reading (t: Test, options: Partial<TokenAuthOptions> = {}) {
 }
 
 const token = (extra: object = {}) => bearer(forge(claims({ exp: at + 1800, ...extra })))
+
+// Promise: specification/signal-after-sleep
+t.test('after a machine has slept, it aborts within 30 seconds: the clock has gone on, and timers have not', async (t) => {
+  // The first test of the file, because a timer that runs already cannot be held.
+  const setTime = setClock(t, at)
+  longTimers(t)
+  const look = holdTimers(t, watchTime)
+  t.ok(watchTime <= 30_000)
+  const { signalOf } = await reading(t)
+  const [soon, later] = [await signalOf(token({ exp: at + 1800 })), await signalOf(token({ exp: at + 100_000 }))]
+  look()
+  t.equal(soon.aborted, false)
+  setTime(at + 8 * 3600)
+  look()
+  t.equal(soon.aborted, true)
+  t.match(soon.reason, { name: 'TokenExpired' })
+  t.equal(later.aborted, false)
+  setTime(at + 200_000)
+  look()
+  t.equal(later.aborted, true, 'it looks again and again')
+})
 
 // Promise: specification/sessionid-signal
 t.test('it aborts at exp + leeway, with a TokenExpired as its reason', async (t) => {
