@@ -32,7 +32,7 @@ declare const globalThis: {
 interface Tokens {
   readonly access?: string
   readonly refresh?: string
-  /** Time of the login in milliseconds. */
+  /** Which login it is: its time in milliseconds. */
   readonly since?: number
 }
 
@@ -43,10 +43,10 @@ type Target = (URL | Request) & { readonly headers?: Headers, readonly signal?: 
 type Answer = readonly [response: Response, body: string]
 
 /**
- * What tabs tell each other: why nobody is logged in, and since when. `logout`: the time of the logout. `ended` and `expired`, in
- * header mode: the time of the login that is over, because tabs may have logins of their own. `login`, in cookie mode: somebody has logged in, and no time.
+ * What tabs tell each other: why nobody is logged in, and which login is over, because in header mode there may be others.
+ * `logout`: with its time, for tabs that keep tokens of their own in memory. `login`, in cookie mode: somebody has logged in.
  */
-type Notice = readonly [what: SignedOutReason | 'login', time: number]
+type Notice = readonly [what: SignedOutReason | 'login', login: number, time?: number]
 
 // All times are in milliseconds.
 /** How long a try may last, and when the last one may begin. A later try is as good, also if the response to an earlier one was lost. */
@@ -105,7 +105,7 @@ function memory (kept: string | null = null): TokenStorage {
 export function createClient<User = unknown> ({
   baseUrl = globalThis.location?.origin, mode = 'cookie', prefix = '/auth',
   pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
-  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage = memory(), onSignedOut
+  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage: given, onSignedOut
 }: ClientOptions = {}): Client<User> {
   // A page that is rendered by a server has no origin. Its requests reject.
   let base: URL | undefined
@@ -117,6 +117,7 @@ export function createClient<User = unknown> ({
   if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header", not "${mode}".`)
   const name = 'fastify-token-auth ' + (base && new URL(prefix, base))
   const closing = new AbortController()
+  let storage = given ?? memory()
   let channel: InstanceType<typeof BroadcastChannel> | undefined
   try {
     // In Firefox without cookies, the constructor throws.
@@ -142,14 +143,37 @@ export function createClient<User = unknown> ({
   let stop = new AbortController()
   /** Changes when somebody logs in, or nobody is logged in any more. */
   let logins = 0
-  /** In header mode: time of the last login that this tab has read. */
+  /** In header mode: the last login that this tab has read. */
   let lastLogin = 0
   /** Why nobody is logged in, and in header mode the login that is over. */
   let over: readonly [SignedOutReason, number] = ['absent', lastLogin]
+  /** Whether the page was told that nobody is logged in, and nobody has logged in since. */
+  let isTold = false
+  /** Whether the browser has rejected the cookies of the last login. */
+  let isRejected = false
+  /** The text that is kept, as far as this tab knows. */
+  let kept: string | null = null
+
+  /** Reads the storage, or writes to it; null removes. One that throws, because it is full or not allowed, is replaced by memory. */
+  function stored (value?: string | null): string | null {
+    try {
+      if (value === undefined) kept = storage.getItem(name)
+      else if (value === null) storage.removeItem(name)
+      else storage.setItem(name, value)
+    } catch {
+      try {
+        // The service would take an older refresh token for a stolen one.
+        if (value) storage.removeItem(name)
+      } catch {}
+      storage = memory(value === undefined ? kept : value)
+    }
+    if (value !== undefined) kept = value
+    return kept
+  }
 
   function read (): Tokens {
     // What header mode has left is none of cookie mode.
-    const tokens: Tokens = parse(hasCookies ? '' : storage.getItem(name))
+    const tokens: Tokens = parse(hasCookies ? '' : stored())
     lastLogin = tokens.since ?? lastLogin
     return tokens
   }
@@ -165,7 +189,7 @@ export function createClient<User = unknown> ({
   function keep (body: string, before: Tokens): void {
     const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = parse<Record<string, unknown>>(body)
     if (!access) throw new Error(`The response has no "${accessTokenName}".`)
-    storage.setItem(name, JSON.stringify({ ...before, access, refresh }))
+    stored(JSON.stringify({ ...before, access, refresh }))
   }
 
   function setUser (found: User | null | undefined, id?: unknown): void {
@@ -173,6 +197,7 @@ export function createClient<User = unknown> ({
     const isSwitched = (userId ?? id) !== (id ?? userId)
     userId = id
     findings++
+    if (found) isTold = false
     if (JSON.stringify(found) !== JSON.stringify(user)) {
       user = found
       for (const listener of [...listeners]) notify(listener, undefined)
@@ -183,11 +208,14 @@ export function createClient<User = unknown> ({
     }
   }
 
-  function signOut (reason: SignedOutReason, login = lastLogin): void {
+  /** @param isNews whether the page is told */
+  function signOut (reason: SignedOutReason, login = lastLogin, isNews = true): void {
     over = [reason, login]
     logins++
     setUser(null)
-    notify(onSignedOut, reason)
+    // First: the page may call `logout` then, which is no news.
+    isTold = true
+    if (isNews) notify(onSignedOut, reason)
   }
 
   function send (input: Target, init: RequestInit | undefined, token = read().access): Promise<Response> {
@@ -266,7 +294,7 @@ export function createClient<User = unknown> ({
       // A service without sessions, or of an earlier version. The name of the error, or its code, which error handlers of applications send.
       reason ??= status === 400 || /"\w*missing/i.test(body) ? 'absent' : 'expired'
     }
-    storage.removeItem(name)
+    stored(null)
     if (!hasCookies) channel?.postMessage([reason, lastLogin])
     signOut(reason)
     return false
@@ -308,9 +336,9 @@ export function createClient<User = unknown> ({
   const isShown = () => user !== undefined || listeners.size
   const update = () => isShown() && load().catch(() => {})
 
-  /** Ends the session of tokens that header mode does not keep any more. The page may be left meanwhile. */
-  const end = async (tokens: Tokens): Promise<boolean> => tokens.refresh !== undefined &&
-    await insist(pathToLogout, withRefreshToken(tokens)).then(([{ ok }]) => ok, () => false)
+  /** Ends the session of tokens that nobody keeps any more. The page may be left meanwhile. */
+  const end = async ({ refresh }: Tokens): Promise<boolean> => refresh !== undefined &&
+    await insist(pathToLogout, json({ [refreshTokenName]: refresh })).then(([{ ok }]) => ok, () => false)
 
   /**
    * Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them.
@@ -318,9 +346,10 @@ export function createClient<User = unknown> ({
    */
   function leave (time = 0): Promise<boolean> {
     const tokens = read()
-    storage.removeItem(name)
-    if (!time) channel?.postMessage(['logout', Date.now()])
-    signOut('logout', time)
+    stored(null)
+    const isNews = !isTold && (time > 0 || hasCookies || !!tokens.access || !!user)
+    if (isNews && !time) channel?.postMessage(['logout', lastLogin, Date.now()])
+    signOut('logout', lastLogin, isNews)
     return end(tokens)
   }
 
@@ -337,19 +366,20 @@ export function createClient<User = unknown> ({
       if (!again.ok) throw new Error(`Still logged in: the logout failed (${again.status}).`)
     }
     leave()
-    return ok
+    return ok && !isRejected
   }
 
   if (channel) {
-    channel.onmessage = ({ data: [what, time] }) => {
+    channel.onmessage = ({ data: [what, login, time = 0] }) => {
       // A tab that was frozen gets the message late, perhaps after another login.
       read()
       if (what === 'login') {
         logins++
+        isTold = false
         update()
-      } else if (what === 'logout' ? lastLogin <= time : lastLogin === time) {
+      } else if (lastLogin === login || (!given && lastLogin && lastLogin <= time)) {
         if (what === 'logout') leave(time)
-        else signOut(what, time)
+        else signOut(what, login)
       }
     }
   }
@@ -357,7 +387,9 @@ export function createClient<User = unknown> ({
   // In header mode, the message of a channel could come before the tokens.
   globalThis.addEventListener?.('storage', ({ key, oldValue, newValue }) => {
     const { since } = parse<Tokens>(newValue)
-    if (key === name && since && since !== parse<Tokens>(oldValue).since) update()
+    if (key !== name || !since || since === parse<Tokens>(oldValue).since) return
+    isTold = false
+    update()
   }, closing)
   // The browser shows a page as it was left. WebKit does so in spite of `no-store`.
   globalThis.addEventListener?.('pageshow', ({ persisted }) => {
@@ -388,16 +420,32 @@ export function createClient<User = unknown> ({
       const [response, body] = await (hasCookies ? inTurn(request) : request())
       if (response.ok) {
         const before = read()
+        const { [refreshTokenName]: refresh } = parse<Record<string, string>>(body)
+        const issued: Tokens = refresh ? { refresh } : {}
         logins++
         userId = undefined
+        isTold = isRejected = false
         if (hasCookies) channel?.postMessage(['login', 0])
-        else keep(body, { since: Date.now() })
+        else {
+          try {
+            keep(body, { since: Date.now() })
+          } catch (error) {
+            end(issued)
+            throw error
+          }
+        }
         end(before)
-        if (isShown()) {
+        if (hasCookies ? !leaving : isShown()) {
           const isSame = watchLogin()
-          const isKnown = await ask(isSame).then(([{ ok }]) => ok, () => false)
+          const [answer, reason] = await ask(isSame).catch(() => [])
+          if (!isSame()) return response
+          isRejected = hasCookies && (reason === 'absent' || (answer?.status === 401 && /"\w*missing/i.test(await answer.text())))
           // Whoever was logged in is not any more.
-          if (isSame() && !isKnown) setUser(undefined)
+          if (isRejected || !answer?.ok) setUser(isRejected ? null : undefined)
+          if (isRejected) {
+            end(issued)
+            throw new Error('The browser rejected the cookies of the login. See "cookieSecure" and "cookieSamesite", and how it treats cookies of other sites.')
+          }
         }
       }
       return response

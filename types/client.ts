@@ -38,7 +38,7 @@ export interface ClientOptions {
   /** In header mode: field of a request or response that has the refresh token. Default: `refresh_token`. */
   refreshTokenName?: string | undefined
   /**
-   * Where tokens are kept in header mode. Default: in memory, so that each tab has a login of its own, which ends when the page
+   * Where tokens are kept in header mode; in memory once it throws. Default: in memory, so that each tab has a login of its own, which ends when the page
    * is left. With `localStorage`, all tabs share one login, which survives a restart of the browser. With `sessionStorage`, the
    * login of a tab survives a reload; but a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the
    * second renewal looks like theft to the service, which ends the session. Every script of the origin can read both storages, also one
@@ -82,16 +82,18 @@ export interface Client<User = unknown> {
   token: () => Promise<string | null>
   /**
    * Logs in. In header mode, it ends the session of an earlier login. In cookie mode, the service does so, and the request waits
-   * for renewals in all tabs, because their cookies would replace those of the login. If `user` is known or has subscribers, it is up to date afterwards.
+   * for renewals in all tabs, because their cookies would replace those of the login. Afterwards `user` is up to date; in header
+   * mode, if it is known or has subscribers.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
    * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent
    * @throws an `AbortError` in cookie mode, if `logout` is called before it was sent
-   * @throws Error in header mode, if the response to a login has no access token
+   * @throws Error in header mode, if the response to a login has no access token; in cookie mode, if the browser rejects the
+   * cookies. Both end the session by the refresh token of the body, if there is one
    */
   login: (credentials: object) => Promise<Response>
   /**
-   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`. In cookie mode, it is sent
+   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`, unless nobody is logged in. In cookie mode, it is sent
    * at once, unless a login of this tab was sent before, and ends a renewal of this tab: requests that wait for that get
    * their 401. In header mode, it ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
    * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires

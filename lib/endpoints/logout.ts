@@ -5,6 +5,7 @@ import { MissingRefreshToken, SessionEnded, SessionStoreUnavailable } from '../e
 import { clearingCookies, setLoginCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { oldCookies } from '../http/old-cookies.ts'
+import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import { openState } from '../request/slot.ts'
@@ -12,7 +13,7 @@ import type { RequestState } from '../request/state.ts'
 import type { RefreshToken } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, type Implementation, type Result } from './endpoint.ts'
-import { findRefreshToken } from './refresh-source.ts'
+import { findRefreshToken, refreshTokenInBody } from './refresh-source.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
 async function endByAccessToken (sessions: SessionService, state: RequestState): Promise<void> {
@@ -63,7 +64,10 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
   } catch (error) {
     failure = { error }
   }
-  const found = findRefreshToken(state)
+  const source = findRefreshToken(state)
+  // A browser that has rejected the cookies of a login: whoever holds a refresh token may end its session.
+  const isMissing = source instanceof Refusal && isWithoutToken(source)
+  const found = isMissing ? refreshTokenInBody(state.request, state.settings.refreshTokenName) ?? source : source
   const token = typeof found === 'string' ? sessions.read(found) : undefined
   if (token !== undefined) await endByRefreshToken(sessions, state, token)
   else if (typeof found !== 'string') await endByAccessToken(sessions, state)

@@ -6,7 +6,7 @@ import { extractRefreshToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 
 /** The refresh token in a body; undefined for none. */
-function inBody ({ body }: FastifyRequest, name: string): string | undefined {
+export function refreshTokenInBody ({ body }: FastifyRequest, name: string): string | undefined {
   const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined
   return typeof value === 'string' && value !== '' ? value : undefined
 }
@@ -14,7 +14,7 @@ function inBody ({ body }: FastifyRequest, name: string): string | undefined {
 /** Returns the refresh token of a request: from where access tokens are read, or from the body; undefined for none. */
 export function findRefreshToken ({ request, settings }: RequestState): Verdict<string> | undefined {
   const found = extractRefreshToken(request.raw, settings)
-  if (found === undefined) return inBody(request, settings.refreshTokenName)
+  if (found === undefined) return refreshTokenInBody(request, settings.refreshTokenName)
   return found instanceof Refusal ? found : found.token
 }
 

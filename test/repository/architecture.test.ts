@@ -206,7 +206,7 @@ t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, asy
   for (const file of files) {
     const lines = readFileSync(join(root, file), 'utf8').split('\n').length - 1
     // Pages without a bundler load the client as one file.
-    assert.ok(lines <= (file === 'lib/client.ts' ? 450 : maximumLines), `${file}: ${lines}`)
+    assert.ok(lines <= (file === 'lib/client.ts' ? 520 : maximumLines), `${file}: ${lines}`)
   }
 })
 
