@@ -78,6 +78,7 @@ for (const [mode, serverOptions, options] of modes) {
 const failing: Array<[what: string, make: () => TokenStorage & { values: Map<string, string> }]> = [
   ['setItem (quota)', () => ({ ...sharedStorage(), setItem: () => { throw new DOMException('full', 'QuotaExceededError') } })],
   ['getItem (policy)', () => ({ ...sharedStorage(), getItem: () => { throw new DOMException('denied', 'SecurityError') } })],
+  ['setItem and removeItem', () => ({ ...sharedStorage(), setItem: () => { throw new Error('full') }, removeItem: () => { throw new Error('denied') } })],
   ['removeItem', () => ({ ...sharedStorage(), removeItem: () => { throw new Error('denied') } })],
   ['all', () => ({ values: new Map(), getItem: () => { throw new Error('denied') }, setItem: () => { throw new Error('denied') }, removeItem: () => { throw new Error('denied') } })]
 ]
@@ -111,6 +112,21 @@ t.test('in header mode tokens that cannot be replaced in a storage are removed f
   t.equal(await status(), 200)
   t.equal(storage.values.size, 0)
   t.equal(await status(), 200)
+})
+
+t.test('in header mode tokens that somebody else has removed are no logout of before', async (t) => {
+  const served = await service(t)
+  browse(t, served)
+  const storage = sharedStorage()
+  const { client, reasons, status } = openTab({ mode: 'header', storage })
+  const setTime = setClock(t, now())
+  await client.login(ada!)
+  await client.logout()
+  setTime(now() + 1)
+  await client.login(ada!)
+  storage.values.clear()
+  t.equal(await status(), 401)
+  t.strictSame(reasons, ['logout', 'absent'])
 })
 
 t.test('in header mode a login whose response has no access token ends its session', async (t) => {

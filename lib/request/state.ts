@@ -144,7 +144,7 @@ export class RequestState implements Verification {
       outcome.catch(() => {})
       // Anybody can send a token whose key is not known yet.
       if (this.waitsForKeys) return false
-      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in "trusted" itself, use the parameters, and in a log, requestSerializer({ userId: true }).')
+      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in a log, use requestSerializer({ userId: true }), and in "trusted" itself, use the parameters.')
     }
     return outcome === null
   }
