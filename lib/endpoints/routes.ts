@@ -7,7 +7,7 @@ import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
 import { setCookies, setLoginCookies } from '../http/cookies.ts'
-import { crossOriginDescription, errorSchema } from '../http/error-schema.ts'
+import { crossOriginDescription, errorSchema, ownSchemas } from '../http/error-schema.ts'
 import { oldCookies } from '../http/old-cookies.ts'
 import type { Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
@@ -143,15 +143,16 @@ function handlerOf (registration: Registration, { row: { readsToken }, begin: st
 const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
 
 /** Documents an endpoint: its operation id, and its answer to requests from other origins. */
-function documented ({ row: { method, name }, schema }: Endpoint, registration: Registration, host: FastifyInstance): EndpointSchema {
+function documented ({ row: { method, name }, schema }: Endpoint, registration: Registration, host: FastifyInstance, isOpen: boolean): EndpointSchema {
   const operationId = nameOperation(host, registration.settings.instanceName, name)
   const response = readsCookies(registration) && method !== 'GET' ? { ...Object(schema.response), ...crossOriginAnswer } : schema.response
-  return { operationId, ...schema, response }
+  for (const part of [schema.body, schema.querystring, schema.params, ...Object.values(Object(response))]) if (typeof part === 'object' && part !== null) ownSchemas.add(part)
+  // Not the requirement of the whole document.
+  return { operationId, ...schema, ...(isOpen && { security: [] }), response }
 }
 
 /** Hides a schema in the OpenAPI document. A response schema takes 5 KB in Fastify, and that of an endpoint only documents. */
 const hide = ({ response, ...rest }: FastifySchema) => ({ ...rest, hide: true })
-const unchanged = ({ schema, url }: { schema: FastifySchema, url: string }) => ({ schema, url })
 
 function routeOf (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): PrefixedRoute {
   const { row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false, takesRefreshToken = false }, path, guards = [] } = endpoint
@@ -162,15 +163,13 @@ function routeOf (context: FastifyInstance, host: FastifyInstance, registration:
     guards,
     isForOwnOrigin,
     isCacheable,
-    schema: documented(endpoint, registration, host),
+    schema: documented(endpoint, registration, host, isOpen),
     hide,
     ...compilers(endpoint),
     bodyLimit: bodyLimitOf(context),
     config: {
       tokenAuth: access,
-      ...(takesRefreshToken && takingRefreshToken),
-      // A swagger transformation of the application is for schemas of another library. Guarded routes have one already.
-      ...(isOpen && { swaggerTransform: unchanged })
+      ...(takesRefreshToken && takingRefreshToken)
     },
     handler: handlerOf(registration, endpoint)
   }

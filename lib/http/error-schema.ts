@@ -19,4 +19,10 @@ export const fastifyErrorSchema = {
 /** The answer to a request without a valid token. */
 export const unauthorized = { description: 'No valid access token.', ...errorSchema }
 
+/**
+ * The bodies and answers of the endpoints of the plugin, as JSON schemas. Transformations of an application, which may be for
+ * schemas of another library, do not see them.
+ */
+export const ownSchemas = new WeakSet<object>()
+
 export const crossOriginDescription = 'The request comes from another origin.'

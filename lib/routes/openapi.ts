@@ -4,13 +4,10 @@
  */
 import type { RouteOptions } from 'fastify'
 import { isProtecting, type GuardDescription } from '../guards/describe.ts'
-import { crossOriginDescription, errorSchema, unauthorized } from '../http/error-schema.ts'
+import { crossOriginDescription, errorSchema, ownSchemas, unauthorized } from '../http/error-schema.ts'
 import type { Settings } from '../settings/schema.ts'
+import { addAnswers, declare, inVersion, marker, openDocument, type Addition, type Answers, type Documents, type Requirement, type Schemes } from './document.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
-
-/** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
-type Requirement = Record<string, readonly string[]>
-type Schemes = Record<string, object>
 
 /** Returns the security schemes of the sources of tokens, in the order in which they are read. After a strict source, none is read. */
 function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
@@ -29,12 +26,6 @@ function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   return schemes
 }
 
-/** Converts a scheme to Swagger 2, which supports neither bearer tokens nor cookies: both become headers. */
-function inSwagger2 (scheme: object): object {
-  if (!('in' in scheme)) return { type: 'apiKey', in: 'header', name: 'Authorization' }
-  return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
-}
-
 function requirementsOf ({ scopeSets, isOptional, rules }: GuardDescription): Requirement[] {
   const sets = scopeSets === null || scopeSets.length === 0 ? [[]] : scopeSets
   const alternatives: Requirement[] = Object.keys(schemesOf(rules.settings)).flatMap((name) => sets.map((scopes) => ({ [name]: scopes })))
@@ -49,8 +40,6 @@ function combine (one: readonly Requirement[], other: readonly Requirement[]): R
     return merged
   }))
 }
-
-type Answers = Readonly<Record<string, unknown>>
 
 /** Methods that only read, which pages of other origins may use in cookie mode. */
 const readingMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
@@ -78,56 +67,58 @@ function refusalsOf (guards: readonly GuardDescription[], methods: readonly stri
   }
 }
 
-/** Adds answers to those of a route, which are kept, also under a range such as `4XX`. */
-function addAnswers (answers: Answers, own: Answers | undefined): Answers {
-  // What @fastify/swagger documents of a route without answers.
-  if (own === undefined) return { 200: { description: 'Default Response', type: 'null' }, ...answers }
-  const has = new Set(Object.keys(own).map((status) => status.toUpperCase()))
-  return { ...own, ...Object.fromEntries(Object.entries(answers).filter(([status]) => !has.has(status) && !has.has(`${status[0]}XX`))) }
-}
-
-interface Documents {
-  schema?: object & { response?: Answers }
-  openapiObject?: { components?: { securitySchemes?: Schemes } }
-  swaggerObject?: { securityDefinitions?: Schemes }
-}
-
-/** Declares schemes in a document. A scheme with the same name that the application has declared is kept. */
-function declare (schemes: Schemes, { openapiObject, swaggerObject }: Documents): void {
-  if (openapiObject !== undefined) {
-    openapiObject.components = { ...openapiObject.components, securitySchemes: { ...schemes, ...openapiObject.components?.securitySchemes } }
-  }
-  if (swaggerObject !== undefined) {
-    const definitions = Object.fromEntries(Object.entries(schemes).map(([name, scheme]) => [name, inSwagger2(scheme)]))
-    swaggerObject.securityDefinitions = { ...definitions, ...swaggerObject.securityDefinitions }
-  }
-}
-
-/** Whether a schema is a JSON schema. Schemas of other libraries need a transformation of the application, which that of this module would replace. */
+/** Whether a schema is a JSON schema. Schemas of other libraries need a transformation of the application, which that of a route would replace. */
 function isJsonSchema (schema: object): boolean {
   return Object.values(schema).every((part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
 }
 
+type AnnotatedSchema = object & { security?: readonly Requirement[], body?: unknown, querystring?: unknown, params?: unknown, response?: Answers }
 type AnnotatedRoute = RouteOptions & {
-  schema?: object & { security?: readonly Requirement[] }
+  schema?: AnnotatedSchema
   config?: { swaggerTransform?: unknown }
 }
 
-/** Documents the guards of a route. What the application has documented itself is kept. */
+/** Makes a transformation of a route that adds what guards add. */
+const transformationOf = ({ requirements, schemes, refusals }: Addition) => ({ schema, openapiObject, swaggerObject }: Documents) => {
+  const document = openapiObject ?? swaggerObject ?? {}
+  if (requirements === undefined) return { schema }
+  declare(schemes, document)
+  return { schema: { ...schema, security: inVersion(requirements, document), response: addAnswers(refusals, schema?.response) } }
+}
+
+const isOwn = (part: unknown): part is object => typeof part === 'object' && part !== null && ownSchemas.has(part)
+
+/** Divides the schema of a route into what the transformations of an application see, and what is of an endpoint of the plugin. */
+function divide (schema: AnnotatedSchema) {
+  const { body, querystring, params, response, ...rest } = schema
+  // Path parameters of an endpoint are documented by its path.
+  const foreign = Object.entries({ body, querystring, params }).filter(([, part]) => part !== undefined && !isOwn(part))
+  const entries = Object.entries(response ?? {})
+  const [answers, others] = [entries.filter(([, part]) => isOwn(part)), entries.filter(([, part]) => !isOwn(part))]
+  return {
+    own: { body: isOwn(body) ? body : undefined, querystring: isOwn(querystring) ? querystring : undefined, answers: Object.fromEntries(answers) },
+    others: { ...rest, ...Object.fromEntries(foreign), ...(response !== undefined && (others.length > 0 || answers.length === 0) && { response: Object.fromEntries(others) }) }
+  }
+}
+
+/** Documents the guards of a route, and the endpoints of the plugin. What the application has documented itself is kept. */
 export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
   // With `doProtection: false`, a guard lets every request pass.
   const descriptions = guards.map(({ description }) => description).filter((description) => description.isReader === true || isProtecting(description))
-  if (descriptions.length === 0 || !context.hasPlugin('@fastify/swagger')) return
-  const { schema = {}, config = {} }: AnnotatedRoute = route
-  if (schema.security !== undefined || config.swaggerTransform !== undefined || !isJsonSchema(schema)) return
-  const requirements = descriptions.map(requirementsOf).reduce(combine)
-  const schemes: Schemes = Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings)))
-  const refusals = refusalsOf(descriptions.filter((description) => isProtecting(description)), methodsOf(added))
-  // Added while the document is generated, because the schemes can be declared only there.
-  const swaggerTransform = (documents: Documents) => {
-    declare(schemes, documents)
-    const response = addAnswers(refusals, documents.schema?.response)
-    return { schema: { ...documents.schema, security: requirements, response } }
+  if (!context.hasPlugin('@fastify/swagger')) return
+  // The types of Fastify do not say what a schema has.
+  const { schema = {}, config = {} } = route as AnnotatedRoute
+  const { own, others } = divide(schema)
+  const isEndpoint = own.body !== undefined || Object.keys(own.answers).length > 0
+  const isGuarded = descriptions.length > 0 && schema.security === undefined
+  if (config.swaggerTransform === false || !(isGuarded || isEndpoint)) return
+  const addition: Addition = {
+    ...own,
+    requirements: isGuarded ? descriptions.map(requirementsOf).reduce(combine) : undefined,
+    schemes: Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings))),
+    refusals: refusalsOf(descriptions.filter((description) => isProtecting(description)), methodsOf(added))
   }
-  Object.assign(route, { config: { ...config, swaggerTransform } })
+  const additions = openDocument(context)
+  if (additions !== undefined) Object.assign(route, { schema: { ...others, [marker]: additions.push(addition) } })
+  else if (config.swaggerTransform === undefined && isJsonSchema(schema)) Object.assign(route, { config: { ...config, swaggerTransform: transformationOf(addition) } })
 }

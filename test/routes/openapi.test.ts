@@ -17,7 +17,7 @@ interface Document {
 
 const answer = async () => ({ ok: true })
 
-async function documented (t: Test, options: Partial<TokenAuthOptions>, routes: (app: FastifyInstance) => void, swagger: object = { openapi: {} }): Promise<Document> {
+async function documented (t: Test, options: Partial<TokenAuthOptions>, routes: (app: FastifyInstance) => void, swagger: object = { openapi: { openapi: '3.1.0', info: { title: 'test', version: '1' } } }): Promise<Document> {
   const app = host(t)
   await app.register(fastifySwagger, swagger)
   await app.register(tokenAuth, together({ secret, authenticate }, options))
@@ -33,7 +33,7 @@ t.test('the endpoints are documented once each, and those that read a token say 
   const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
   const document = await documented(t, { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken }, () => {})
   t.same(Object.keys(document.paths), ['/auth', '/auth/verify', '/auth/me', '/auth/refresh'])
-  t.equal(securityOf(document, '/auth', 'post'), undefined)
+  t.same(securityOf(document, '/auth', 'post'), [], 'everybody may use it, whatever the document requires')
   for (const [path, method] of [['/auth/verify', 'get'], ['/auth/me', 'get'], ['/auth/refresh', 'post']] as const) {
     t.same(securityOf(document, path, method), [{ tokenAuth: [] }], path)
     t.type(document.paths[path]?.[method]?.summary, 'string')
@@ -68,8 +68,8 @@ t.test('the endpoints of sessions are documented, each with its answers and what
   const document = await documented(t, { sessions: {}, cookieSet: true, cookieStrict: false }, () => {})
   const token = [{ tokenAuthCookie: [] }, { tokenAuth: [] }]
   const operations: [path: string, method: string, security: unknown, statuses: string[]][] = [
-    ['/auth', 'post', undefined, ['200', '401', '403', '503']],
-    ['/auth/refresh', 'post', undefined, ['200', '400', '401', '403', '503']],
+    ['/auth', 'post', [], ['200', '401', '403', '503']],
+    ['/auth/refresh', 'post', [], ['200', '400', '401', '403', '503']],
     ['/auth/logout', 'post', [{}, ...token], ['204', '400', '401', '403', '503']],
     ['/auth/sessions', 'get', token, ['200', '401', '503']],
     ['/auth/sessions', 'delete', token, ['204', '400', '401', '403', '503']],
@@ -80,6 +80,8 @@ t.test('the endpoints of sessions are documented, each with its answers and what
     t.same(Object.keys(document.paths[path]?.[method]?.responses ?? {}).sort(), statuses, `${method} ${path}`)
     t.type(document.paths[path]?.[method]?.summary, 'string')
   }
+  const queries = (path: string, method: string) => (Reflect.get(Object(document.paths[path]?.[method]), 'parameters') as Array<{ in: string, name: string }> | undefined ?? []).map(({ in: place, name }) => `${place} ${name}`)
+  t.same([queries('/auth/me', 'get'), queries('/auth/sessions', 'delete'), queries('/auth/sessions/{id}', 'delete')], [['query optional'], ['query except'], ['path id']])
   t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
   t.same(Object.keys(document.paths).sort(), [...new Set(['/auth/verify', '/auth/me', ...operations.map(([path]) => path)])].sort(), 'every path')
   const { paths } = await documented(t, { sessions: {}, pathToSessions: null }, () => {})
@@ -226,7 +228,7 @@ t.test('the scheme is the source that tokens are read from; a lax source leaves 
 
 t.test('a route that two instances guard needs what each of them asks for', async (t) => {
   const app = host(t)
-  await app.register(fastifySwagger, { openapi: {} })
+  await app.register(fastifySwagger, { openapi: { openapi: '3.1.0' } })
   await app.register(tokenAuth, { secret, authMode: false })
   await app.register(async (nested) => {
     await nested.register(tokenAuth, { secret, authMode: false, cookieSet: true })
@@ -257,7 +259,9 @@ t.test('a host whose schemas are of another library keeps its own transformation
     app.post('/foreign', { preHandler: app.tokenAuth.protect(), schema: { body: new Foreign() }, validatorCompiler: () => () => true }, answer)
   }, { openapi: {}, transform })
   t.match(document.paths['/foreign']?.post, { summary: 'transformed' })
-  t.equal(document.paths['/auth']?.post?.summary, 'Issue an access token', 'our own are JSON schemas and need none')
+  t.same(securityOf(document, '/foreign', 'post'), [{ tokenAuth: [] }], 'and what guards add is there')
+  t.same(Object.keys(document.paths['/foreign']?.post?.responses ?? {}), ['200', '401'])
+  t.match(document.paths['/auth']?.post, { summary: 'transformed', requestBody: { content: { 'application/json': {} } }, responses: { 200: {}, 401: {} } }, 'a transformation runs on our routes, too, and does not see their JSON schemas')
 })
 
 t.test('the document is valid OpenAPI 3.0 and 3.1', async (t) => {
@@ -297,4 +301,89 @@ t.test('a free-standing guard without an instance, and an application without @f
   app.get('/', { preHandler: app.tokenAuth.protect() }, answer)
   await app.ready()
   t.same(routes.map(({ config }) => config), [undefined, undefined])
+})
+
+// Promise: specification/documentation-transform
+t.test('the transformation of the application runs on every route, and what guards add is there, in every order and version', async (t) => {
+  const seen: unknown[] = []
+  const transform = ({ schema, url }: { schema?: object, url: string }) => {
+    seen.push(JSON.parse(JSON.stringify(schema ?? null)))
+    if (url.startsWith('/internal')) return { schema: { ...schema, hide: true }, url }
+    return { schema: { ...schema, tags: ['added'] }, url: url.replace('/v1', '') }
+  }
+  const versions: Array<[what: string, options: object, scopes: string[]]> = [
+    ['3.1', { openapi: { openapi: '3.1.0' } }, ['a']], ['3.0', { openapi: {} }, []], ['2.0', { swagger: {} }, []]
+  ]
+  for (const [what, options, scopes] of versions) {
+    for (const isFirst of [true, false]) {
+      for (const isWrapped of [true, false]) {
+        const app = host(t)
+        const register = async () => { await app.register(fastifySwagger, { ...options, transform }) }
+        if (isFirst) await register()
+        await app.register(tokenAuth, { secret, authenticate })
+        if (!isFirst) await register()
+        const own = { 200: { description: 'mine', type: 'object', properties: {} } }
+        app.get('/internal/secrets', { onRequest: app.tokenAuth.protect() }, answer)
+        app.get('/v1/orders', { onRequest: app.tokenAuth.scoped('a'), schema: { response: own, ...(isWrapped && { summary: 'orders' }) } }, answer)
+        app.get('/v1/open', answer)
+        await app.ready()
+        const document: Document = JSON.parse(JSON.stringify(app.swagger()))
+        const title = `${what} ${isFirst}`
+        t.equal(document.paths['/internal/secrets'], undefined, `${title}: what is hidden stays so`)
+        t.match(document.paths['/orders']?.get, { tags: ['added'], security: [{ tokenAuth: scopes }], responses: { 200: { description: 'mine' }, 401: {}, 403: {} } }, title)
+        t.equal(document.paths['/open']?.get?.security, undefined)
+        t.match(document.components?.securitySchemes ?? document.securityDefinitions, { tokenAuth: {} })
+        t.equal(JSON.stringify(document).includes('x-fastify-token-auth'), false)
+        const text = app.swagger({ yaml: true })
+        t.match(text, /Sufficient|sufficient/, 'as YAML, too')
+        t.notMatch(text, /x-fastify-token-auth|internal/)
+        t.equal(app.swagger(), app.swagger(), 'generated once')
+      }
+    }
+  }
+  t.notOk(seen.some((schema) => JSON.stringify(schema)?.includes('No valid access token')), 'it sees what the host wrote')
+})
+
+t.test('a transformation of a route stays, and one that is false hides what guards add', async (t) => {
+  const document = await documented(t, {}, (app) => {
+    const onRequest = app.tokenAuth.protect()
+    app.get('/own', { onRequest, config: { swaggerTransform: ({ schema, url }: { schema: object, url: string }) => ({ schema: { ...schema, summary: 'own' }, url }) } }, answer)
+  })
+  t.match(document.paths['/own']?.get, { summary: 'own', security: [{ tokenAuth: [] }] })
+})
+
+t.test('with another name of the decorator, guards are documented by a transformation of their routes', async (t) => {
+  for (const [options, scopes] of [[{ openapi: { openapi: '3.1.0' } }, ['a']], [{ swagger: {} }, []]] as const) {
+    const app = host(t)
+    await app.register(fastifySwagger, { ...options, decorator: 'api' } as object)
+    await app.register(tokenAuth, { secret, authenticate })
+    app.get('/scoped', { onRequest: app.tokenAuth.scoped('a') }, answer)
+    await app.ready()
+    const document: Document = JSON.parse(JSON.stringify(Reflect.apply(Reflect.get(app, 'api'), app, [])))
+    t.match(document.paths['/scoped']?.get, { security: [{ tokenAuth: scopes }], responses: { 401: {}, 403: {} } })
+    t.match(document.paths['/auth']?.post, { summary: 'Issue an access token', security: [], responses: { 200: {} } })
+  }
+})
+
+t.test('a static document is served as it is', async (t) => {
+  const app = host(t)
+  const given = { openapi: '3.1.0', info: { title: 'x', version: '1' }, paths: { '/a': { get: { responses: {} } } } }
+  await app.register(fastifySwagger, { mode: 'static', specification: { document: given } } as object)
+  await app.register(tokenAuth, { secret, authenticate })
+  app.get('/a', { onRequest: app.tokenAuth.protect() }, answer)
+  await app.ready()
+  t.same(JSON.parse(JSON.stringify(app.swagger())), given)
+  t.type(app.swagger({ yaml: true }), 'string')
+})
+
+t.test('security at the root of the document is not that of endpoints that everybody may use, and parameters that carry tokens are those of the schemes', async (t) => {
+  const document = await documented(t, { queryStringSet: true, queryStringStrict: false }, (app) => {
+    const querystring = { type: 'object', properties: { access_token: { type: 'string' }, page: { type: 'integer' } } }
+    app.get('/list', { onRequest: app.tokenAuth.protect(), schema: { querystring } }, answer)
+    app.get('/only', { onRequest: app.tokenAuth.protect(), schema: { headers: { type: 'object', properties: { Authorization: { type: 'string' } } } } }, answer)
+  }, { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' }, security: [{ mine: [] }], components: { securitySchemes: { mine: { type: 'http', scheme: 'basic' } } } } })
+  t.same(securityOf(document, '/auth', 'post'), [])
+  const namesOf = (path: string) => ((document.paths[path]?.get as { parameters?: Array<{ name: string }> } | undefined)?.parameters ?? []).map(({ name }) => name)
+  t.same([namesOf('/list'), namesOf('/only')], [['page'], []])
+  t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
 })

@@ -1,0 +1,201 @@
+/**
+ * The document that @fastify/swagger generates, and what is added to it then. A transformation of a route would replace that
+ * of the application, which may hide routes.
+ */
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+
+/** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
+export type Requirement = Record<string, readonly string[]>
+export type Schemes = Record<string, object>
+
+export type Answers = Readonly<Record<string, unknown>>
+
+/** Converts a scheme to Swagger 2, which supports neither bearer tokens nor cookies: both become headers. */
+function inSwagger2 (scheme: object): object {
+  if (!('in' in scheme)) return { type: 'apiKey', in: 'header', name: 'Authorization' }
+  return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
+}
+
+/** Adds answers to those of a route, which are kept, also under a range such as `4XX`. */
+export function addAnswers (answers: Answers, own: Answers | undefined): Answers {
+  // What @fastify/swagger documents of a route without answers.
+  if (own === undefined) return { 200: { description: 'Default Response', type: 'null' }, ...answers }
+  const has = new Set(Object.keys(own).map((status) => status.toUpperCase()))
+  return { ...own, ...Object.fromEntries(Object.entries(answers).filter(([status]) => !has.has(status) && !has.has(`${status[0]}XX`))) }
+}
+
+/** An operation of a document, as far as it is changed here. */
+interface Operation {
+  [extension: `x-${string}`]: unknown
+  security?: readonly Requirement[]
+  responses?: Record<string, object>
+  parameters?: ReadonlyArray<{ readonly in?: unknown, readonly name?: unknown }>
+  requestBody?: object
+}
+
+interface Document {
+  openapi?: string
+  components?: { securitySchemes?: Schemes }
+  securityDefinitions?: Schemes
+  paths?: Record<string, Record<string, Operation>>
+}
+
+export interface Documents {
+  schema?: object & { response?: Answers }
+  openapiObject?: Document
+  swaggerObject?: Document
+}
+
+/** Declares schemes in a document. A scheme with the same name that the application has declared is kept. */
+export function declare (schemes: Schemes, document: Document): void {
+  if (document.openapi !== undefined) {
+    document.components = { ...document.components, securitySchemes: { ...schemes, ...document.components?.securitySchemes } }
+    return
+  }
+  const definitions = Object.fromEntries(Object.entries(schemes).map(([name, scheme]) => [name, inSwagger2(scheme)]))
+  document.securityDefinitions = { ...definitions, ...document.securityDefinitions }
+}
+
+/** Writes requirements for a version: before OpenAPI 3.1, only OAuth 2 and OpenID Connect have scopes. */
+export function inVersion (requirements: readonly Requirement[], { openapi = '' }: Document): Requirement[] {
+  const hasScopes = !/^(?:$|3\.0)/.test(openapi)
+  const written = hasScopes ? requirements : requirements.map((one) => Object.fromEntries(Object.keys(one).map((name) => [name, []])))
+  return [...new Map(written.map((one) => [JSON.stringify(one), one])).values()]
+}
+
+/** What is added to an operation: what guards ask for, and what an endpoint of the plugin takes and answers. */
+export interface Addition {
+  /** Undefined for an endpoint that everybody may use. */
+  readonly requirements: readonly Requirement[] | undefined
+  readonly schemes: Schemes
+  readonly refusals: Answers
+  readonly body: object | undefined
+  readonly querystring: object | undefined
+  readonly answers: Answers
+}
+
+/** Writes a schema for a version: before OpenAPI 3.1, there are neither constants nor the type `null`. */
+function schemaIn<Schema extends object> (schema: Schema, { openapi = '' }: Document): Schema {
+  const hasJsonSchema = !/^(?:$|3\.0)/.test(openapi)
+  return JSON.parse(JSON.stringify(schema), (_key, value: unknown) => {
+    if (hasJsonSchema || typeof value !== 'object' || value === null) return value
+    const { const: constant, type, ...rest }: { const?: unknown, type?: unknown } = value
+    if (constant !== undefined) return { ...rest, ...(type !== undefined && { type }), enum: [constant] }
+    return Array.isArray(type) ? { ...rest, type: type.find((one) => one !== 'null'), nullable: true } : value
+  })
+}
+
+interface AnswerSchema {
+  description?: string
+  type?: string
+  content?: Record<string, { schema: object }>
+}
+
+/** Writes an answer as a document has it. */
+function answerOf (answer: unknown, document: Document): object {
+  const { description, content, ...schema }: AnswerSchema = schemaIn(Object(answer), document)
+  if (schema.type === 'null') return { description }
+  const given = content ?? { 'application/json': { schema } }
+  return document.openapi === undefined ? { description, schema: Object.values(given)[0]!.schema } : { description, content: given }
+}
+
+const answersOf = (answers: Answers, document: Document): Record<string, object> => Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, answerOf(answer, document)]))
+
+/** Parameters that carry a token are described by its scheme. */
+function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: unknown }, schemes: Schemes): boolean {
+  return Object.values(schemes).some((scheme) => {
+    const { in: carries = 'header', name: called = 'authorization' }: { in?: string, name?: string } = { ...scheme }
+    return place === carries && String(name).toLowerCase() === called.toLowerCase()
+  })
+}
+
+/** Writes the parameters of a query string as a document has them. All of them are optional. */
+function parametersOf (querystring: object | undefined, document: Document): object[] {
+  const { properties = {} }: { properties?: Record<string, { description?: string }> } = { ...querystring }
+  return Object.entries(properties).map(([name, { description, ...schema }]) => {
+    const written = schemaIn(schema, document)
+    return { in: 'query', name, required: false, ...(description !== undefined && { description }), ...(document.openapi === undefined ? written : { schema: written }) }
+  })
+}
+
+function annotate (operation: Operation, { requirements, schemes, refusals, body, querystring, answers }: Addition, document: Document): void {
+  const own = answersOf(answers, document)
+  // What @fastify/swagger writes of a route without answers is not that of an endpoint.
+  const documented = Object.keys(own).length > 0 ? { ...own, ...Object.fromEntries(Object.entries(operation.responses ?? {}).filter(([, { description }]: [string, { description?: string }]) => description !== 'Default Response')) } : operation.responses
+  operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
+  if (body !== undefined && document.openapi !== undefined) operation.requestBody ??= { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
+  const parameters: object[] = [...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)), ...parametersOf(querystring, document)]
+  if (body !== undefined && document.openapi === undefined) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+  if (parameters.length > 0) operation.parameters = parameters
+  else delete operation.parameters
+  if (requirements === undefined) return
+  declare(schemes, document)
+  operation.security = inVersion(requirements, document)
+}
+
+/** Leads from an operation to what guards add to it. Extensions pass the transformations of an application. */
+export const marker = 'x-fastify-token-auth'
+
+const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const
+
+/** Annotates all marked operations of a document. @returns whether there was one */
+function annotateAll (document: Document, additions: readonly Addition[]): boolean {
+  let isMarked = false
+  for (const item of Object.values(document.paths ?? {})) {
+    for (const method of methods) {
+      const operation = item[method]
+      const addition = additions[Number(operation?.[marker]) - 1]
+      if (operation === undefined || addition === undefined) continue
+      delete operation[marker]
+      annotate(operation, addition, document)
+      isMarked = true
+    }
+  }
+  return isMarked
+}
+
+/** Writes a document as YAML, with the package that @fastify/swagger depends on. JSON is YAML, too (YAML 1.2). */
+function inYaml (document: Document): string {
+  try {
+    const { stringify }: { stringify: (value: object, options: object) => string } = createRequire(createRequire(join(process.cwd(), 'x')).resolve('@fastify/swagger'))('yaml')
+    return stringify(document, { strict: false })
+  } catch {
+    return JSON.stringify(document, null, 2)
+  }
+}
+
+type Generate = (options?: { yaml?: boolean }) => Document | string
+
+/** What guards add, by the context that has the decorator of @fastify/swagger. */
+const additionsOf = new WeakMap<object, Addition[]>()
+
+/** Finds the context that has a decorator. */
+function ownerOf (context: object | null, name: string): object | undefined {
+  for (let one = context; one !== null; one = Object.getPrototypeOf(one)) if (Object.hasOwn(one, name)) return one
+  return undefined
+}
+
+/**
+ * Replaces the function that generates the document by one that adds what guards add. A transformation of a route would
+ * replace that of the application, which may hide routes.
+ * @returns undefined where the application has given the decorator another name
+ */
+export function openDocument (context: object): Addition[] | undefined {
+  const owner = ownerOf(context, 'swagger')
+  if (owner === undefined) return undefined
+  const known = additionsOf.get(owner)
+  if (known !== undefined) return known
+  const generate: Generate = Reflect.get(owner, 'swagger')
+  const additions: Addition[] = []
+  const annotated = new WeakSet<object>()
+  Reflect.set(owner, 'swagger', function (this: unknown, options?: { yaml?: boolean }) {
+    const document = Reflect.apply(generate, this, [])
+    if (typeof document !== 'object') return Reflect.apply(generate, this, [options])
+    if (annotateAll(document, additions)) annotated.add(document)
+    if (options?.yaml !== true) return document
+    return annotated.has(document) ? inYaml(document) : Reflect.apply(generate, this, [options])
+  })
+  additionsOf.set(owner, additions)
+  return additions
+}
