@@ -437,11 +437,11 @@ export function createClient<User = unknown> ({
         end(before)
         if (hasCookies ? !leaving : isShown()) {
           const isSame = watchLogin()
-          const [answer, reason] = await ask(isSame).catch(() => [])
+          const [answer, reason] = await ask(() => !!isShown() && isSame()).catch(() => [])
           if (!isSame()) return response
           isRejected = hasCookies && (reason === 'absent' || (answer?.status === 401 && /"\w*missing/i.test(await answer.text())))
           // Whoever was logged in is not any more.
-          if (isRejected || !answer?.ok) setUser(isRejected ? null : undefined)
+          if (isShown() && !(answer?.ok && !isRejected)) setUser(isRejected ? null : undefined)
           if (isRejected) {
             end(issued)
             throw new Error('The browser rejected the cookies of the login. See "cookieSecure" and "cookieSamesite", and how it treats cookies of other sites.')

@@ -82,8 +82,8 @@ export interface Client<User = unknown> {
   token: () => Promise<string | null>
   /**
    * Logs in. In header mode, it ends the session of an earlier login. In cookie mode, the service does so, and the request waits
-   * for renewals in all tabs, because their cookies would replace those of the login. Afterwards `user` is up to date; in header
-   * mode, if it is known or has subscribers.
+   * for renewals in all tabs, because their cookies would replace those of the login. If `user` is known
+   * or has subscribers, it is up to date afterwards.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
    * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent

@@ -54,6 +54,9 @@ export const mutants = [
   { file: 'lib/guards/renew.ts', from: ' && !(found instanceof Refusal)\n', to: '\n', tests: ['test/guards/renew.test.ts'] },
   { file: 'lib/keys/residue.ts', from: 'printable.test(text) ?', to: 'printable !== undefined ?', tests: ['test/keys/residue.test.ts'] },
   { file: 'lib/request/signal.ts', from: 'if (now >= expiry.end) expiry.abort()', to: '{}', tests: ['test/request/signal.test.ts'] },
+  { file: 'lib/routes/document.ts', from: 'operation.security = inVersion(requirements, document)', to: 'operation.security = requirements', tests: ['test/routes/openapi.test.ts'] },
+  { file: 'lib/routes/document.ts', from: 'if (annotateAll(document, additions))', to: 'if (false)', tests: ['test/routes/openapi.test.ts'] },
+  { file: 'lib/endpoints/logout.ts', from: ' && isWithoutToken(source)\n', to: '\n', tests: ['test/client-company.test.ts', 'test/sessions/endpoints.test.ts'] },
 
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
