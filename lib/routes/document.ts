@@ -34,7 +34,7 @@ interface Operation {
   requestBody?: object
 }
 
-interface Document {
+export interface Document {
   openapi?: string
   components?: { securitySchemes?: Schemes }
   securityDefinitions?: Schemes
@@ -81,7 +81,7 @@ function schemaIn<Schema extends object> (schema: Schema, { openapi = '' }: Docu
   return JSON.parse(JSON.stringify(schema), (_key, value: unknown) => {
     if (hasJsonSchema || typeof value !== 'object' || value === null) return value
     const { const: constant, type, ...rest }: { const?: unknown, type?: unknown } = value
-    if (constant !== undefined) return { ...rest, ...(type !== undefined && { type }), enum: [constant] }
+    if (constant !== undefined) return { ...rest, type, enum: [constant] }
     return Array.isArray(type) ? { ...rest, type: type.find((one) => one !== 'null'), nullable: true } : value
   })
 }
@@ -122,9 +122,9 @@ function parametersOf (querystring: object | undefined, document: Document): obj
 function annotate (operation: Operation, { requirements, schemes, refusals, body, querystring, answers }: Addition, document: Document): void {
   const own = answersOf(answers, document)
   // What @fastify/swagger writes of a route without answers is not that of an endpoint.
-  const documented = Object.keys(own).length > 0 ? { ...own, ...Object.fromEntries(Object.entries(operation.responses ?? {}).filter(([, { description }]: [string, { description?: string }]) => description !== 'Default Response')) } : operation.responses
+  const documented = Object.keys(own).length > 0 ? { ...own, ...Object.fromEntries(Object.entries({ ...operation.responses }).filter(([, { description }]: [string, { description?: string }]) => description !== 'Default Response')) } : operation.responses
   operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
-  if (body !== undefined && document.openapi !== undefined) operation.requestBody ??= { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
+  if (body !== undefined && document.openapi !== undefined) operation.requestBody = { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
   const parameters: object[] = [...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)), ...parametersOf(querystring, document)]
   if (body !== undefined && document.openapi === undefined) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
   if (parameters.length > 0) operation.parameters = parameters
@@ -142,7 +142,7 @@ const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'tr
 /** Annotates all marked operations of a document. @returns whether there was one */
 function annotateAll (document: Document, additions: readonly Addition[]): boolean {
   let isMarked = false
-  for (const item of Object.values(document.paths ?? {})) {
+  for (const item of Object.values({ ...document.paths })) {
     for (const method of methods) {
       const operation = item[method]
       const addition = additions[Number(operation?.[marker]) - 1]
@@ -165,8 +165,6 @@ function inYaml (document: Document): string {
   }
 }
 
-type Generate = (options?: { yaml?: boolean }) => Document | string
-
 /** What guards add, by the context that has the decorator of @fastify/swagger. */
 const additionsOf = new WeakMap<object, Addition[]>()
 
@@ -186,12 +184,11 @@ export function openDocument (context: object): Addition[] | undefined {
   if (owner === undefined) return undefined
   const known = additionsOf.get(owner)
   if (known !== undefined) return known
-  const generate: Generate = Reflect.get(owner, 'swagger')
+  const generate: (options?: { yaml?: boolean }) => Document = Reflect.get(owner, 'swagger')
   const additions: Addition[] = []
   const annotated = new WeakSet<object>()
   Reflect.set(owner, 'swagger', function (this: unknown, options?: { yaml?: boolean }) {
-    const document = Reflect.apply(generate, this, [])
-    if (typeof document !== 'object') return Reflect.apply(generate, this, [options])
+    const document: Document = Reflect.apply(generate, this, [])
     if (annotateAll(document, additions)) annotated.add(document)
     if (options?.yaml !== true) return document
     return annotated.has(document) ? inYaml(document) : Reflect.apply(generate, this, [options])

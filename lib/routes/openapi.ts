@@ -6,7 +6,7 @@ import type { RouteOptions } from 'fastify'
 import { isProtecting, type GuardDescription } from '../guards/describe.ts'
 import { crossOriginDescription, errorSchema, ownSchemas, unauthorized } from '../http/error-schema.ts'
 import type { Settings } from '../settings/schema.ts'
-import { addAnswers, declare, inVersion, marker, openDocument, type Addition, type Answers, type Documents, type Requirement, type Schemes } from './document.ts'
+import { addAnswers, declare, inVersion, marker, openDocument, type Addition, type Answers, type Document, type Documents, type Requirement, type Schemes } from './document.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 
 /** Returns the security schemes of the sources of tokens, in the order in which they are read. After a strict source, none is read. */
@@ -80,7 +80,7 @@ type AnnotatedRoute = RouteOptions & {
 
 /** Makes a transformation of a route that adds what guards add. */
 const transformationOf = ({ requirements, schemes, refusals }: Addition) => ({ schema, openapiObject, swaggerObject }: Documents) => {
-  const document = openapiObject ?? swaggerObject ?? {}
+  const document: Document = Object(openapiObject ?? swaggerObject)
   if (requirements === undefined) return { schema }
   declare(schemes, document)
   return { schema: { ...schema, security: inVersion(requirements, document), response: addAnswers(refusals, schema?.response) } }

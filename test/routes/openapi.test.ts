@@ -320,7 +320,7 @@ t.test('the transformation of the application runs on every route, and what guar
         const app = host(t)
         const register = async () => { await app.register(fastifySwagger, { ...options, transform }) }
         if (isFirst) await register()
-        await app.register(tokenAuth, { secret, authenticate })
+        await app.register(tokenAuth, { secret, authenticate, sessions: {} })
         if (!isFirst) await register()
         const own = { 200: { description: 'mine', type: 'object', properties: {} } }
         app.get('/internal/secrets', { onRequest: app.tokenAuth.protect() }, answer)
@@ -363,6 +363,17 @@ t.test('with another name of the decorator, guards are documented by a transform
     t.match(document.paths['/scoped']?.get, { security: [{ tokenAuth: scopes }], responses: { 401: {}, 403: {} } })
     t.match(document.paths['/auth']?.post, { summary: 'Issue an access token', security: [], responses: { 200: {} } })
   }
+})
+
+t.test('where the package for YAML is not found, the document is JSON, which is YAML, too', async (t) => {
+  const { cwd } = process
+  process.cwd = () => '/nowhere'
+  t.teardown(() => { process.cwd = cwd })
+  const app = host(t)
+  await app.register(fastifySwagger, { openapi: { openapi: '3.1.0' } })
+  await app.register(tokenAuth, { secret, authenticate })
+  await app.ready()
+  t.same(JSON.parse(app.swagger({ yaml: true })), JSON.parse(JSON.stringify(app.swagger())))
 })
 
 t.test('a static document is served as it is', async (t) => {
