@@ -50,11 +50,14 @@ function readGiven (given: [RequestSerializerOptions] | string[]) {
 /**
  * Makes a serializer that logs requests as Fastify does, with the values of query parameters that hold tokens replaced:
  * `Fastify({ logger: { serializers: { req: requestSerializer() } } })`.
- * @param given options, or the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were
- * changed; the default names are always redacted
+ * @param options what else is logged, and which other parameters are replaced; `access_token` and `refresh_token` always are
  * @throws {@link InvalidConfiguration} for an unknown option
  */
 export function requestSerializer (options: RequestSerializerOptions): (request: FastifyRequest) => LoggedRequest
+/**
+ * As above.
+ * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed
+ */
 export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest
 export function requestSerializer (...given: [RequestSerializerOptions] | string[]): (request: FastifyRequest) => LoggedRequest {
   const { userId, parameters } = readGiven(given)
