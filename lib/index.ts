@@ -46,7 +46,7 @@ export type {
   Advance, IoredisLike, OwnIoredis, ListedSession, NewSession, NodeRedisLike, OwnNodeRedis, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, RedisSessionsOptions, SessionChange, SessionEvent, SessionFeed, SessionFeedChange, SessionFeedOptions,
   SessionRules, Sessions, SessionsOptions, SessionStore, SessionSubject, StartedSession, StoredSession
 } from '../types/sessions.ts'
-export type { EncryptedPem, JsonWebKey, JsonWebKeySet, KeyFile, KeyMaterial, KeyStatus, SigningKey, TrustedIssuer } from '../types/keys.ts'
+export type { EncryptedPem, JsonWebKey, JsonWebKeySet, KeyFile, KeyMaterial, KeyStatus, ScopesOfPayload, SigningKey, TrustedIssuer } from '../types/keys.ts'
 export type {
   Algorithm, GenerateRefreshToken, SettingGetters, SettingName, SettingOverrides, Settings, SettingSetters,
   SettingValues
