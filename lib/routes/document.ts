@@ -2,7 +2,6 @@
  * The document that @fastify/swagger generates, and what is added to it then. A transformation of a route would replace that
  * of the application, which may hide routes.
  */
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 
 /** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
@@ -158,6 +157,8 @@ function annotateAll (document: Document, additions: readonly Addition[]): boole
 /** Writes a document as YAML, with the package that @fastify/swagger depends on. JSON is YAML, too (YAML 1.2). */
 function inYaml (document: Document): string {
   try {
+    // Not imported: the banner of a bundle often declares this name.
+    const { createRequire } = process.getBuiltinModule('node:module')
     const { stringify }: { stringify: (value: object, options: object) => string } = createRequire(createRequire(join(process.cwd(), 'x')).resolve('@fastify/swagger'))('yaml')
     return stringify(document, { strict: false })
   } catch {
