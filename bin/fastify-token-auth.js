@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { main } from '../dist/lib/cli.js'
+import { main } from '../dist/lib/cli.cjs'
 
 let isWritten = false
 // An application may end the process, with the exit code 0, before the command has finished.

@@ -18,11 +18,11 @@ import { View } from './endpoints/view.ts'
 
 const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, returnPath, scoped }
 
-/** The plugin. `require()` of this package gives it too, with every named export as a property. */
+/** The plugin, with every named export as a property: what `require()` of this package gives. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
   Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
 
-export { tokenAuth as default, tokenAuth as 'module.exports' }
+export { tokenAuth as default }
 export * from './configuration-errors.ts'
 export * from './errors.ts'
 export { Authentication, Configuration, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, Responses, returnPath, scoped, View }

@@ -2,9 +2,9 @@
  * `npm run build`: writes what the package contains to dist/.
  *
  * TypeScript compiles lib/ and types/ to build/, one file each, which is what scripts and benchmarks read parts of. Of these
- * files, each entry of the package becomes one ES module, with modules that entries share: an application reads a few files
- * at its start and not hundreds. The part of TypeBox that the schemas need is in it, too. The declarations become a few files
- * in the same way. What `require()` loads are the same ES modules, so that there is one copy of all state.
+ * files, each entry of the package becomes one module, with modules that entries share: an application reads a few files at
+ * its start and not hundreds. The part of TypeBox that the schemas need is in it, too. The declarations become a few files
+ * in the same way.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'

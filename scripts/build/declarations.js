@@ -51,7 +51,7 @@ const readDeclarations = {
  * @param names what the entry exports
  */
 function requiredPlugin (names) {
-  const others = names.filter((name) => !['default', 'module.exports', 'tokenAuth'].includes(name))
+  const others = names.filter((name) => !['default', 'tokenAuth'].includes(name))
   return `import type { FastifyInstance } from 'fastify';
 import { ${others.join(', ')} } from './declarations.cjs';
 
@@ -81,8 +81,6 @@ export async function declarations () {
       // Types of packages are found by the imports that remain.
       .replaceAll(/^import '[^']+';\n/gm, '')
       .replaceAll(/ from '(\.\/[\w-]+)(?:\.d)?\.c?[tj]s'/g, " from '$1.cjs'")
-      // TypeScript before 5.6 cannot parse it. For require(), there are declarations of their own.
-      .replace(/ tokenAuth as "module\.exports",/, '')
   }
   const { exports } = output.find(({ name }) => name === 'declarations')
   return {

@@ -1,4 +1,8 @@
-/** The ES modules of the package, and what `require()` loads instead of them. */
+/**
+ * The modules of the package: CommonJS, as Fastify and its plugins are, which every version of Node.js and every test runner
+ * loads. What `import` loads gives the same values, so that there is one copy of all state. The client has no state, and
+ * browsers load it: it is an ES module, and once more CommonJS.
+ */
 import { readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { decode, encode } from '@jridgewell/sourcemap-codec'
@@ -6,7 +10,9 @@ import { transformSync } from 'esbuild'
 import { rollup } from 'rollup'
 
 /** The entries by their files in dist/lib/. The client, which imports nothing, stays as it was compiled. */
-const entries = { index: 'build/lib/index.js', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
+const entries = { index: 'plugin', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
+/** What `require()` of the package gives: the plugin, which has the other exports as its properties. */
+const plugin = "export { default } from './build/lib/index.js'"
 const client = 'build/lib/client.js'
 
 const typebox = 'node_modules/@sinclair/typebox'
@@ -18,8 +24,9 @@ const typeboxModules = {
 
 const readParts = {
   name: 'parts',
-  resolveId: (id) => typeboxModules[id] && join(process.cwd(), typeboxModules[id]),
+  resolveId: (id, from) => id === entries.index ? id : from === entries.index ? join(process.cwd(), id) : typeboxModules[id] && join(process.cwd(), typeboxModules[id]),
   load (path) {
+    if (path === entries.index) return plugin
     const code = readFileSync(path, 'utf8')
     // Without its comments, to keep the package small.
     if (isTypebox(path)) return { code: transformSync(code, { format: 'esm', target: 'es2022' }).code, map: { mappings: '' } }
@@ -36,14 +43,18 @@ function linesOf ({ file, sources, sourcesContent, mappings }) {
   return JSON.stringify({ version: 3, file, sources, ...file === 'client.js' && { sourcesContent }, names: [], mappings: encode(lines) })
 }
 
-/** `require()` gives the plugin, and the named exports of the other entries. */
-const required = (name) => `// Loads the ES module: there is one copy of all state, whether an application uses import, require, or both.\nmodule.exports = require('./${name}.js')${name === 'index' ? '.default' : ''}\n`
+/** What `import` loads instead of a module of CommonJS. */
+async function imported (name) {
+  const names = Object.keys(await import(`../../build/lib/${name}.js`)).filter((exported) => exported !== 'default')
+  const lines = [`import required from './${name}.cjs'`, `export const { ${names.join(', ')} } = required`, ...name === 'index' ? ['export default required'] : []]
+  return `${lines.join('\n')}\n`
+}
 
 /** Returns the modules by their names. */
 export async function modules () {
   const bundle = await rollup({
     input: entries,
-    external: (id) => !/^[./]/.test(id) && typeboxModules[id] === undefined,
+    external: (id) => !/^[./]/.test(id) && typeboxModules[id] === undefined && id !== entries.index,
     plugins: [readParts],
     treeshake: { moduleSideEffects: (path) => !isTypebox(path) },
     onwarn (warning) {
@@ -54,7 +65,18 @@ export async function modules () {
       throw new Error(warning.message)
     }
   })
-  const { output } = await bundle.generate({ dir: 'dist/lib', format: 'es', sourcemap: true, chunkFileNames: 'shared-[name].js', hoistTransitiveImports: false, generatedCode: 'es2015' })
+  const { output } = await bundle.generate({
+    dir: 'dist/lib',
+    format: 'cjs',
+    sourcemap: true,
+    entryFileNames: '[name].cjs',
+    chunkFileNames: 'shared-[name].cjs',
+    hoistTransitiveImports: false,
+    generatedCode: { preset: 'es2015', symbols: false },
+    // Packages of CommonJS are what they export, as Node.js has it.
+    interop: 'default',
+    esModule: false
+  })
   await bundle.close()
   const files = {}
   for (const { fileName, code, map } of output.filter(({ type }) => type === 'chunk')) {
@@ -63,7 +85,8 @@ export async function modules () {
   }
   files['client.js'] = readFileSync(client, 'utf8')
   files['client.js.map'] = linesOf({ ...JSON.parse(readFileSync(`${client}.map`, 'utf8')), sourcesContent: [readFileSync('lib/client.ts', 'utf8')] })
-  for (const name of ['index', 'client', 'testing']) files[`${name}.cjs`] = required(name)
+  files['client.cjs'] = transformSync(files['client.js'], { format: 'cjs', target: 'es2022' }).code
+  for (const name of ['index', 'testing']) files[`${name}.js`] = await imported(name)
   files['licenses.txt'] = `The modules of this folder contain parts of @sinclair/typebox, which has this license:\n\n${readFileSync(join(typebox, 'license'), 'utf8')}`
   return files
 }
