@@ -3,7 +3,7 @@
 /** The pages of the documents on which wrong configurations are looked up, with the anchors of their chapters. */
 export type Page =
   | 'events.md#logs' | 'guards.md' | 'guards.md#pages' | 'guards.md#require-guards' | 'guards.md#scopes' | 'instances.md' | 'issuers.md' | 'keys.md'
-  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions-reference.md#settings' | 'settings.md' | 'stores.md' | 'testing.md'
+  | 'reference.md#handlers' | 'reference.md#members-of-an-instance' | 'reference.md#responses' | 'sessions-reference.md#settings' | 'settings.md' | 'stores.md' | 'testing.md' | 'testing.md#jest'
 
 /** Relative to the project of the application, so that editors and terminals can open it. No full stop follows, because they would take it for a part of the path. */
 const documents = 'node_modules/fastify-token-auth/docs/'

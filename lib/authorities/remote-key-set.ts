@@ -1,5 +1,6 @@
 /** Fetches the JWK set of an issuer with jose, which is an optional dependency: only this file imports it. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { importRefused } from '../imports.ts'
 
 /** Reads keys. @throws {Error} whose message holds nothing of what was received */
 export type ReadKeys = (signal: AbortSignal) => Promise<unknown>
@@ -21,7 +22,7 @@ async function loadJose (load: (() => Promise<object>) | undefined) {
   }
   const { createRemoteJWKSet, customFetch } = jose
   if (createRemoteJWKSet !== undefined && customFetch !== undefined) return { createRemoteJWKSet, customFetch }
-  throw new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', cause })
+  throw importRefused('"jwksUri"', cause) ?? new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', cause })
 }
 
 /**

@@ -11,7 +11,7 @@ import { Generations } from '../token/generations.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
 import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
-import { asClaimed, isText } from '../values.ts'
+import { asClaimed, ignoreRejection, isText } from '../values.ts'
 import { badHeader, type Authority, type Ends, type SignedContent, type UsableKey, type VerifiedToken } from './authority.ts'
 import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { IssuerEntry } from './issuer-options.ts'
@@ -185,8 +185,7 @@ export class TrustedIssuer implements Authority {
     if (scopes === undefined) {
       const name = `${this.#entry.place}.scopesName`
       const result: unknown = readHost(name, () => scopesOf(copyPayload(payload)))
-      // Its rejection must not end the process.
-      if (result instanceof Promise) result.catch(() => {})
+      ignoreRejection(result)
       if (!Array.isArray(result) || !result.every(isText)) throw wrongResult(name, 'a list of strings', result)
       scopes = [...result]
       this.#scopes.set(payload, scopes)

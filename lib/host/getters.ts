@@ -2,7 +2,7 @@
 import { InvalidConfiguration, RequiredKeysNotFound } from '../configuration-errors.ts'
 import { HandlerFailed } from '../errors.ts'
 import { hostError } from './call.ts'
-import { typeName } from '../values.ts'
+import { ignoreRejection, ownPromise, typeName } from '../values.ts'
 import { allowedValues, describeValue, fits } from '../settings/check.ts'
 import type { Getter, Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from '../settings/schema.ts'
@@ -75,10 +75,9 @@ export class RequestResults implements GetterResults {
       throw hostError(handler, cause)
     }
     // The getter of a key can be asynchronous. Keys are checked where they are used.
-    if (isKey(name)) return value
+    if (isKey(name)) return ownPromise(value)
     if (fits(name, value)) return value
-    // Nothing awaits this promise. Its rejection must not end the process.
-    if (value instanceof Promise) value.catch(() => {})
+    ignoreRejection(value)
     const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`, { page: 'settings.md' })
     throw new HandlerFailed(handler, { cause })
   }

@@ -2,6 +2,7 @@
 import type { FastifyCookie } from '@fastify/cookie'
 import type { FastifyReply } from 'fastify'
 import { TokenTooLarge } from '../errors.ts'
+import { importRefused } from '../imports.ts'
 import type { Settings } from '../settings/schema.ts'
 
 /** RFC 6265 section 6.1: the bytes of one cookie that every browser keeps. Browsers silently drop larger ones. */
@@ -12,9 +13,11 @@ let serialize: FastifyCookie['serialize'] | undefined
 /**
  * Loads what writes cookies: only cookie mode needs it. @fastify/cookie loads its serializer when it is registered. It is
  * registered with nothing: in the application, it would keep that from registering it later, with options of its own.
+ * @param load imports the package
+ * @throws {InvalidConfiguration} where the program allows no import
  */
-export async function loadSerializer (): Promise<void> {
-  const { fastifyCookie } = await import('@fastify/cookie')
+export async function loadSerializer (load = async () => await import('@fastify/cookie')): Promise<void> {
+  const { fastifyCookie } = await load().catch((error) => { throw importRefused('Cookie mode', error) ?? error })
   const nothing = () => {}
   const nowhere: unknown = { decorate: nothing, decorateRequest: nothing, decorateReply: nothing, addHook: nothing }
   await Reflect.apply(fastifyCookie, undefined, [nowhere, { hook: false }])

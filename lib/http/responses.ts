@@ -5,6 +5,7 @@ import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
 import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
+import { ownPromise } from '../values.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>
@@ -108,7 +109,7 @@ export function sendError (responses: Responses, request: FastifyRequest, reply:
   }
   const send = (body: unknown) => sendBody(reply, body)
   try {
-    const body = responses.exceptionResponse(request, error, reply)
+    const body = ownPromise(responses.exceptionResponse(request, error, reply))
     return body instanceof Promise ? body.then(send).catch(fail) : send(body)
   } catch (thrown) {
     return fail(thrown)

@@ -8,6 +8,7 @@ import type { Host } from '../host/host.ts'
 import { copyError, invalidToken, Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
+import { ignoreRejection } from '../values.ts'
 
 /** One check. Only `true` passes; a refusal is that refusal; any other result is the refusal of the check. */
 export interface Check {
@@ -23,9 +24,9 @@ export interface Check {
 function isTrue (check: () => unknown): boolean {
   try {
     const result = check()
-    // A rejection that nobody handles would end the process.
-    if (result instanceof Promise) result.catch(() => {})
-    return result === true
+    if (result === true) return true
+    ignoreRejection(result)
+    return false
   } catch {
     return false
   }

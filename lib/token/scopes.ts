@@ -1,4 +1,5 @@
 /** Parses scopes, and decides whether the scopes of a token are sufficient (specification, Scope acceptance). */
+import { ignoreRejection } from '../values.ts'
 
 /** A scope: `<namespace>:<action>:<action>...`. The namespace can be empty if there are actions. */
 export interface Scope {
@@ -102,9 +103,10 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
     const isValid = isExact ? texts.includes(text) : scope !== undefined && texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
-    // A promise is not `true`. Its rejection must not end the process.
-    if (decision instanceof Promise) decision.catch(() => {})
-    return decision === true
+    if (decision === true) return true
+    // A promise is not `true`.
+    ignoreRejection(decision)
+    return false
   }
   // Every scope is decided, even if the result is clear earlier: the application may rely on all calls of its validator.
   const decisions = requirements.map(isMet)

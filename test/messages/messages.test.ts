@@ -15,6 +15,7 @@ import tokenAuth, {
 } from '../../lib/index.ts'
 import { hmacKey } from '../../lib/keys/material.ts'
 import { remoteKeySet } from '../../lib/authorities/remote-key-set.ts'
+import { loadSerializer } from '../../lib/http/cookies.ts'
 import { attack, createTestToken, type AttackedRequest, type AttackOptions, type AttackTarget } from '../../lib/testing.ts'
 import { authenticate, bearer, build, claims, ecPair, environment, forge, holdTimers, host, leaksIn, mistyped, otherSecret, rsaPair, secret } from '../helper.ts'
 
@@ -517,6 +518,13 @@ const tellers: Record<string, Teller> = {
 
   'Registration: jose is missing': async (_t, tell) => {
     tell('jwksUri without jose', await said(async () => await remoteKeySet('https://issuer.example', async () => ({}))))
+  },
+
+  'Registration: Jest without its flag for import()': async (_t, tell) => {
+    const refuse = async () => { throw Object.assign(new TypeError('A dynamic import callback was invoked without --experimental-vm-modules'), { code: 'ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING_FLAG' }) }
+    tell('jwksUri', await said(async () => await remoteKeySet('https://issuer.example', refuse)))
+    tell('cookieSet: true', await said(async () => await loadSerializer(refuse)))
+    tell('another failure of an import', await said(async () => await loadSerializer(async () => { throw new Error('Cannot find package.') })))
   },
 
   'Guards of an instance': async (t, tell) => {
