@@ -15,9 +15,12 @@ export const root = fileURLToPath(new URL('../..', import.meta.url))
 export const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 export const name: string = manifest.name
 
-/** The folder of a package that the repository, or test/outside/ in addition, has installed. */
-export function folderOf (dependency: string): string {
-  const own = join(root, 'test/outside/node_modules', dependency)
+/**
+ * The folder of a package that the repository, or test/outside/ in addition, has installed.
+ * @param folder another folder with packages of its own
+ */
+export function folderOf (dependency: string, folder = 'test/outside'): string {
+  const own = join(root, folder, 'node_modules', dependency)
   return existsSync(own) ? own : join(root, 'node_modules', dependency)
 }
 
@@ -26,8 +29,9 @@ interface Packed { filename: string, files: { path: string }[], size: number, un
 /**
  * Packs the package and installs it in a new project.
  * @param peers packages that the application has beside the dependencies of the package
+ * @param folder where they are installed, as {@link folderOf} takes it
  */
-export async function install (t: Test, peers: readonly string[] = Object.keys(manifest.peerDependencies)) {
+export async function install (t: Test, peers: readonly string[] = Object.keys(manifest.peerDependencies), folder?: string) {
   // `npm test` builds first; a test never does.
   if (!existsSync(join(root, 'dist/lib/index.js'))) throw new Error('There is no dist/: run "npm run build" first.')
   const project = mkdtempSync(join(realpathSync(tmpdir()), `${name}-`))
@@ -39,7 +43,7 @@ export async function install (t: Test, peers: readonly string[] = Object.keys(m
   function link (dependency: string) {
     const path = join(project, 'node_modules', dependency)
     mkdirSync(dirname(path), { recursive: true })
-    symlinkSync(folderOf(dependency), path, 'junction')
+    symlinkSync(folderOf(dependency, folder), path, 'junction')
   }
 
   const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', project], { cwd: root, shell: process.platform === 'win32' })
