@@ -18,8 +18,8 @@ cpSync(join(root, 'test/outside/fixtures/consumer'), project, { recursive: true 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
     /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
-    /^dist\/lib\/(?:index|client|testing)\.(?:js|js\.map|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/cli\.js(?:\.map)?$/, /^dist\/lib\/declarations\.d\.cts$/,
-    /^dist\/lib\/shared-[\w-]+\.(?:js|js\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
+    /^dist\/lib\/(?:index|client|testing)\.(?:js|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/(?:client\.js|(?:index|testing|cli)\.cjs)\.map$/, /^dist\/lib\/cli\.cjs$/, /^dist\/lib\/declarations\.d\.cts$/,
+    /^dist\/lib\/shared-[\w-]+\.(?:cjs|cjs\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
   const pages = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)
