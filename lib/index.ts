@@ -3,6 +3,7 @@
  * @module fastify-token-auth
  */
 import * as configurationErrors from './configuration-errors.ts'
+import { markOwn } from './copies.ts'
 import * as errors from './errors.ts'
 import { Authentication } from './host/handlers.ts'
 import { injectUser, protect, scoped } from './guards/free.ts'
@@ -15,6 +16,9 @@ import { postgresSessions, postgresSessionSchema } from './sessions/stores/postg
 import { redisSessions } from './sessions/stores/redis.ts'
 import { Configuration } from './settings/configuration.ts'
 import { View } from './endpoints/view.ts'
+
+// Other copies of the package recognize the base classes of this one.
+for (const base of [Authentication, Configuration, Responses, View]) markOwn(base)
 
 const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, returnPath, scoped }
 

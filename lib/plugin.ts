@@ -14,6 +14,7 @@ import { InvalidConfiguration } from './configuration-errors.ts'
 import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
+import { adviceOnCopies } from './copies.ts'
 import { loadSerializer } from './http/cookies.ts'
 import { noteCookies } from './http/old-cookies.ts'
 import { Responses } from './http/responses.ts'
@@ -133,7 +134,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
     throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { page: 'instances.md' })
   }
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.`, { page: 'instances.md' })
+    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.${adviceOnCopies([existing])}`, { page: 'instances.md' })
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)

@@ -1,4 +1,5 @@
 /** The record of one registration, which its guards, endpoints and public face share. */
+import { markOwn } from './copies.ts'
 import type { KeyControl } from './authorities/authorities.ts'
 import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
@@ -50,6 +51,7 @@ const registrations = new WeakMap<object, Registration>()
 
 /** Connects a registration with the object that the application sees as `fastify.tokenAuth`. */
 export function setRegistration (instance: object, registration: Registration): void {
+  markOwn(instance)
   registrations.set(instance, registration)
 }
 

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
 import { InvalidClassViews } from '../configuration-errors.ts'
+import { adviceOnCopies } from '../copies.ts'
 import { isGuard, isInjected } from '../guards/describe.ts'
 import { typeName } from '../values.ts'
 import { suggest } from '../settings/suggest.ts'
@@ -156,7 +157,7 @@ function checkNames (view: View, label: string): void {
 
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
-  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.`, { page: 'reference.md#responses' })
+  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.${adviceOnCopies([Object(entry)[1]])}`, { page: 'reference.md#responses' })
   const [path, ViewClass] = entry as ClassView
   checkFields(ViewClass)
   const view = new ViewClass(context)

@@ -1,5 +1,6 @@
 /** What is known of a guard before a request comes: for the list of routes, the OpenAPI document, and to find guards among the options of routes. */
 import type { FastifyInstance } from 'fastify'
+import { markOwn } from '../copies.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { EnforcedGuard } from './gate.ts'
@@ -48,6 +49,7 @@ const original = Symbol('token-auth.guard')
 /** Registers what a guard, or a route handler that reads tokens, asks of requests. */
 export function describeGuard (guard: object, describe: Describe): void {
   descriptions.set(guard, describe)
+  markOwn(guard)
   Object.defineProperty(guard, original, { value: guard })
 }
 

@@ -5,6 +5,7 @@ import type {
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { adviceOnCopies } from '../copies.ts'
 import { InitializationFailure } from '../errors.ts'
 import { publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
@@ -23,9 +24,11 @@ import { isTrial } from './trial.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
-  const registration = registrationOf(Reflect.get(on, instanceName))
+  const instance: unknown = Reflect.get(on, instanceName)
+  const registration = registrationOf(instance)
   if (registration !== undefined) return registration
-  throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route. Register the plugin on its context or on an outer one, or pass the context of the instance as "on".`)
+  const advice = adviceOnCopies([instance]) || ' Register the plugin on its context or on an outer one, or pass the context of the instance as "on".'
+  throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route.${advice}`)
 }
 
 /** Which instance a free-standing guard belongs to. */

@@ -98,8 +98,8 @@ export function guardsOf (entry: RouteEntry): FoundGuard[] {
   return [...guards, ...handler]
 }
 
-/** Whether a function that nothing is known of runs before the handler of a route: a tool may have wrapped a guard in it. */
-export function hasUnknownHook ({ context, hooks }: RouteEntry): boolean {
+/** Returns the functions that run before the handler of a route, those of its context included. */
+export function functionsBefore ({ context, hooks }: RouteEntry): unknown[] {
   const ofContext = allHooksOf(context)
-  return [...guardingHooks.flatMap((name) => [...ofContext.get(name) ?? []]), ...guardingFunctions(hooks)].some((hook) => !isGuard(hook))
+  return [...guardingHooks.flatMap((name) => [...ofContext.get(name) ?? []]), ...guardingFunctions(hooks)]
 }

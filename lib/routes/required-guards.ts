@@ -1,9 +1,11 @@
 /** The setting `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
 import type { FastifyInstance, HTTPMethods } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { adviceOnCopies } from '../copies.ts'
+import { isGuard } from '../guards/describe.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { rowsOf, type DecidedRoute } from './access.ts'
-import { hasUnknownHook } from './entry.ts'
+import { functionsBefore } from './entry.ts'
 import { joinHead, undecidedIn } from './report.ts'
 
 const page = 'guards.md#require-guards'
@@ -26,6 +28,10 @@ export function earlierRoutes (fastify: FastifyInstance): string {
 /** Describes a row in messages. In parentheses: where the route was added. */
 export const inWords = ({ method, url, plugin }: RouteAccess) => `${method} ${url} (${plugin})`
 
+/** Says that guards of routes that nobody has decided about come from another copy of the package; empty where none does. */
+export const adviceOnGuards = (routes: readonly DecidedRoute[]): string =>
+  adviceOnCopies(routes.filter(({ access }) => access === 'undecided').flatMap(({ entry }) => [...functionsBefore(entry), entry.added.handler]))
+
 /** @param tree those that were added before, as text; empty where there are none @throws {InvalidConfiguration} if there are such routes */
 export function checkEarlierRoutes (tree: string): void {
   if (tree === '') return
@@ -46,7 +52,8 @@ export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring:
   const undecided = undecidedIn(covered.flatMap(rowsOf))
   if (undecided.length === 0) return
   const list = undecided.map((row) => `  ${inWords(row)}`).join('\n')
-  const mayBeWrapped = covered.some(({ access, entry }) => access === 'undecided' && hasUnknownHook(entry))
+  const copies = adviceOnGuards(covered)
+  const mayBeWrapped = copies === '' && covered.some(({ access, entry }) => access === 'undecided' && functionsBefore(entry).some((hook) => !isGuard(hook)))
   const hint = mayBeWrapped ? ' Some of them have hooks that the plugin does not recognize. A guard is not recognized if a function of yours calls it, or if a tool has wrapped it, for example for tracing: load such a tool before you create the application, and register this plugin before you add guards.' : ''
-  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.${hint}`, { finding: 'E20' })
+  throw new InvalidConfiguration(`"requireGuards" is true, and these routes have no guard (in parentheses: where they were added):\n${list}\nGive each of them a guard, or say why it needs none: "config: { tokenAuth: false }" if everybody may use it, "config: { tokenAuth: 'basic auth' }" if something else guards it.${copies}${hint}`, { finding: 'E20' })
 }

@@ -5,7 +5,7 @@ import { rowsOf, type DecidedRoute } from './access.ts'
 import type { GuardedEntry } from './misplaced-guards.ts'
 import { methodsOf } from './entry.ts'
 import { undecidedIn } from './report.ts'
-import { inWords, isIn } from './required-guards.ts'
+import { adviceOnGuards, inWords, isIn } from './required-guards.ts'
 
 /** An instance, the context whose routes it watches, and the setting `requireGuards`; undefined where the application did not set it. */
 export interface Watch {
@@ -28,7 +28,7 @@ export function warnOfOpenRoutes (routes: readonly DecidedRoute[], watches: read
   const rest = undecided.length > named ? `, and ${undecided.length - named} more` : ''
   // All of them have an instance around them that was given nothing.
   const { instanceName } = watches.find(({ requireGuards }) => requireGuards === undefined)!
-  warn('W26', instanceName, ` Routes without a decision: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.`)
+  warn('W26', instanceName, ` Routes without a decision: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.${adviceOnGuards(watched)}`)
 }
 
 /** Warns of guards for scopes that no token can have, once for each instance. */

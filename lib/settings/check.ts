@@ -3,6 +3,7 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { types } from 'node:util'
 import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
+import { adviceOnCopies } from '../copies.ts'
 import { bytesOf, describeKey, quote, typeName } from '../values.ts'
 import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
@@ -68,7 +69,7 @@ export const ofSetting = <Value>(name: SettingName): Kind<Value> => ({
 export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, page: Page): Base {
   if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
   const description = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
-  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.`, { page })
+  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.${adviceOnCopies([value])}`, { page })
 }
 
 /**

@@ -25,6 +25,8 @@ const typeboxModules = {
 const readParts = {
   name: 'parts',
   resolveId: (id, from) => id === entries.index ? id : from === entries.index ? join(process.cwd(), id) : typeboxModules[id] && join(process.cwd(), typeboxModules[id]),
+  // In a bundle, a module of CommonJS may have no folder.
+  resolveImportMeta: (property) => property === 'dirname' ? "(typeof __dirname === 'string' ? __dirname : 'a bundle')" : null,
   load (path) {
     if (path === entries.index) return plugin
     const code = readFileSync(path, 'utf8')

@@ -79,6 +79,32 @@ t.test('import and require, whole and destructured, give one plugin and one set 
   t.notMatch(stderr, /warning/i)
 })
 
+t.test('two copies in a monorepo: nobody gets in, and the errors name the folder of the other copy', async (t) => {
+  const orders = join(project, 'packages/orders')
+  const other = join(orders, 'node_modules', name)
+  cpSync(installed, other, { recursive: true })
+  for (const dependency of Object.keys(manifest.dependencies)) cpSync(join(project, 'node_modules', dependency), join(orders, 'node_modules', dependency), { recursive: true })
+  writeFileSync(join(orders, 'routes.mjs'), `import { protect } from '${name}'
+export default async (app) => { app.get('/', { onRequest: protect() }, async () => 'in') }`)
+  writeFileSync(join(project, 'monorepo.mjs'), `import Fastify from 'fastify'
+import tokenAuth from '${name}'
+import orders from './packages/orders/routes.mjs'
+const secret = '${randomBytes(32).toString('base64url')}'
+const app = Fastify()
+await app.register(tokenAuth, { secret, authMode: false })
+await app.register(orders)
+const strict = Fastify()
+await strict.register(tokenAuth, { secret, authMode: false, requireGuards: true })
+await strict.register(orders)
+const response = await app.inject('/')
+console.log(JSON.stringify([response.statusCode, response.json().reasons, await strict.ready().catch(({ message }) => message)]))`)
+  const [status, reasons, start] = JSON.parse((await runNode(['monorepo.mjs'])).stdout)
+  t.equal(status, 500)
+  const folders = [`What another copy of this package has made, in ${other}, this copy, in ${installed}, does not know.`, `What another copy of this package has made, in ${installed}, this copy, in ${other}, does not know.`]
+  t.ok(reasons.startsWith('No instance named "tokenAuth"') && reasons.includes(folders[1]), reasons)
+  t.ok(start.includes('have no guard') && start.includes(folders[0]), start)
+})
+
 t.test('a CommonJS application needs nothing but require', async (t) => {
   const { stdout, stderr } = await runNode(['load.cjs'])
   t.strictSame(JSON.parse(stdout), {

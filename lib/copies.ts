@@ -1,0 +1,20 @@
+/** Several copies of this package in one application: package managers install them for parts of a monorepo. Each knows only what it has made. */
+
+/** Copies of all versions have it in common. */
+const mark = Symbol.for('fastify-token-auth')
+const own: object & { readonly folder: string } = Object.freeze({ folder: import.meta.dirname.replace(/[\\/](?:dist[\\/])?lib$/, '') })
+
+/** Marks an instance, a guard or a class, so that other copies can say where it comes from. */
+export function markOwn (value: object): void {
+  Object.defineProperty(value, mark, { value: own })
+}
+
+/**
+ * Says that values were made by another copy.
+ * @returns text to be appended to a message; empty where no value was
+ */
+export function adviceOnCopies (values: readonly unknown[]): string {
+  const makers = values.map((value) => Object(Reflect.get(Object(value), mark)))
+  const other = makers.find((maker) => maker !== own && typeof maker.folder === 'string')
+  return other === undefined ? '' : ` What another copy of this package has made, in ${other.folder}, this copy, in ${own.folder}, does not know. Install only one of them, for example with npm dedupe.`
+}
