@@ -136,7 +136,7 @@ t.test('the example of every tenant takes the keys of all tenants, and tokens wh
 t.test('what docs/issuers.md says of SPIFFE and of the older secret of Supabase is so, and no other kind of token is accepted', async (t) => {
   const [, entry = ''] = /as `(\{ key: \{ \.\.\.key.*?\})`, set/.exec(issuers) ?? []
   const key = jwk('a', {}, { use: 'jwt-svid' })
-  await t.rejects(withKeys(t, [{ key, algorithm: 'ES256' }], { authMode: false }), { finding: 'TOKEN_AUTH_E15' })
+  await t.rejects(withKeys(t, [{ key, algorithm: 'ES256' }], { authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E15' })
   const svid = await withKeys(t, [await run<{ key: object }>('', { key }, entry)], { authMode: false, claimAud: 'spiffe://example.org/orders', userId: 'sub', extraVerifications: [({ sub }) => String(sub).startsWith('spiffe://example.org/')] })
   const claims = { iss: undefined, sub: 'spiffe://example.org/shop', aud: ['spiffe://example.org/orders'] }
   t.equal((await svid.inject({ url: '/', headers: bearer(issue('a', granted(claims))) })).statusCode, 200)
