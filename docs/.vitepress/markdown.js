@@ -11,29 +11,21 @@ const sources = { 'changelog.md': 'CHANGELOG.md', 'index.md': 'README.md', 'repo
 
 const sourceOf = (page) => sources[page] ?? `docs/${page}`
 
-/** The recipes, by the anchors of their chapters in the list that the package has. */
-const recipes = new Map(Array.from(
-  readFileSync(new URL('../recipes.md', import.meta.url), 'utf8').matchAll(/^### (.+)\n\n`docs\/([^`]+)`/gm),
-  ([, title, page]) => [`#${slugify(title)}`, page]
-))
-
 /** Returns the link between two pages of the site for a link between two files of the repository. */
 function linkOnSite (link, page) {
   const [, path, anchor = ''] = /^([\w./-]+\.md)(#.*)?$/.exec(link) ?? []
   if (path === undefined) return link
   const target = posix.join(posix.dirname(sourceOf(page)), path)
-  const recipe = target === 'docs/recipes.md' ? recipes.get(anchor) : undefined
-  if (recipe !== undefined) return posix.relative(posix.dirname(page), recipe)
   const [targetPage] = Object.entries(sources).find(([, source]) => source === target) ?? [posix.relative('docs', target)]
   return posix.relative(posix.dirname(page), targetPage) + anchor
 }
 
-/** Makes links of the pages that others name as text, because the package does not have them. */
+/** Makes links of the pages of the evidence, which others name as text, because the package does not have them. */
 export function withNamedPages (md) {
   md.core.ruler.push('named-pages', ({ tokens, env, Token }) => {
     for (const token of tokens) {
       token.children = token.children?.flatMap((child) => {
-        if (child.type !== 'code_inline' || !/^docs\/(?:recipes|evidence)\/[\w-]+\.md$/.test(child.content)) return child
+        if (child.type !== 'code_inline' || !/^docs\/evidence\/[\w-]+\.md$/.test(child.content)) return child
         const link = new Token('link_open', 'a', 1)
         link.attrSet('href', posix.relative(posix.dirname(sourceOf(env.relativePath)), child.content))
         return [link, child, new Token('link_close', 'a', -1)]

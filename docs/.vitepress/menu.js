@@ -23,13 +23,13 @@ const titles = {
 
 const titleOf = (page) => titles[page] ?? /^# ([^:\n]+)/m.exec(read(`${page}.md`))[1].replaceAll('`', '')
 
-/** The pages of a folder: those that the page with the name of the folder names, in its order, and then the others. */
+/** The pages of a folder: those that the page with the name of the folder links, in its order, and then the others. */
 function pagesIn (folder) {
   if (!existsSync(new URL(folder, docs))) return []
   const list = existsSync(new URL(`${folder}.md`, docs)) ? read(`${folder}.md`) : ''
-  const named = Array.from(list.matchAll(/`docs\/([\w/-]+)\.md`/g), ([, page]) => page)
+  const linked = Array.from(list.matchAll(/\]\(([\w/-]+)\.md\)/g), ([, page]) => page)
   const found = readdirSync(new URL(folder, docs)).filter((name) => name.endsWith('.md')).map((name) => `${folder}/${name.slice(0, -3)}`)
-  return [...new Set([...named.filter((page) => found.includes(page)), ...found])]
+  return [...new Set([...linked.filter((page) => found.includes(page)), ...found])]
 }
 
 /** @returns the groups of `menu.json`, with the pages of folders where it has `folder/*`, as `{ text, items: [{ text, link }] }` */

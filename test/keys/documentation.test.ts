@@ -7,7 +7,7 @@ import { algorithmNamed } from '../../lib/keys/algorithms.ts'
 import tokenAuth, { type TrustedIssuer } from '../../lib/index.ts'
 import { answer, answerFetches, audience, granted, issue, issuer, jwk, trusted, withIssuers } from '../authorities/issuers.ts'
 import { issued, states, withKeys } from './ring.ts'
-import { authenticate, bearer, edPair, headerOf, host, secret, setClock, warnings } from '../helper.ts'
+import { authenticate, bearer, edPair, forge, headerOf, host, secret, setClock, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
 const [keys, issuers] = ['keys', 'issuers'].map((name) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')) as [string, string]
@@ -79,24 +79,79 @@ t.test('the example of a trusted issuer needs no key of its own, and its route s
 
 t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
   const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
-  const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`/gm)].map(([, name = '', text = '']) => ({ name, text }))
-  t.equal(entries.length, 6)
+  const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`(?:.*? with the settings `(\{.*?\})`)?/gm)].map(([, name = '', text = '', settings = '{}']) => ({ name, text, settings }))
+  t.equal(entries.length, 11)
   const perProvider: Record<string, Record<string, unknown>> = {
     Auth0: { sub: 'x', permissions: ['a'] },
     Keycloak: { sub: 'x', scope: 'a' },
     'Amazon Cognito': { sub: 'x', aud: undefined, client_id: 'CLIENT-ID', scope: 'a' },
     'Microsoft Entra (v2.0 tokens)': { sub: 'y', oid: 'x', scp: 'a' },
     'Google (ID tokens)': { sub: 'x', scope: 'a' },
+    Firebase: { sub: 'x', scope: 'a' },
+    Supabase: { sub: 'x', role: 'a' },
+    'Kubernetes service accounts, with the default issuer of clusters': { aud: ['orders'], sub: 'x', scope: 'a' },
+    'Cloudflare Access': { aud: ['AUD-TAG'], sub: 'x', scope: 'a' },
+    'Google Identity-Aware Proxy': { sub: 'x', scope: 'a' },
     'another instance with [`pathToJwks`](keys.md#publish-keys)': { sub: undefined, user_id: 'x', scopes: ['a'] }
   }
-  for (const { name, text } of entries) {
+  for (const { name, text, settings } of entries) {
+    t.ok(name in perProvider, name)
     const entry: TrustedIssuer = await run('', {}, text)
     const algorithm = algorithmNamed(entry.algorithms?.[0]) ?? 'RS256'
     answerFetches(t, [jwk('a', { algorithm })])
-    const app = await withIssuers(t, entry)
+    const options: { authorizationHeader?: string } = await run('', {}, settings)
+    const app = await withIssuers(t, entry, options)
     const token = issue('a', granted({ iss: entry.issuer, aud: entry.audience, ...perProvider[name] }), { algorithm })
-    t.match((await answer(app, token)).json(), { issuer: entry.issuer, userId: 'x', scopes: ['a'] }, name)
+    const { authorizationHeader: header } = options
+    const response = header === undefined ? await answer(app, token) : await app.inject({ url: '/', headers: { [header]: token } })
+    t.match(response.json(), { issuer: entry.issuer, userId: 'x', scopes: ['a'] }, name)
   }
+})
+
+t.test('some tokens of Google have another issuer, which has an entry of its own', async (t) => {
+  answerFetches(t, [jwk('a', { algorithm: 'RS256' })])
+  const names = ['https://accounts.google.com', 'accounts.google.com']
+  t.ok(issuers.includes('a second entry with the issuer `accounts.google.com`'))
+  const app = await withIssuers(t, names.map((issuer) => ({ issuer, audience, jwksUri: 'https://www.googleapis.com/oauth2/v3/certs' })), { trusted: () => true })
+  for (const iss of names) t.match((await answer(app, issue('a', granted({ iss, sub: '1' }), { algorithm: 'RS256' }))).json(), { issuer: iss, userId: '1' })
+})
+
+t.test('the example of every tenant takes the keys of all tenants, and tokens whose issuer is that of their tenant', async (t) => {
+  const tid = '11111111-2222-3333-4444-555555555555'
+  const issuerOf = (tenant: string) => `https://login.microsoftonline.com/${tenant}/v2.0`
+  const key = (kid: string, which: number, tenant?: string) => jwk(kid, { algorithm: 'RS256', which }, { use: 'sig', x5t: 'text', ...(tenant !== undefined && { issuer: issuerOf(tenant) }) })
+  answerFetches(t, [key('all', 0, '{tenantid}'), key('personal', 1, '9188040d-6c67-4c5b-b112-36a304b66dad'), { kty: 'oct', kid: 'secret', k: 'x'.repeat(43) }])
+  const app = host(t)
+  await run(programWith(programs, 'tenantid'), { app, tokenAuth, handler: async () => 'reached' })
+  const get = async (kid: string, which: number, extra: object = {}) => {
+    const claims = granted({ iss: issuerOf(tid), tid, aud: 'CLIENT-ID', oid: 'x', scp: 'Files.Read User.Read', ...extra })
+    return (await app.inject({ url: '/files', headers: bearer(issue(kid, claims, { algorithm: 'RS256', which })) })).statusCode
+  }
+  t.equal(await get('all', 0), 200)
+  t.equal(await get('all', 0, { scp: 'User.Read' }), 403)
+  for (const extra of [{ tid: tid.replace('1', '2') }, { tid: undefined }, { iss: undefined }, { iss: issuerOf('x'), tid: 'x' }, { aud: 'OTHER' }]) t.equal(await get('all', 0, extra), 401, { extra })
+  t.equal(await get('personal', 1), 401, 'a key of one tenant does not sign for others')
+})
+
+t.test('what docs/issuers.md says of SPIFFE and of the older secret of Supabase is so, and no other kind of token is accepted', async (t) => {
+  const [, entry = ''] = /as `(\{ key: \{ \.\.\.key.*?\})`, set/.exec(issuers) ?? []
+  const key = jwk('a', {}, { use: 'jwt-svid' })
+  await t.rejects(withKeys(t, [{ key, algorithm: 'ES256' }], { authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E15' })
+  const svid = await withKeys(t, [await run<{ key: object }>('', { key }, entry)], { authMode: false, claimAud: 'spiffe://example.org/orders', userId: 'sub', extraVerifications: [({ sub }) => String(sub).startsWith('spiffe://example.org/')] })
+  const claims = { iss: undefined, sub: 'spiffe://example.org/shop', aud: ['spiffe://example.org/orders'] }
+  t.equal((await svid.inject({ url: '/', headers: bearer(issue('a', granted(claims))) })).statusCode, 200)
+  t.equal((await svid.inject({ url: '/', headers: bearer(issue('a', granted({ ...claims, sub: 'spiffe://other.org/shop' }))) })).statusCode, 401)
+
+  const [, settings = ''] = /older secret\*\*: `(\{.*?\})`/.exec(issuers) ?? []
+  const supabase = host(t)
+  await supabase.register(tokenAuth, await run('', { secret }, settings))
+  supabase.get('/', { onRequest: supabase.tokenAuth.scoped('authenticated') }, async (request) => request.tokenAuth.userId)
+  const status = async (token: string) => (await supabase.inject({ url: '/', headers: bearer(token) })).statusCode
+  const ofUser = { iss: 'https://PROJECT.supabase.co/auth/v1', aud: 'authenticated', sub: 'x', role: 'authenticated', exp: 4_000_000_000 }
+  t.equal(await status(forge(ofUser, { key: secret, header: { kid: 'any' } })), 200)
+  t.equal(await status(forge({ ...ofUser, iss: 'supabase', role: 'anon', sub: undefined }, { key: secret })), 401)
+  // Three segments and no other form: neither an encrypted token nor one that only its provider can read.
+  for (const token of ['opaque', 'a.b.c.d.e']) t.equal(await status(token), 401)
 })
 
 t.test('the example of several issuers looks users up by issuer and id', async (t) => {

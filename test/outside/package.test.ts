@@ -17,13 +17,13 @@ cpSync(join(root, 'test/outside/fixtures/consumer'), project, { recursive: true 
 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
-    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
+    /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
     /^dist\/lib\/(?:index|client|testing)\.(?:js|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/(?:client\.js|(?:index|testing|cli)\.cjs)\.map$/, /^dist\/lib\/cli\.cjs$/, /^dist\/lib\/declarations\.d\.cts$/,
     /^dist\/lib\/shared-[\w-]+\.(?:cjs|cjs\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
-  const pages = readdirSync(join(root, 'docs')).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)
-  t.ok(pages.length >= 7)
+  const pages = ['docs', 'docs/recipes'].flatMap((folder) => readdirSync(join(root, folder)).filter((file) => file.endsWith('.md')).map((file) => `${folder}/${file}`))
+  t.ok(pages.filter((page) => page.startsWith('docs/recipes/')).length >= 28)
   const filesOf = (entry: unknown): string[] => typeof entry === 'string' ? [entry] : Object.values(Object(entry)).flatMap(filesOf)
   const entries = filesOf([manifest.main, manifest.types, manifest.exports, manifest.typesVersions])
   const needed = ['README.md', 'LICENSE', 'CHANGELOG.md', 'SECURITY.md', 'bin/fastify-token-auth.js', ...pages, ...entries.map((entry) => posix.normalize(entry))]
@@ -32,8 +32,14 @@ t.test('the tarball holds what users need and nothing else', async (t) => {
 
 t.test('every link of its documents leads to a file and an anchor that the package has, or to the web', async (t) => {
   const documents = paths.filter((path) => path.endsWith('.md'))
-  t.ok(documents.length >= 9)
+  t.ok(documents.length >= 50)
   t.strictSame(brokenLinks(installed, documents), [])
+})
+
+t.test('its recipes are one link away from its README, by their list', async (t) => {
+  const linksOf = (path: string) => Array.from(readFileSync(join(installed, path), 'utf8').matchAll(/\]\(([\w/.-]+\.md)\)/g), ([, target = '']) => posix.join(posix.dirname(path), target))
+  t.ok(linksOf('README.md').includes('docs/recipes.md'))
+  t.strictSame(linksOf('docs/recipes.md').filter((path) => path.startsWith('docs/recipes/')).sort(), paths.filter((path) => path.startsWith('docs/recipes/')).sort())
 })
 
 t.test('tarball, installed size, dependencies and client stay within the limits of scripts/size.js', async (t) => {

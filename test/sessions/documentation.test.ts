@@ -69,6 +69,19 @@ t.test('the first example gives sessions: a login, refreshes, a logout', async (
   t.equal(await statusOf(app, { url: '/', headers: bearer(second.access_token) }), 401)
 })
 
+t.test('the example of what a login knows keeps it in the tokens of refreshes, and a user who was deleted is logged out', async (t) => {
+  const app = host(t)
+  const found = new Map([[1, users[0]]])
+  const names = { authenticate: async () => ({ ...users[0], method: 'passkey' }), findUser: async (id: number) => found.get(id) }
+  await run(programWith(programs, 'method'), { ...given(t, app), ...names })
+  const first = await started(app)
+  const second = (await refresh(app, first.refresh_token)).json()
+  for (const { access_token: token } of [first, second]) t.match(payloadOf(token), { user_id: 1, method: 'passkey' })
+  t.match((await app.inject({ url: '/auth/sessions', headers: bearer(second.access_token) })).json(), { sessions: [{ data: { method: 'passkey' } }] }, 'the user can see it')
+  found.clear()
+  t.equal((await refresh(app, second.refresh_token)).statusCode, 401)
+})
+
 t.test('the second example: who wants to be remembered has a longer session, and the list shows the device', async (t) => {
   const app = host(t)
   await run(programWith(programs, '"remember me"'), given(t, app))

@@ -120,7 +120,7 @@ const cookiesOf = (response: LightMyRequestResponse) => Object.fromEntries(respo
 
 t.test('the page lists every recipe, and each recipe begins with code', async (t) => {
   const index = readFileSync(new URL('../recipes.md', folder), 'utf8')
-  t.same([...index.matchAll(/^### .+\n\n`docs\/recipes\/([^`]+)` [a-z].+\.$/gm)].map(([, name]) => name).sort(), [...names].sort())
+  t.same([...index.matchAll(/^- \[.+\]\(recipes\/([^)]+)\) [a-z].+\.$/gm)].map(([, name]) => name).sort(), [...names].sort())
   for (const name of names) t.match(readFileSync(new URL(name, folder), 'utf8'), /^# .+\n\n[^\n#|-].*\n\n```(?:js|diff)\n/, name)
 })
 
