@@ -4,7 +4,8 @@ import assert from 'node:assert/strict'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { createClient, type ClientOptions, type SignedOutReason, type TokenStorage } from '../lib/client.ts'
-import { caseOf, now, setClock, users } from './helper.ts'
+import tokenAuth, { memorySessions } from '../lib/index.ts'
+import { authenticate, caseOf, now, otherSecret, setClock, users } from './helper.ts'
 import { browse, Channel, cookieOptions, later, modes, openTab, service, sharedStorage } from './tabs.ts'
 
 const [ada] = users
@@ -205,4 +206,29 @@ t.test('in cookie mode a login is none of a browser that rejects cookies where t
   })
   t.equal((await client.login(ada!)).status, 200)
   t.equal(await client.load(), null)
+})
+
+// Reported of other libraries: Flyrell/axios-auth-refresh#210.
+t.test('two clients in one page, of two services, renew and log out on their own', async (t) => {
+  for (const [mode, serverOptions, options] of modes) {
+    const setTime = setClock(t, now())
+    const served = await service(t, serverOptions, (app) => {
+      app.register(async (context) => {
+        const cookies = mode === 'cookie' ? { cookieSet: true, tokensInBody: false, cookieAccessTokenName: 'staff_access', cookieRefreshTokenName: 'staff_refresh' } : {}
+        await context.register(tokenAuth, { ...cookies, instanceName: 'staff', urlPrefix: '/staff', secret: otherSecret, authenticate, sessions: { store: memorySessions() } })
+        context.get('/wages', { onRequest: context.staff.protect() }, async () => 'wages')
+      })
+    })
+    browse(t, served)
+    const storage = sharedStorage()
+    const [shop, staff] = [openTab({ ...options, storage }), openTab({ ...options, storage, prefix: '/staff' })]
+    await shop.client.login(ada!)
+    await staff.client.login(ada!)
+    setTime(now() + later)
+    assert.deepEqual(await Promise.all([shop.status(), staff.status('/wages'), shop.status(), staff.status('/wages')]), [200, 200, 200, 200], mode)
+    assert.equal(await staff.client.logout(), true)
+    await settle()
+    assert.deepEqual([shop.reasons, staff.reasons], [[], ['logout']], mode)
+    assert.deepEqual([await shop.status(), await staff.status('/wages')], [200, 401], mode)
+  }
 })

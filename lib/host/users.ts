@@ -55,7 +55,7 @@ export async function serializeUser (user: object): Promise<object> {
 }
 
 /** The handlers of which the log has said what they return. */
-const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>() }
+const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), users: new WeakSet<object>() }
 
 function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
   if (told[about].has(handlers)) return
@@ -77,6 +77,16 @@ export async function retrieveUser (handlers: Partial<HostHandlers>, request: Fa
   if (user !== undefined && user !== null) return checkUser(user, 'retrieveUser must return')
   if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found nobody for a user id that is the text of a number. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): where your database has numbers, convert payload.sub with Number().')
   return null
+}
+
+/**
+ * Says once in the log that `retrieveUser` found somebody else: some databases convert the text of an id to a number, and
+ * find the user 42 for the id `42bd-2f1e`.
+ * @param userId the user id of the token
+ */
+export function noteOtherUser (userId: UserId, user: object | null, key: string, handlers: Partial<HostHandlers>, request: FastifyRequest): void {
+  const id: unknown = Object.getOwnPropertyDescriptor(Object(user), key)?.value
+  if (isUserId(id) && String(id) !== String(userId)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${key}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with that of the user.`)
 }
 
 /** The ids of a form, in words. */

@@ -127,3 +127,27 @@ t.test('with debug, a refresh that is refused says why, without naming a place o
   await again()
   t.match((await again()).json().detail, /was replaced and used again$/)
 })
+
+// Reported of other libraries: tymondesigns/jwt-auth#2072.
+t.test('where retrieveUser finds another user than that of the token, such as 42 for the text "42bd-2f1e", the log says so once', async (t) => {
+  const { lines, server, options } = numbered({ retrieveUser: (_request, payload) => people.get(Number.parseInt(String(payload.sub), 10)) ?? null })
+  const app = await build(t, options, server)
+  const ask = async (sub: unknown) => (await app.inject({ url: '/auth/me', headers: bearer(forge({ ...claims(), sub })) })).statusCode
+  for (const sub of ['42', 42]) t.equal(await ask(sub), 200)
+  t.equal(lines.length, 0)
+  for (const sub of ['42bd-2f1e', '42bd-2f1e']) t.equal(await ask(sub), 200)
+  t.match(lines, [{ msg: /^The handler "retrieveUser" returned another user than that of the token: their "sub" differ\./ }])
+  t.equal(lines.length, 1)
+  // The ids of an issuer are its own.
+  const providers = await withIssuers(t, trusted(), { secret: undefined, ...options }, server)
+  providers.get('/who', providers.tokenAuth.injectUser(async (_request, _reply, found) => found))
+  t.same((await providers.inject({ url: '/who', headers: bearer(issue('a', granted({ sub: '42bd-2f1e' }))) })).json(), { sub: 42, name: 'Ada' })
+  t.equal(lines.length, 1)
+  // A user without the property, or one that is computed.
+  for (const user of [{ name: 'Ada' }, Object.defineProperty({}, 'sub', { get () { throw new Error('computed') } })]) {
+    const other = await build(t, { ...options, retrieveUser: () => user }, server)
+    other.get('/', other.tokenAuth.injectUser(async (_request, _reply, found) => ({ found: found === user })))
+    t.same((await other.inject({ url: '/', headers: bearer(forge({ ...claims(), sub: '42' })) })).json(), { found: true })
+  }
+  t.equal(lines.length, 1)
+})

@@ -17,12 +17,16 @@ const around: Array<[text: string, told: RegExp]> = [
   [`"${secret}"`, /^It is in quotation marks/],
   [`'${secret}'\n`, /It ends with a line feed.*It is in quotation marks/],
   [`\`${secret}\``, /^It is in quotation marks/],
+  // Reported of other programs: akhilrex/hammond#59.
+  [`${secret} `, /^It begins or ends with a blank: remove it\.$/],
+  [` ${secret}`, /^It begins or ends with a blank/],
+  [`\t"${secret}" \n`, /line feed.*a blank.*quotation marks/],
   [`${bom}"${secret}"\r\n`, /byte order mark.*CRLF.*quotation marks/]
 ]
 
 t.test('what editors, shells and environment files leave around a secret is named, with how to remove it', async (t) => {
   for (const [text, told] of around) t.match(residueOf(Buffer.from(text)), told, caseOf(text))
-  for (const text of [secret, `${secret} `, `"${secret}`, `${secret}"`, 'a "quoted" word', `'${secret}"`, '']) t.equal(residueOf(Buffer.from(text)), undefined, caseOf(text))
+  for (const text of [secret, `a ${secret}`, `"${secret}`, `${secret}"`, 'a "quoted" word', `'${secret}"`, '']) t.equal(residueOf(Buffer.from(text)), undefined, caseOf(text))
 })
 
 t.test('of bytes nothing is said, however they begin and end', async () => {
