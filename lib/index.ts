@@ -42,6 +42,7 @@ export type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequestTokenAuth, RequiredScopes, ScopedOptions, TokenAdditions,
   TokenAuthInstance, UserRouteHandler, VerifiedRequest
 } from '../types/instance.ts'
+export type { AnyInstance, AnyReply, AnyRequest } from '../types/requests.ts'
 export type { InstanceOptions, TokenAuthOptions } from '../types/options.ts'
 export type { RouteAccess, RouteGuard } from '../types/routes.ts'
 export type { RequestSerializerOptions } from './http/request-serializer.ts'

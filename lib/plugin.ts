@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyRegisterOptions, Fasti
 import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
+import type { AnyInstance } from '../types/requests.ts'
 import { joinAuthorities } from './authorities/authorities.ts'
 import { TrustedIssuers } from './authorities/issuers.ts'
 import { fixedKeys, isWithoutKeys, listedKeys } from './authorities/own.ts'
@@ -209,6 +210,6 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
 export const tokenAuth: FastifyPluginAsync<TokenAuthOptions> = fp(plugin, { fastify: '>=5.8.5 <6', name: 'fastify-token-auth' })
 
 /** Registers the plugin. The older form of `fastify.register(tokenAuth, options)`. */
-export function initialize (fastify: FastifyInstance, options: TokenAuthOptions) {
+export function initialize<Registered> (fastify: AnyInstance<Registered>, options: TokenAuthOptions): Registered {
   return fastify.register(tokenAuth, options)
 }

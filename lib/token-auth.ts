@@ -1,19 +1,17 @@
 /** `fastify.tokenAuth`: the public face of one registration. */
-import type { FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
-import type {
-  Guard, GuardOptions, InjectedRouteHandler, ProtectOptions, RequiredScopes, ScopedOptions, TokenAdditions, TokenAuthInstance, UserRouteHandler
-} from '../types/instance.ts'
+import type { Guard, GuardOptions, ProtectOptions, ScopedOptions, TokenAdditions, TokenAuthInstance } from '../types/instance.ts'
 import type { KeyStatus } from '../types/keys.ts'
 import type { RouteAccess } from '../types/routes.ts'
 import type { Sessions } from '../types/sessions.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishIssued } from './events.ts'
 import { declareMaker } from './guards/describe.ts'
-import { makeInjection } from './guards/inject-user.ts'
+import { makeInjection, type AnyHandler, type Injected } from './guards/inject-user.ts'
 import { optionsOfGuards, readOptions } from './guards/options.ts'
 import { makeProtectGuard } from './guards/protect.ts'
-import { makeScopedGuard } from './guards/scoped.ts'
+import { makeScopedGuard, type AnyScopes } from './guards/scoped.ts'
 import { userIdOf } from './host/users.ts'
 import type { Responses } from './http/responses.ts'
 import { readAdditions } from './issuing/additions.ts'
@@ -46,12 +44,12 @@ export class TokenAuth implements TokenAuthInstance<object> {
     return makeProtectGuard(this.#registration, options)
   }
 
-  scoped<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions = {}): Guard {
+  scoped (scopes: AnyScopes, overrides: ScopedOptions = {}): Guard {
     const options = readOptions('scoped', optionsOfGuards.scoped, overrides)
     return makeScopedGuard(this.#registration, scopes, options)
   }
 
-  injectUser<Route extends object> (handler: UserRouteHandler<object, Route>, overrides: GuardOptions = {}): InjectedRouteHandler<Route> {
+  injectUser (handler: AnyHandler, overrides: GuardOptions = {}): Injected {
     const options = readOptions('injectUser', optionsOfGuards.injectUser, overrides)
     return makeInjection(this.#registration, handler, options)
   }

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import type { AnyRequest } from './requests.ts'
 
 /** A value or a promise of it: the result of a function that can be synchronous or asynchronous. */
 export type MaybePromise<T> = T | Promise<T>
@@ -44,19 +45,19 @@ export type GivenUser<User extends object> = string extends keyof User ? AnyObje
  * error that a handler throws becomes a response of 500 `HandlerFailed`, unless it is a `TokenAuthError` or has a 4xx
  * `statusCode`.
  */
-export interface Handlers<User extends object, Claims extends object, Id extends UserId = UserId> {
+export interface Handlers<User extends object, Claims extends object, Id extends UserId = UserId, Request extends AnyRequest = FastifyRequest> {
   /**
    * Checks the credentials in a request to the authenticate endpoint. Required with `authMode`, which is the default.
    * @returns the user: a plain object with the user id, or an object with the user id and a `toDict()` or `toJSON()` method
    * @throws {@link AuthenticationFailed} to refuse the login
    */
-  authenticate? (request: FastifyRequest): MaybePromise<GivenUser<User>>
+  authenticate? (request: Request): MaybePromise<GivenUser<User>>
   /** Stores a refresh token of a user. Required with `refreshTokenEnabled`. It may replace a token that was stored before, or keep it. */
-  storeRefreshToken? (userId: Id, refreshToken: string, request: FastifyRequest): MaybePromise<unknown>
+  storeRefreshToken? (userId: Id, refreshToken: string, request: Request): MaybePromise<unknown>
   /** Returns the stored refresh token of a user, or nothing. Required with `refreshTokenEnabled`. */
-  retrieveRefreshToken? (userId: Id, request: FastifyRequest): MaybePromise<string | null | undefined>
+  retrieveRefreshToken? (userId: Id, request: Request): MaybePromise<string | null | undefined>
   /** Returns the user of a valid token, or nothing. Called by the current-user and refresh endpoints, `injectUser` and `request.tokenAuth.user()`. */
-  retrieveUser? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
+  retrieveUser? (request: Request, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
   /** Returns the scopes of a user for a new token. Called with `scopesEnabled`. In a refresh without `retrieveUser`, the user is `{ <userId>: id }`. */
   addScopesToPayload? (user: User): MaybePromise<string | readonly string[]>
   /** Replaces the decision about each required scope. Only `true` accepts it. Must be synchronous. */
@@ -70,7 +71,7 @@ export interface Handlers<User extends object, Claims extends object, Id extends
    * @returns `true`, or a promise of it, to accept the token; anything else refuses it with 401 {@link InvalidToken}. To give
    * a reason, throw an {@link InvalidToken}, or another error of this package with the status 401
    */
-  trusted? (request: FastifyRequest, payload: Payload<Claims>): MaybePromise<boolean>
+  trusted? (request: Request, payload: Payload<Claims>): MaybePromise<boolean>
   /** Adds claims to the payload of a new token. Returns the payload, or nothing to leave it unchanged. It must not change the user id. */
   extendPayload? (payload: Payload, user: User): MaybePromise<object | undefined | void>
 }

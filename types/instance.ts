@@ -1,10 +1,12 @@
 import type {
-  FastifyReply, FastifyRequest, HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerDefault,
+  ContextConfigDefault, FastifyBaseLogger, FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProvider,
+  FastifyTypeProviderDefault, HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerBase, RawServerDefault,
   RouteGenericInterface, RouteHandlerMethod
 } from 'fastify'
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
 import type { KeyStatus } from './keys.ts'
+import type { AnyReply, AnyRequest } from './requests.ts'
 import type { RouteAccess } from './routes.ts'
 import type { Sessions } from './sessions.ts'
 import type { Responses } from '../lib/http/responses.ts'
@@ -14,8 +16,8 @@ import type { Responses } from '../lib/http/responses.ts'
  * Without `done`, it returns a promise, which is rejected after a refused request has been answered.
  */
 export interface Guard {
-  (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
-  (request: FastifyRequest, reply: FastifyReply): Promise<void>
+  (request: AnyRequest, reply: AnyReply, done: HookHandlerDoneFunction): void
+  (request: AnyRequest, reply: AnyReply): Promise<void>
 }
 
 /** The options of a guard: overrides of settings, the age of the login, and redirects. */
@@ -51,8 +53,8 @@ export interface ScopedOptions extends GuardOptions {
 }
 
 /** The scopes that a route requires: a scope, a list of scopes, or a function of the request that returns either. */
-export type RequiredScopes<Route extends RouteGenericInterface = RouteGenericInterface> =
-  string | readonly string[] | ((request: FastifyRequest<Route>) => MaybePromise<string | readonly string[]>)
+export type RequiredScopes<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>> =
+  string | readonly string[] | ((request: Request) => MaybePromise<string | readonly string[]>)
 
 /** The instance that a free-standing guard belongs to. */
 export interface InstanceChoice<Name extends string = string> {
@@ -62,14 +64,30 @@ export interface InstanceChoice<Name extends string = string> {
   instanceName?: Name | undefined
 }
 
-/** A route handler that `injectUser` returns. */
-export type InjectedRouteHandler<Route extends RouteGenericInterface = RouteGenericInterface> =
-  RouteHandlerMethod<RawServerDefault, RawRequestDefaultExpression, RawReplyDefaultExpression, Route>
+/** A route handler that `injectUser` returns. Its type parameters are those of Fastify's `RouteHandler`. */
+export type InjectedRouteHandler<
+  Route extends RouteGenericInterface = RouteGenericInterface, RawServer extends RawServerBase = RawServerDefault,
+  RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
+  RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
+  SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+  Logger extends FastifyBaseLogger = FastifyBaseLogger
+> = (
+  request: FastifyRequest<Route, RawServer, RawRequest, SchemaCompiler, TypeProvider, ContextConfig, Logger>,
+  reply: FastifyReply<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider>
+) => ReturnType<RouteHandlerMethod<RawServer, RawRequest, RawReply, Route, ContextConfig, SchemaCompiler, TypeProvider, Logger>>
 
-/** A route handler whose third parameter is the user, or null if there is none. */
-export type UserRouteHandler<User, Route extends RouteGenericInterface = RouteGenericInterface> = (
-  request: FastifyRequest<Route>, reply: FastifyReply<Route>, user: User | null
-) => ReturnType<InjectedRouteHandler<Route>>
+/** A route handler whose third parameter is the user, or null if there is none. The type parameters after the user are those of Fastify's `RouteHandler`. */
+export type UserRouteHandler<
+  User, Route extends RouteGenericInterface = RouteGenericInterface, RawServer extends RawServerBase = RawServerDefault,
+  RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
+  RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
+  SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+  Logger extends FastifyBaseLogger = FastifyBaseLogger
+> = (
+  request: FastifyRequest<Route, RawServer, RawRequest, SchemaCompiler, TypeProvider, ContextConfig, Logger>,
+  reply: FastifyReply<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider>,
+  user: User | null
+) => ReturnType<InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>>
 
 /** Options of `generateAccessToken`. */
 export interface TokenAdditions<User extends object> {
@@ -82,7 +100,7 @@ export interface TokenAdditions<User extends object> {
   /** When the user entered credentials, in seconds since 1970: the claim `auth_time`, with `claimAuthTime`. */
   authTime?: number | undefined
   /** The request from which `get<Setting>` functions compute settings, keys among them. */
-  request?: FastifyRequest | undefined
+  request?: AnyRequest | undefined
 }
 
 /** One registration of the plugin: `fastify.tokenAuth`. */
@@ -107,14 +125,20 @@ export interface TokenAuthInstance<
    * Creates a guard that lets only requests with a valid access token and the required scopes pass.
    * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for invalid options
    */
-  scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, options?: ScopedOptions): Guard
+  scoped<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>> (
+    scopes: RequiredScopes<Route, Request>, options?: ScopedOptions): Guard
   /**
    * Wraps a route handler so that its third parameter is the user of the token. Without another guard on the route,
    * authentication is optional: the user is null for a request without a token, and an invalid token is refused.
    * @throws {@link InvalidConfiguration} for invalid overrides, or a handler that is not a function
    */
-  injectUser<Route extends RouteGenericInterface = RouteGenericInterface> (
-    handler: UserRouteHandler<User, Route>, overrides?: GuardOptions): InjectedRouteHandler<Route>
+  injectUser<
+    Route extends RouteGenericInterface = RouteGenericInterface, RawServer extends RawServerBase = RawServerDefault,
+    RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
+    RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
+    SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+    Logger extends FastifyBaseLogger = FastifyBaseLogger
+  > (handler: UserRouteHandler<User, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>, overrides?: GuardOptions): InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>
 
   /**
    * Generates an access token for a user.
@@ -131,7 +155,7 @@ export interface TokenAuthInstance<
    * @throws {@link RefreshTokenNotImplemented} if there is no handler `storeRefreshToken`
    * @throws {@link HandlerFailed} if a handler throws an error
    */
-  generateRefreshToken (request: FastifyRequest, user: GivenUser<User>): Promise<string>
+  generateRefreshToken (request: AnyRequest, user: GivenUser<User>): Promise<string>
   /**
    * Verifies an access token that does not belong to a request.
    * @returns a copy of its payload
@@ -149,7 +173,7 @@ export interface TokenAuthInstance<
    * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
    * @throws {@link HandlerFailed} if `trusted` or a `get<Setting>` function throws an error
    */
-  verifyToken (token: string, request: FastifyRequest): Promise<Payload<Claims>>
+  verifyToken (token: string, request: AnyRequest): Promise<Payload<Claims>>
   /**
    * Calls the function `keys` again and replaces the keys at once, as happens every 60 seconds.
    * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is no function. The
@@ -171,13 +195,13 @@ export interface TokenAuthInstance<
    */
   printRoutes (): string
   /** Whether the request has a valid access token. */
-  isAuthenticated (request: FastifyRequest): boolean
+  isAuthenticated (request: AnyRequest): boolean
   /** Returns the payload of the access token of a request; null if there is no valid token. */
-  extractPayload (request: FastifyRequest): Payload<Claims> | null
+  extractPayload (request: AnyRequest): Payload<Claims> | null
   /** Returns the user id in the access token of a request; null if there is no valid token. */
-  extractUserId (request: FastifyRequest): Id | null
+  extractUserId (request: AnyRequest): Id | null
   /** Returns the scopes in the access token of a request; null if there is no valid token, or no scopes claim. */
-  extractScopes (request: FastifyRequest): string[] | null
+  extractScopes (request: AnyRequest): string[] | null
 }
 
 /** What is known of a request with a valid token. */

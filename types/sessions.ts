@@ -1,6 +1,7 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import type { GivenUser, MaybePromise, UserId } from './handlers.ts'
 import type { KeyMaterial } from './keys.ts'
+import type { AnyReply, AnyRequest } from './requests.ts'
 
 /** The option `sessions`. All times are in seconds. */
 export interface SessionsOptions<User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>> {
@@ -86,7 +87,7 @@ export interface Sessions<
    * @throws {@link InvalidUserObject} if the user has no user id, or a user id of more than 512 bytes
    * @throws {@link SessionStoreUnavailable} if the store fails; no session is started
    */
-  start (request: FastifyRequest, reply: FastifyReply, user: GivenUser<User>, options?: { authTime?: number | undefined }): Promise<StartedSession>
+  start (request: AnyRequest, reply: AnyReply, user: GivenUser<User>, options?: { authTime?: number | undefined }): Promise<StartedSession>
   /**
    * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}

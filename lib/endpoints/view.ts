@@ -1,6 +1,7 @@
 /** Class views: endpoints that the application adds below `urlPrefix`, as classes. */
 import type { FastifyReply, FastifyRequest, FastifySchema } from 'fastify'
 import type { Guard, TokenAuthInstance } from '../../types/instance.ts'
+import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { InvalidClassViews } from '../configuration-errors.ts'
 import { adviceOnCopies } from '../copies.ts'
 import { isGuard, isInjected } from '../guards/describe.ts'
@@ -26,12 +27,12 @@ export interface ViewContext {
  * the response is 204 with an empty body, which suits `options` and the preflight requests of browsers.
  */
 export interface View {
-  get? (request: FastifyRequest, reply: FastifyReply): unknown
-  post? (request: FastifyRequest, reply: FastifyReply): unknown
-  put? (request: FastifyRequest, reply: FastifyReply): unknown
-  patch? (request: FastifyRequest, reply: FastifyReply): unknown
-  delete? (request: FastifyRequest, reply: FastifyReply): unknown
-  options? (request: FastifyRequest, reply: FastifyReply): unknown
+  get? (request: AnyRequest, reply: AnyReply): unknown
+  post? (request: AnyRequest, reply: AnyReply): unknown
+  put? (request: AnyRequest, reply: AnyReply): unknown
+  patch? (request: AnyRequest, reply: AnyReply): unknown
+  delete? (request: AnyRequest, reply: AnyReply): unknown
+  options? (request: AnyRequest, reply: AnyReply): unknown
 }
 
 /** The base class of the class views in the option `classViews`. */

@@ -1,9 +1,13 @@
 /** Free-standing `protect`, `scoped` and `injectUser`: they find the nearest instance of a route's context when a request comes. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteGenericInterface } from 'fastify'
+import type {
+  ContextConfigDefault, FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProvider, FastifyTypeProviderDefault,
+  HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerBase, RawServerDefault, RouteGenericInterface
+} from 'fastify'
 import type {
   Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequiredScopes, ScopedOptions, UserRouteHandler
 } from '../../types/instance.ts'
 import type { InstanceName, UserOf } from '../../types/registry.ts'
+import type { AnyRequest } from '../../types/requests.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { adviceOnCopies } from '../copies.ts'
 import { InitializationFailure } from '../errors.ts'
@@ -13,7 +17,7 @@ import { Responses, sendError } from '../http/responses.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { checkCall, checkHandlerCall } from './call.ts'
 import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
-import { checkRouteHandler, makeInjection } from './inject-user.ts'
+import { checkRouteHandler, makeInjection, type Injected } from './inject-user.ts'
 import { ofSetting } from '../settings/check.ts'
 import { given } from '../settings/kinds.ts'
 import { optional } from '../settings/records.ts'
@@ -101,7 +105,8 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   }
   describeLater(describeGuard, guard, guardOf)
   nameGuard(guard, String(choice.instanceName ?? 'tokenAuth'), scopeSets)
-  return guard
+  // As in makeHook.
+  return guard as Guard
 }
 
 /** As `fastify.tokenAuth.protect`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
@@ -111,7 +116,9 @@ export function protect (overrides: ProtectOptions & InstanceChoice<InstanceName
 }
 
 /** As `fastify.tokenAuth.scoped`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function scoped<Route extends RouteGenericInterface = RouteGenericInterface> (scopes: RequiredScopes<Route>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}): Guard {
+export function scoped<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>> (
+  scopes: RequiredScopes<Route, Request>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}
+): Guard {
   const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
   // Scopes of another grammar depend on the instance, which is known here only where it is given.
   const known = options.on === undefined ? undefined : registrationOf(Reflect.get(options.on, options.instanceName ?? 'tokenAuth'))
@@ -120,17 +127,20 @@ export function scoped<Route extends RouteGenericInterface = RouteGenericInterfa
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function injectUser<Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth'> (
-  handler: UserRouteHandler<UserOf<Name>, Route>, overrides: GuardOptions & InstanceChoice<Name> = {}
-): InjectedRouteHandler<Route> {
+export function injectUser<
+  Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth', RawServer extends RawServerBase = RawServerDefault,
+  RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
+  RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
+  SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+  Logger extends FastifyBaseLogger = FastifyBaseLogger
+> (handler: UserRouteHandler<UserOf<Name>, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>, overrides: GuardOptions & InstanceChoice<Name> = {}): InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger> {
   const options = readOptions('injectUser', { ...optionsOfGuards.injectUser, ...choiceMembers }, overrides)
   checkRouteHandler(handler)
-  // The declaration of the instance's name says that its users are of this type.
-  const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler as UserRouteHandler<object, Route>, options))
-  const injected: InjectedRouteHandler = async function (request, reply) {
+  const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler, options))
+  const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
     if (isTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
-    let own: InjectedRouteHandler<Route>
+    let own: Injected
     try {
       own = handlerOf(request.server)
     } catch (error) {
@@ -139,8 +149,8 @@ export function injectUser<Route extends RouteGenericInterface = RouteGenericInt
     return await Reflect.apply(own, this, [request, reply])
   }
   describeLater(describeInjected, injected, handlerOf)
-  // As in makeInjection.
-  return injected as InjectedRouteHandler<Route>
+  // As in makeHook.
+  return injected as Injected
 }
 
 for (const [name, maker] of Object.entries({ protect, scoped, injectUser })) declareMaker(maker, name)

@@ -1,5 +1,6 @@
 /** Route handlers that get the user as a parameter. */
-import type { InjectedRouteHandler, UserRouteHandler } from '../../types/instance.ts'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearTwins } from '../http/old-cookies.ts'
@@ -16,6 +17,12 @@ import { nobodyOf } from './renew.ts'
 import { makeHook, preventCaching } from './run.ts'
 import { isTrial } from './trial.ts'
 
+/** A route handler of the application, whose types are known only there. */
+export type AnyHandler = (request: never, reply: never, user: never) => unknown
+
+/** What `injectUser` returns. The request, the reply and the result have the types of the wrapped handler, to and from which they pass unchanged. */
+export type Injected = (this: unknown, request: AnyRequest, reply: AnyReply) => any
+
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
   if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() requires a route handler (request, reply, user); given: ${typeName(handler)}.`, { page: 'guards.md' })
@@ -25,15 +32,13 @@ export function checkRouteHandler (handler: unknown): void {
  * Wraps a route handler so that it gets the user of the token, or null for a request without one.
  * @throws {InvalidConfiguration} for options that contradict the registration, or a handler that is not a function
  */
-export function makeInjection<Route extends object> (
-  registration: Registration, handler: UserRouteHandler<object, Route>, options: ReadOptions
-): InjectedRouteHandler<Route> {
+export function makeInjection (registration: Registration, handler: AnyHandler, options: ReadOptions): Injected {
   const guard = prepareGuard(registration, options)
   checkRouteHandler(handler)
   const hasOwnRules = guard.rules !== registration.rules
   const isNobody = nobodyOf(guard)
   const decide = async (state: RequestState) => await state.verify() ?? (state.settings.doProtection ? guard.checkLogin?.(state) : undefined) ?? null
-  const injected: InjectedRouteHandler = async function (request, reply) {
+  const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
     if (isTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
     // Without overrides the handler goes by what a guard of the route found.
@@ -66,6 +71,6 @@ export function makeInjection<Route extends object> (
   // Runs before the handler, whatever stands in its place, and refuses the same requests.
   const enforce = () => ({ hook: makeHook({ ...guard, check: undefined, isNobody }, [], true), hasPassed: () => false })
   describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
-  // The types of body, params and reply are those of the wrapped handler, to which they pass unchanged.
-  return injected as InjectedRouteHandler<Route>
+  // As in makeHook.
+  return injected as Injected
 }

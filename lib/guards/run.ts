@@ -172,5 +172,6 @@ export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSe
   const { registration, rules, redirect } = guard
   describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined, enforce: () => ({ hook, hasPassed: passed.watch() }) }))
   nameGuard(hook, registration.settings.instanceName, scopeSets)
-  return hook
+  // A guard reads only what requests over HTTP/1.1 and HTTP/2 have in common.
+  return hook as Guard
 }

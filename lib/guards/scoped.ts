@@ -1,6 +1,6 @@
 /** Guards that require scopes. */
 import { inspect } from 'node:util'
-import type { FastifyRequest, RouteGenericInterface } from 'fastify'
+import type { RouteGenericInterface } from 'fastify'
 import type { Guard, RequiredScopes } from '../../types/instance.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { InsufficientScope, InvalidScopes } from '../errors.ts'
@@ -13,6 +13,9 @@ import { prepareGuard, type optionsOfGuards, type ReadOptions } from './options.
 import { makeHook } from './run.ts'
 
 type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
+
+/** Scopes, or a function that returns those of a request of any type. */
+export type AnyScopes = RequiredScopes<RouteGenericInterface, never>
 
 /**
  * Reads the scopes that a route requires.
@@ -29,7 +32,7 @@ function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
 /** Reads the scopes of `scoped()`. @param anyText as in {@link parseRequirements}. @throws {InvalidConfiguration} */
-export function readScopes<Route extends RouteGenericInterface> (scopes: RequiredScopes<Route>, { requireAll }: ScopedValues, anyText: boolean) {
+export function readScopes (scopes: AnyScopes, { requireAll }: ScopedValues, anyText: boolean) {
   const fixed = typeof scopes === 'function' ? undefined : readRequirements(scopes, anyText)
   const texts = fixed && textsOf(fixed)
   return {
@@ -85,7 +88,7 @@ function rememberDecisions (hasScopes: (state: RequestState) => boolean): (state
 }
 
 /** Makes a guard that requires scopes. @throws {InvalidConfiguration} for wrong scopes, and for options that contradict the registration */
-export function makeScopedGuard<Route extends RouteGenericInterface> (registration: Registration, scopes: RequiredScopes<Route>, options: ScopedValues): Guard {
+export function makeScopedGuard (registration: Registration, scopes: AnyScopes, options: ScopedValues): Guard {
   const { requireAll, requireAllActions } = options
   const { hasExactScopes } = registration
   const { fixed, scopeSets } = readScopes(scopes, options, hasExactScopes)
@@ -106,7 +109,7 @@ export function makeScopedGuard<Route extends RouteGenericInterface> (registrati
     async check (state, request) {
       let requirements = typeof scopes === 'function'
         // The application says that the guard is for routes of this type.
-        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as FastifyRequest<Route>)), hasExactScopes)
+        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
         : fixed!
       if (destructureScopes !== undefined) {
         const required = textsOf(requirements)

@@ -3,12 +3,13 @@ import { AuthenticateNotImplemented, InvalidConfiguration, RefreshTokenNotImplem
 import { checkSubclass } from '../settings/check.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Handlers, UserId } from '../../types/handlers.ts'
+import type { AnyRequest } from '../../types/requests.ts'
 import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
 import { typeName } from '../values.ts'
 
 /** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>
-  extends Handlers<User, Claims, Id> {}
+  extends Handlers<User, Claims, Id, AnyRequest> {}
 
 /**
  * The base of an authentication class. Each handler may be a method of a subclass instead of an option. Where both are

@@ -4,6 +4,7 @@ import { parameterName } from '../request/pairs.ts'
 import { either, flag, listOf, textLike, type Kind } from '../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../settings/records.ts'
 import type { UserId } from '../../types/handlers.ts'
+import type { AnyRequest } from '../../types/requests.ts'
 
 /**
  * A pattern of the parameters with these names. A parameter begins after `?` or `&`, to some routers and parsers also after
@@ -53,12 +54,12 @@ function readGiven (given: [RequestSerializerOptions] | string[]) {
  * @param options what else is logged, and which other parameters are replaced; `access_token` and `refresh_token` always are
  * @throws {@link InvalidConfiguration} for an unknown option
  */
-export function requestSerializer (options: RequestSerializerOptions): (request: FastifyRequest) => LoggedRequest
+export function requestSerializer (options: RequestSerializerOptions): (request: AnyRequest) => LoggedRequest
 /**
  * As above.
  * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed
  */
-export function requestSerializer (...names: string[]): (request: FastifyRequest) => LoggedRequest
+export function requestSerializer (...names: string[]): (request: AnyRequest) => LoggedRequest
 export function requestSerializer (...given: [RequestSerializerOptions] | string[]): (request: FastifyRequest) => LoggedRequest {
   const { userId, parameters } = readGiven(given)
   const tokens = patternOfParameters(['access_token', 'refresh_token', ...parameters])

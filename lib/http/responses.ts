@@ -1,6 +1,7 @@
 /** The responses of endpoints and guards: hooks that extend bodies, and how errors are rendered. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
+import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
@@ -16,22 +17,22 @@ export type Extension = MaybePromise<object | undefined | void>
  */
 export class Responses<User extends object = object, Claims extends object = Record<string, unknown>> {
   /** Extends the response of the authenticate endpoint. `refreshToken` is null without `refreshTokenEnabled`. */
-  extendAuthenticate (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string | null }): Extension {}
+  extendAuthenticate (_request: AnyRequest, _context: { user: User, accessToken: string, refreshToken: string | null }): Extension {}
 
   /** Extends the response of the current-user endpoint. */
-  extendRetrieveUser (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
+  extendRetrieveUser (_request: AnyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
 
   /** Extends the response of the verify endpoint. `user` and `payload` are null if the token was refused. */
-  extendVerify (_request: FastifyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
+  extendVerify (_request: AnyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
 
   /** Extends the response of the refresh endpoint. `refreshToken` is the stored token, `purportedToken` the one that the client sent. */
-  extendRefresh (_request: FastifyRequest, _context: { user: User, accessToken: string, refreshToken: string, purportedToken: string, payload: Payload<Claims> }): Extension {}
+  extendRefresh (_request: AnyRequest, _context: { user: User, accessToken: string, refreshToken: string, purportedToken: string, payload: Payload<Claims> }): Extension {}
 
   /**
    * Renders a refusal and returns the body. The reply has the status and the challenge already; the method may change them.
    * An error that it throws goes to the error handler of the application.
    */
-  exceptionResponse (_request: FastifyRequest, exception: TokenAuthError, _reply: FastifyReply): unknown {
+  exceptionResponse (_request: AnyRequest, exception: TokenAuthError, _reply: AnyReply): unknown {
     return bodyOf(exception)
   }
 }

@@ -21,6 +21,6 @@ export const additionsShape = {
 } as const
 
 /** Reads additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
-export function readAdditions (additions: Given): Given {
+export function readAdditions (additions: Given): Given & { request?: FastifyRequest | undefined } {
   return readRecord(optionsOf('generateAccessToken()'), additions, additionsShape)
 }

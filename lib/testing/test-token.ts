@@ -1,8 +1,8 @@
 /** Access tokens for the tests of applications. */
 import { randomBytes } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
 import type { GivenUser, Payload } from '../../types/handlers.ts'
 import type { TokenAuthInstance } from '../../types/instance.ts'
+import type { AnyRequest } from '../../types/requests.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { given, oneOf } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord } from '../settings/records.ts'
@@ -25,7 +25,7 @@ export interface TestTokenOptions {
   /** Additional claims. They replace claims that the instance writes, except the user id. */
   claims?: Record<string, unknown>
   /** The request from which `get<Setting>` functions compute settings of tokens. Required if the instance has such functions. */
-  request?: FastifyRequest
+  request?: AnyRequest
 }
 
 /** Seconds beyond the leeway by which a token is expired or not active yet. */
@@ -45,7 +45,7 @@ export const testTokenShape = {
     state: preset(oneOf(states), 'valid'),
     scopes: optional(given<string | readonly string[]>('a scope, or a list of scopes')),
     claims: optional(given<Record<string, unknown>>('an object of claims')),
-    request: optional(given<FastifyRequest>('a request'))
+    request: optional(given<AnyRequest>('a request'))
   },
   example: '{ state }',
   page: 'testing.md'
