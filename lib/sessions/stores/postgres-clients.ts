@@ -9,7 +9,7 @@ const allowed = 'a pool or a client of pg, fastify.pg of @fastify/postgres, or w
 const place = { page: 'stores.md' } as const
 
 /** Clients whose query() takes something else, by a method that no client of PostgreSQL has. */
-const others: ReadonlyArray<[method: string, name: string]> = [['escapeId', 'a client of MySQL'], ['anyFirst', 'a pool of slonik']]
+const others: ReadonlyArray<[method: string, name: string]> = [['escapeId', 'a client of MySQL'], ['request', 'a client of SQL Server'], ['anyFirst', 'a pool of slonik']]
 
 const isRow = (value: unknown): value is Row => typeof value === 'object' && value !== null && !Array.isArray(value)
 

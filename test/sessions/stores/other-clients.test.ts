@@ -55,6 +55,7 @@ const refused: Array<[create: (client: never) => SessionStore, start: string, ca
     Kysely: [{ executeQuery: call, selectFrom: call }, `an object. ${pool}`],
     Knex: [Object.assign(call, { raw: call }), `a function. ${pool}`],
     mysql2: [{ query: call, execute: call, escapeId: call }, `a client of MySQL. ${pool}`],
+    mssql: [{ query: call, batch: call, request: call }, `a client of SQL Server. ${pool}`],
     'better-sqlite3 and node:sqlite': [{ prepare: call, exec: call }, `an object. ${pool}`],
     slonik: [{ query: call, any: call, anyFirst: call }, `a pool of slonik. ${pool}`],
     'a promise of a pool': [Promise.resolve({ query: call }), 'a promise. Await it.'],
@@ -90,7 +91,7 @@ t.test('no application starts with a client whose answers are not rows that are 
     'a client with callbacks': undefined,
     'a statement of bun:sqlite': { all: call },
     'the rows of pg with rowMode': { rows: [['a', '1']] },
-    'a result of mssql': { recordset: [feed] },
+    'a result of another form': { recordset: [feed] },
     'a text': 'a',
     'no list of rows, and a number': [feed, 1]
   }
