@@ -236,9 +236,9 @@ export interface SessionStore extends SessionFeed {
   confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>
 }
 
-/** A pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js, as {@link postgresSessions} takes it. */
+/** A pool or client of pg, `fastify.pg` of @fastify/postgres, or what postgres.js or `neon()` returns, as {@link postgresSessions} takes it. */
 export type PostgresLike =
-  { query (sql: string, values: unknown[]): PromiseLike<{ rows: unknown[] }> } |
+  { query (sql: string, values: unknown[]): PromiseLike<unknown[] | { rows: unknown[] }> } |
   { unsafe (sql: string, values: never[]): PromiseLike<unknown[]> }
 
 /** A client of ioredis or iovalkey, or a cluster of one, as {@link redisSessions} takes it. */

@@ -78,11 +78,14 @@ function faultOfExcept (query: unknown): string | undefined {
   return isFaulty ? '/except must be "current", or absent' : undefined
 }
 
+/** Without a format: a strict validator of responses that does not know it would let no application start. */
+const time = (description: string) => Type.String({ description: `${description}, as 2026-01-31T12:00:00.000Z.` })
+
 const session = Type.Object({
   id: Type.String(),
-  created_at: Type.String({ format: 'date-time' }),
-  used_at: Type.String({ format: 'date-time' }),
-  expires_at: Type.String({ format: 'date-time' }),
+  created_at: time('When it began'),
+  used_at: time('When it was used last'),
+  expires_at: time('When it expires if it is not used'),
   current: Type.Boolean({ description: 'Whether it is the session of this request.' }),
   data: Type.Object({}, { additionalProperties: true })
 })

@@ -549,14 +549,19 @@ const tellers: Record<string, Teller> = {
     const cases: Record<string, () => unknown> = {
       "redisSessions('redis://localhost')": () => redisSessions(mistyped('redis://localhost')),
       'redisSessions(pool of pg)': () => redisSessions(mistyped(pool)),
+      'redisSessions(a pipeline)': () => redisSessions(mistyped({ evalsha: () => {}, eval: () => {} })),
+      'redisSessions(a promise)': () => redisSessions(mistyped(Promise.resolve(ioredis))),
       "redisSessions(client, 'shop')": () => redisSessions(ioredis, mistyped('shop')),
       "redisSessions(client, { table: 'shop' })": () => redisSessions(ioredis, mistyped({ table: 'shop' })),
       "redisSessions(client, { prefix: '{shop}' })": () => redisSessions(ioredis, { prefix: '{shop}' }),
       'redisSessions(client, { prefix: 5 })': () => redisSessions(ioredis, { prefix: mistyped<string>(5) }),
       'postgresSessions(client of ioredis)': () => postgresSessions(mistyped(ioredis)),
+      'postgresSessions(pool of mysql2)': () => postgresSessions(mistyped({ query: () => {}, escapeId: () => {} })),
+      'postgresSessions(a promise)': () => postgresSessions(mistyped(Promise.resolve(pool))),
       'postgresSessions(pool, new Map())': () => postgresSessions(pool, mistyped(new Map())),
       "postgresSessions(pool, { table: 'a b' })": () => postgresSessions(pool, { table: 'a b' }),
       "postgresSessions(pool, { replicas: 'true' })": () => postgresSessions(pool, { replicas: mistyped<boolean>('true') }),
+      'postgresSessions(pool), rows that are lists': async () => await postgresSessions(mistyped({ query: async () => [['a']] })).endedSince(null, { graceMs: 0, idleMs: 1, keepMs: 1, maxPerUser: 1 }),
       'postgresSessions(pool), row security': async () => await postgresSessions({ query: async () => ({ rows: [{ filtered: 'true' }] }) }).endedSince(null, { graceMs: 0, idleMs: 1, keepMs: 1, maxPerUser: 1 }),
       'postgresSessionSchema(5)': () => postgresSessionSchema(mistyped<string>(5))
     }

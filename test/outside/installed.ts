@@ -39,10 +39,11 @@ export async function install (t: Test, peers: readonly string[] = Object.keys(m
   writeFileSync(join(project, 'package.json'), '{ "private": true, "type": "module" }')
   const installed = join(project, 'node_modules', name)
 
-  /** Puts a package of ours into the project. */
-  function link (dependency: string) {
-    const path = join(project, 'node_modules', dependency)
+  /** Puts a package of ours into the project, in the place of another one of this name. */
+  function link (dependency: string, name = dependency) {
+    const path = join(project, 'node_modules', name)
     mkdirSync(dirname(path), { recursive: true })
+    rmSync(path, { force: true, recursive: true })
     symlinkSync(folderOf(dependency, folder), path, 'junction')
   }
 

@@ -2,19 +2,17 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Advance, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { quote, typeName } from '../../values.ts'
+import { quote } from '../../values.ts'
 import { flag, textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { decide } from '../rotation.ts'
 import { NotWritten } from './not-written.ts'
+import { queryOf, type Query, type Row } from './postgres-clients.ts'
 import { quotedTable, statementsOf } from './postgres-statements.ts'
 import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
-
-type Row = Record<string, unknown>
-type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
 
 /** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
 const maximumName = 48
@@ -82,15 +80,6 @@ CREATE INDEX IF NOT EXISTS "${index}_user_fed" ON ${quoted} (user_id) WHERE ende
 CREATE INDEX IF NOT EXISTS "${index}_ended" ON ${quoted} (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${index}_ends" ON ${quoted} (ends_at);
 `
-}
-
-/** Recognizes a client: pg and @fastify/postgres have `query`, postgres.js has `unsafe`. @throws {InvalidConfiguration} */
-function queryOf (db: unknown): Query {
-  const client: { query?: unknown, unsafe?: unknown } = Object(db)
-  const { unsafe, query } = client
-  if (typeof unsafe === 'function') return async (sql, values) => await Reflect.apply(unsafe, db, [sql, values])
-  if (typeof query === 'function') return async (sql, values) => (await Reflect.apply(query, db, [sql, values])).rows
-  throw new InvalidConfiguration(`The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js returns; given: ${typeName(db)}.`, place)
 }
 
 /** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
@@ -186,7 +175,7 @@ const rounds = 4
 /**
  * Creates a store in PostgreSQL. Create its table with {@link postgresSessionSchema}. Statements are not prepared, so that
  * transaction pools such as PgBouncer can be used.
- * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or postgres.js
+ * @param db a pool or client of pg, `fastify.pg` of @fastify/postgres, or what postgres.js or `neon()` returns
  * @throws {@link InvalidConfiguration} for another client, or a wrong name of the table
  */
 export function postgresSessions (db: PostgresLike, options: PostgresSessionsOptions = {}): SessionStore {

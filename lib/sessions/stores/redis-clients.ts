@@ -113,8 +113,23 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
   }
 }
 
-const isIoredis = (client: IoredisLike | NodeRedisLike): client is IoredisLike => 'evalsha' in client && typeof client.evalsha === 'function'
-const isNodeRedis = (client: IoredisLike | NodeRedisLike): client is NodeRedisLike => 'evalSha' in client && typeof client.evalSha === 'function'
+/** Without the state of a connection, an object with these methods is a client over HTTP, a pipeline or a transaction. */
+const isIoredis = (client: object): client is IoredisLike => {
+  const { evalsha, status }: { evalsha?: unknown, status?: unknown } = client
+  return typeof evalsha === 'function' && typeof status === 'string'
+}
+const isNodeRedis = (client: object): client is NodeRedisLike => {
+  const { evalSha, isReady, isOpen }: { evalSha?: unknown, isReady?: unknown, isOpen?: unknown } = client
+  return typeof evalSha === 'function' && typeof (isReady ?? isOpen) === 'boolean'
+}
+
+/** Says what was given in the place of a client, and what to do. */
+function describeOther (client: unknown): string {
+  const { evalsha, evalSha }: { evalsha?: unknown, evalSha?: unknown } = Object(client)
+  if (client instanceof Promise) return 'a promise. Await it.'
+  if (typeof evalsha !== 'function' && typeof evalSha !== 'function') return `${typeName(client)}.`
+  return 'an object that executes scripts and has no connection, as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
+}
 
 /** Recognizes a client by the spelling of its methods, so that this package depends on none. @throws {InvalidConfiguration} */
 export function connectionOf (client: IoredisLike | NodeRedisLike): Connection {
@@ -122,5 +137,5 @@ export function connectionOf (client: IoredisLike | NodeRedisLike): Connection {
     if (isNodeRedis(client)) return nodeRedisConnection(client)
     if (isIoredis(client)) return ioredisConnection(client)
   }
-  throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${typeName(client)}.`, { page: 'stores.md' })
+  throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${describeOther(client)}`, { page: 'stores.md' })
 }

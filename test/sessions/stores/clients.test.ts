@@ -47,7 +47,7 @@ t.test('a Redis client that is not connected is not used: it would send the comm
     await t.rejects(store.advance('1', 'a', 0, rules), { message: `The Redis client is not connected: its status is "${status}". It connects again by itself, but if it never was connected, call its method connect().` })
     await t.rejects(store.endedSince(null, rules))
   }
-  for (const state of [{ isReady: false, isOpen: true }, { isOpen: false }, {}]) {
+  for (const state of [{ isReady: false, isOpen: true }, { isOpen: false }]) {
     const evalSha = async () => { t.fail('nothing is sent') }
     await t.rejects(redisSessions({ ...state, evalSha, eval: evalSha }).create(session, rules), { message: 'The Redis client is not connected: it is not ready. It connects again by itself, but if it never was connected, call its method connect().' })
   }
