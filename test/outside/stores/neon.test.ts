@@ -6,9 +6,8 @@ import { neon, neonConfig, Pool } from '@neondatabase/serverless'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { WebSocket, WebSocketServer, createWebSocketStream } from 'ws'
-import { postgresSessions, postgresSessionSchema, type PostgresLike, type SessionRules } from '../../../lib/index.ts'
+import { postgresSessions, postgresSessionSchema, type SessionRules } from '../../../lib/index.ts'
 import { sessionStoreTests } from '../../../lib/testing.ts'
-import { mistyped } from '../../helper.ts'
 import { skip, startDatabase } from '../../database.ts'
 
 const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 60_000, maxPerUser: 100 }
@@ -50,11 +49,11 @@ t.test('the store in PostgreSQL keeps every rule of the contract of stores with 
   const pool = new Pool({ connectionString: url })
   pool.on('error', () => {})
   t.teardown(async () => await pool.end())
-  await t.rejects(postgresSessions(mistyped(neon(url))).list('1', rules), { message: /^The table "token_auth_sessions" does not exist\./ })
+  await t.rejects(postgresSessions(neon(url)).list('1', rules), { message: /^The table "token_auth_sessions" does not exist\./ })
   await pool.query(postgresSessionSchema())
-  for (const { name, run } of sessionStoreTests(() => postgresSessions(mistyped(neon(url))), { clock: 'server', concurrency: 4 })) await t.test(name, run)
+  for (const { name, run } of sessionStoreTests(() => postgresSessions(neon(url)), { clock: 'server', concurrency: 4 })) await t.test(name, run)
   // What it gives is what pg gives, or this with `fullResults`.
-  for (const client of [mistyped<PostgresLike>(neon(url, { fullResults: true })), pool]) {
+  for (const client of [neon(url, { fullResults: true }), pool]) {
     const store = postgresSessions(client)
     t.same(await store.create({ sid: 'a', user: '"ada"', lifetimeMs: 3_600_000, data: '{}' }, rules), [])
     t.same(await store.advance('"ada"', 'a', 0, rules), { outcome: 'rotated', n: 1 })
@@ -64,5 +63,5 @@ t.test('the store in PostgreSQL keeps every rule of the contract of stores with 
     await pool.query('DELETE FROM token_auth_sessions')
   }
   // Lists in the place of rows would be taken for rows without columns.
-  await t.rejects(postgresSessions(mistyped(neon(url, { arrayMode: true }))).endedSince(null, rules), { name: 'InvalidConfiguration' })
+  await t.rejects(postgresSessions(neon(url, { arrayMode: true })).endedSince(null, rules), { name: 'InvalidConfiguration' })
 })

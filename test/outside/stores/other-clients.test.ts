@@ -4,7 +4,7 @@ import { Cluster, Redis } from 'ioredis'
 import { createClient, createClientPool, createCluster, createSentinel } from 'redis'
 import { createClient as createClient5, createClientPool as createClientPool5, createCluster as createCluster5, createSentinel as createSentinel5 } from 'redis-5'
 import t from 'tap'
-import { redisSessions, type NodeRedisLike, type SessionRules } from '../../../lib/index.ts'
+import { redisSessions, type SessionRules } from '../../../lib/index.ts'
 import { mistyped } from '../../helper.ts'
 import { skip, startDatabase } from '../../database.ts'
 
@@ -51,7 +51,7 @@ t.test('a pool of node-redis keeps sessions', { skip: skip.redis }, async (t) =>
     pool.on('error', () => {})
     await pool.connect()
     t.teardown(() => pool.destroy())
-    const store = redisSessions(mistyped<NodeRedisLike>(pool))
+    const store = redisSessions(pool)
     t.same(await store.create({ sid: 'a', user: '"ada"', lifetimeMs: 3_600_000, data: '{}' }, rules), [])
     t.same(await store.advance('"ada"', 'a', 0, rules), { outcome: 'rotated', n: 1 })
     t.match(await store.list('"ada"', rules), [{ sid: 'a', data: '{}' }])
