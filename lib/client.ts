@@ -100,13 +100,16 @@ function memory (kept: string | null = null): TokenStorage {
  * Creates the client of a page. A page has one client: each calls its `onSignedOut`.
  * @param options where the service is, and how it expects tokens
  * @returns the client
- * @throws TypeError if `baseUrl` is not an origin, or `mode` has another value
+ * @throws TypeError for an unknown option, if `baseUrl` is not an origin, or if `mode` has another value
  */
 export function createClient<User = unknown> ({
   baseUrl = globalThis.location?.origin, mode = 'cookie', prefix = '/auth',
   pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
-  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage: given, onSignedOut
+  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage: given, onSignedOut, ...others
 }: ClientOptions = {}): Client<User> {
+  // Text in the place of the options has numbers as its names.
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) throw new TypeError(`Unknown option "${unknown}" of createClient(). See ClientOptions.`)
   // A page that is rendered by a server has no origin. Its requests reject.
   let base: URL | undefined
   try {

@@ -2,6 +2,7 @@
 
 /** Copies of all versions have it in common. */
 const mark = Symbol.for('fastify-token-auth')
+/** The folder of the package: its code is in dist/lib/, in the repository also in lib/. */
 const own: object & { readonly folder: string } = Object.freeze({ folder: import.meta.dirname.replace(/[\\/](?:dist[\\/])?lib$/, '') })
 
 /** Marks an instance, a guard or a class, so that other copies can say where it comes from. */

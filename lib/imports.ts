@@ -1,4 +1,4 @@
-/** Packages that are imported only where a setting needs them. */
+/** The error of a package that is imported only where a setting needs it. */
 import { InvalidConfiguration } from './configuration-errors.ts'
 
 /**

@@ -12,7 +12,7 @@ import { checkPaths, endpointsOf } from './endpoints/table.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
-import { describeOther, isPlainObject } from './values.ts'
+import { describeOther, isPlainObject, isPromise } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
 import { adviceOnCopies } from './copies.ts'
@@ -54,7 +54,7 @@ type Options = Readonly<Record<string, unknown>>
  */
 function readOptions (options: unknown): Options {
   if (!isPlainObject(options)) {
-    const advice = options instanceof Promise ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
+    const advice = isPromise(options) ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
     throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, { page: 'settings.md' })
   }
   for (const name of Object.keys(options)) {

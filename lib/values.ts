@@ -2,19 +2,22 @@
 import { types } from 'node:util'
 import type { UserId } from '../types/handlers.ts'
 
-/** Returns a promise of another realm, such as Node.js gives it to code that Jest isolates, as one of this realm; anything else as it is. */
-export const ownPromise = (value: unknown): unknown => types.isPromise(value) ? Promise.resolve(value) : value
+/** Whether a value is a promise, of this realm or of another: Node.js returns promises of its own realm to code that Jest isolates. */
+export const isPromise = (value: unknown): value is Promise<unknown> => types.isPromise(value)
+
+/** Returns a promise of any realm as one of this realm, and anything else as it is. */
+export const ownPromise = (value: unknown): unknown => isPromise(value) ? Promise.resolve(value) : value
 
 /** Keeps a promise that nothing awaits from ending the process with its rejection. */
 export function ignoreRejection (value: unknown): void {
-  if (types.isPromise(value)) value.catch(() => {})
+  if (isPromise(value)) value.catch(() => {})
 }
 
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
-  if (types.isPromise(value)) return 'a promise'
+  if (isPromise(value)) return 'a promise'
   if (typeof value === 'object' || typeof value === 'undefined') return value === undefined ? 'undefined' : 'an object'
   return `a ${typeof value}`
 }
@@ -36,7 +39,7 @@ export function isPlainObject (value: unknown): value is Record<string, unknown>
 
 /** Describes a value that is no plain object, although it should be. */
 export function describeOther (value: unknown): string {
-  const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !types.isPromise(value)
+  const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !isPromise(value)
   return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
 }
 

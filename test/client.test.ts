@@ -305,6 +305,9 @@ t.test('options that cannot be right are refused with what is allowed', async (t
       message: `"baseUrl" must be an origin like "https://example.com", not "${baseUrl}".`
     })
   }
+  for (const [options, unknown] of [[{ baseURL: origin }, 'baseURL'], [origin, '0'], [{ url: undefined }, 'url']]) {
+    t.throws(() => createClient(mistyped(options)), { name: 'TypeError', message: `Unknown option "${unknown}" of createClient(). See ClientOptions.` })
+  }
   t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header", not "cookies".' })
   for (const baseUrl of [undefined, 'https://api.example.com', 'https://api.example.com/', 'http://localhost:3000', 'http://[::1]']) t.doesNotThrow(() => createClient({ baseUrl, mode: undefined }))
 })

@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import t from 'tap'
 import * as library from '../lib/index.ts'
+import required from '../lib/require.ts'
 import tokenAuth, {
   Authentication, AuthenticationFailed, Configuration, initialize, Responses, View, type TokenAuthInstance, type TokenAuthOptions
 } from '../lib/index.ts'
@@ -21,6 +22,7 @@ const instanceOf = (app: FastifyInstance, name: string): TokenAuthInstance => Re
 // Promise: specification/initialization-class
 t.test('the plugin is the default export, a named one, and what require() gives, with every other export on it', async (t) => {
   t.equal(library.default, library.tokenAuth)
+  t.equal(required, library.tokenAuth)
   for (const [name, value] of Object.entries(library)) assert.equal(Reflect.get(tokenAuth, name), value, name)
 })
 

@@ -36,6 +36,8 @@ export function meEndpoint (registration: Registration): Implementation {
     guards: [sessions === undefined ? makeProtectGuard(registration) : makeAskedGuard(registration, isQuestion)],
     async handler (state) {
       const isAsked = sessions !== undefined && isQuestion(state.request)
+      // With `doProtection: false`, no guard has verified the token.
+      await state.verify()
       const { userId, signedOut } = state
       if (isAsked && signedOut !== null) return { body: { me: null, id: null, reason: signedOut } }
       const user = await state.user()

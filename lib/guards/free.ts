@@ -97,7 +97,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
       answerAbsence(choice, request, reply, error)
       if (done !== undefined) return
       const refused = Promise.reject(error)
-      // As in makeHook.
+      // A caller that forgets `await` must not end the process: the request was answered.
       refused.catch(() => {})
       return refused
     }
@@ -105,7 +105,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   }
   describeLater(describeGuard, guard, guardOf)
   nameGuard(guard, String(choice.instanceName ?? 'tokenAuth'), scopeSets)
-  // As in makeHook.
+  // It passes the request on, of whatever kind.
   return guard as Guard
 }
 
@@ -149,7 +149,7 @@ export function injectUser<
     return await Reflect.apply(own, this, [request, reply])
   }
   describeLater(describeInjected, injected, handlerOf)
-  // As in makeHook.
+  // As in makeInjection.
   return injected as Injected
 }
 

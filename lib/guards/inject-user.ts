@@ -71,6 +71,6 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
   // Runs before the handler, whatever stands in its place, and refuses the same requests.
   const enforce = () => ({ hook: makeHook({ ...guard, check: undefined, isNobody }, [], true), hasPassed: () => false })
   describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
-  // As in makeHook.
+  // The types of the request, the reply and the result are those of the wrapped handler, to and from which they pass unchanged.
   return injected as Injected
 }

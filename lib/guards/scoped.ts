@@ -108,7 +108,7 @@ export function makeScopedGuard (registration: Registration, scopes: AnyScopes, 
     isNobody: undefined,
     async check (state, request) {
       let requirements = typeof scopes === 'function'
-        // The application says that the guard is for routes of this type.
+        // The application says for which requests the function is.
         ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
         : fixed!
       if (destructureScopes !== undefined) {

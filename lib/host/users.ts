@@ -80,13 +80,15 @@ export async function retrieveUser (handlers: Partial<HostHandlers>, request: Fa
 }
 
 /**
- * Says once in the log that `retrieveUser` found somebody else: some databases convert the text of an id to a number, and
- * find the user 42 for the id `42bd-2f1e`.
- * @param userId the user id of the token
+ * As {@link retrieveUser}, for a token of the instance itself. Says once in the log that the handler found somebody else: some
+ * databases convert the text of an id to a number, and find the user 42 for the id `42bd-2f1e`.
  */
-export function noteOtherUser (userId: UserId, user: object | null, key: string, handlers: Partial<HostHandlers>, request: FastifyRequest): void {
-  const id: unknown = Object.getOwnPropertyDescriptor(Object(user), key)?.value
-  if (isUserId(id) && String(id) !== String(userId)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${key}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with that of the user.`)
+export async function retrieveOwnUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, settings: Settings, id: unknown): Promise<object | null> {
+  const user = await retrieveUser(handlers, request, payload, settings, id)
+  // A getter is not called once more: it may throw.
+  const found: unknown = Object.getOwnPropertyDescriptor(Object(user), settings.userId)?.value
+  if (isUserId(found) && String(found) !== String(id)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with that of the user.`)
+  return user
 }
 
 /** The ids of a form, in words. */

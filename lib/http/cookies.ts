@@ -13,7 +13,7 @@ let serialize: FastifyCookie['serialize'] | undefined
 /**
  * Loads what writes cookies: only cookie mode needs it. @fastify/cookie loads its serializer when it is registered. It is
  * registered with nothing: in the application, it would keep that from registering it later, with options of its own.
- * @param load imports the package
+ * @param load imports the package; a test has another one
  * @throws {InvalidConfiguration} where the program allows no import
  */
 export async function loadSerializer (load = async () => await import('@fastify/cookie')): Promise<void> {

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { notOwn, type Authority, type VerifiedToken } from '../authorities/authority.ts'
 import type { Host } from '../host/host.ts'
-import { noteOtherUser, retrieveUser } from '../host/users.ts'
+import { retrieveOwnUser, retrieveUser } from '../host/users.ts'
 import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import { RequestResults, type GetterResults } from '../host/getters.ts'
@@ -237,11 +237,9 @@ export class RequestState implements Verification {
 
   async #retrieveUser (): Promise<object | null> {
     await this.verify()
-    const { payload, userId, authority, settings, request, owner: { host: { handlers } } } = this
-    if (payload === null) return null
-    const user = await retrieveUser(handlers, request, payload, settings, userId)
+    const { payload, userId, authority } = this
     // An issuer has ids of its own.
-    if (authority!.issuer === null) noteOtherUser(userId!, user, settings.userId, handlers, request)
-    return user
+    const retrieve = authority?.issuer === null ? retrieveOwnUser : retrieveUser
+    return payload === null ? null : await retrieve(this.owner.host.handlers, this.request, payload, this.settings, userId)
   }
 }

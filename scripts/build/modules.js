@@ -1,7 +1,7 @@
 /**
- * The modules of the package: CommonJS, as Fastify and its plugins are, which every version of Node.js and every test runner
- * loads. What `import` loads gives the same values, so that there is one copy of all state. The client has no state, and
- * browsers load it: it is an ES module, and once more CommonJS.
+ * The modules of the package: CommonJS, as Fastify and its plugins are, which Jest loads, too. What `import` loads gives the
+ * same values, so that there is one copy of all state. The client, which browsers load, is an ES module. It has no state, so
+ * that there is a second copy of it for `require()`.
  */
 import { readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
@@ -9,10 +9,9 @@ import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { transformSync } from 'esbuild'
 import { rollup } from 'rollup'
 
-/** The entries by their files in dist/lib/. The client, which imports nothing, stays as it was compiled. */
-const entries = { index: 'plugin', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
-/** What `require()` of the package gives: the plugin, which has the other exports as its properties. */
-const plugin = "export { default } from './build/lib/index.js'"
+/** The modules of CommonJS by their names in dist/lib/. */
+const entries = { index: 'build/lib/require.js', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
+/** It imports nothing, and stays as it was compiled. */
 const client = 'build/lib/client.js'
 
 const typebox = 'node_modules/@sinclair/typebox'
@@ -24,11 +23,10 @@ const typeboxModules = {
 
 const readParts = {
   name: 'parts',
-  resolveId: (id, from) => id === entries.index ? id : from === entries.index ? join(process.cwd(), id) : typeboxModules[id] && join(process.cwd(), typeboxModules[id]),
+  resolveId: (id) => typeboxModules[id] && join(process.cwd(), typeboxModules[id]),
   // In a bundle, a module of CommonJS may have no folder.
   resolveImportMeta: (property) => property === 'dirname' ? "(typeof __dirname === 'string' ? __dirname : 'a bundle')" : null,
   load (path) {
-    if (path === entries.index) return plugin
     const code = readFileSync(path, 'utf8')
     // Without its comments, to keep the package small.
     if (isTypebox(path)) return { code: transformSync(code, { format: 'esm', target: 'es2022' }).code, map: { mappings: '' } }
@@ -45,7 +43,7 @@ function linesOf ({ file, sources, sourcesContent, mappings }) {
   return JSON.stringify({ version: 3, file, sources, ...file === 'client.js' && { sourcesContent }, names: [], mappings: encode(lines) })
 }
 
-/** What `import` loads instead of a module of CommonJS. */
+/** Returns what `import` loads: the exports of a module of CommonJS. */
 async function imported (name) {
   const names = Object.keys(await import(`../../build/lib/${name}.js`)).filter((exported) => exported !== 'default')
   const lines = [`import required from './${name}.cjs'`, `export const { ${names.join(', ')} } = required`, ...name === 'index' ? ['export default required'] : []]
@@ -56,7 +54,7 @@ async function imported (name) {
 export async function modules () {
   const bundle = await rollup({
     input: entries,
-    external: (id) => !/^[./]/.test(id) && typeboxModules[id] === undefined && id !== entries.index,
+    external: (id) => !/^[./]/.test(id) && typeboxModules[id] === undefined,
     plugins: [readParts],
     treeshake: { moduleSideEffects: (path) => !isTypebox(path) },
     onwarn (warning) {
@@ -74,10 +72,11 @@ export async function modules () {
     entryFileNames: '[name].cjs',
     chunkFileNames: 'shared-[name].cjs',
     hoistTransitiveImports: false,
+    // Without the marks of compiled ES modules, as if it had been written as CommonJS.
     generatedCode: { preset: 'es2015', symbols: false },
-    // Packages of CommonJS are what they export, as Node.js has it.
-    interop: 'default',
-    esModule: false
+    esModule: false,
+    // The default import of a package is what it exports, as in Node.js.
+    interop: 'default'
   })
   await bundle.close()
   const files = {}

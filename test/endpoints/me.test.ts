@@ -1,6 +1,6 @@
 import t from 'tap'
 import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, mistyped, warnings } from '../helper.ts'
+import { bearer, build, claims, forge, mistyped, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W03')
 
@@ -51,6 +51,17 @@ t.test('retrieveUser gets the request and the payload, once', async (t) => {
   const app = await build(t, { retrieveUser: (request, payload) => { seen.push([request.url, payload.role]); return {} } })
   await app.inject({ url: '/auth/me', headers: bearer(forge(claims({ role: 'admin' }))) })
   t.same(seen, [['/auth/me', 'admin']])
+})
+
+t.test('with doProtection: false, a key or trusted that is asynchronous is waited for', async (t) => {
+  const rows: Array<Partial<TokenAuthOptions>> = [
+    { trusted: async () => true }, { trusted: async () => true, sessions: {}, retrieveUser: () => ({ user_id: 1 }) }, { secret: undefined, getSecret: async () => secret }
+  ]
+  for (const options of rows) {
+    const app = await build(t, together(options, { doProtection: false }))
+    t.same((await app.inject({ url: '/auth/me', headers })).json(), { me: { user_id: 1 } })
+    t.same((await app.inject({ url: '/auth/me' })).json(), { me: null })
+  }
 })
 
 // Promise: specification/current-user-endpoint

@@ -16,7 +16,7 @@ t.test('jose is not installed', async (t) => {
   t.equal((await runNode(['service.mjs'])).stdout, printed, 'unbundled')
 })
 
-// Fastify is CommonJS, which needs require() in an ES module, as docs/deployment.md says.
+// Fastify and the package are CommonJS, which needs require() in an ES module, as docs/deployment.md says.
 const banner = { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" }
 for (const [kind, options] of Object.entries({
   CommonJS: { entryPoints: ['service.cjs'], outfile: 'esbuild/service.cjs', format: 'cjs' },

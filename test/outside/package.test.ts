@@ -198,7 +198,7 @@ t.test('the types are not wrong in any resolution, says @arethetypeswrong/cli', 
   t.strictSame(analysis.problems, [])
 })
 
-t.test('engines are those in which require() of ES modules works', async (t) => {
+t.test('engines are those in which require() of ES modules works, which Fastify needs, and the manifest can be imported', async (t) => {
   t.equal(manifest.engines.node, '>=20.19.0 <21 || >=22.12.0')
   t.equal(manifest.type, 'module')
   writeFileSync(join(project, 'self.mjs'), `import json from '${name}/package.json' with { type: 'json' }\nconsole.log(json.name)\n`)

@@ -48,9 +48,9 @@ export const mutants = [
 
   // host
   { file: 'lib/values.ts', from: "claim === 'sub' ? String(userId) : userId", to: 'userId', tests: ['test/host/user-ids.test.ts'] },
-  { file: 'lib/values.ts', from: 'types.isPromise(value) ? Promise.resolve(value) : value', to: 'value', tests: ['test/host/realms.test.ts'] },
+  { file: 'lib/values.ts', from: 'isPromise(value) ? Promise.resolve(value) : value', to: 'value', tests: ['test/host/realms.test.ts'] },
   { file: 'lib/copies.ts', from: 'maker !== own && ', to: '', tests: ['test/copies.test.ts'] },
-  { file: 'lib/host/users.ts', from: 'isUserId(id) && String(id) !== String(userId)', to: 'isUserId(id) && id !== userId', tests: ['test/host/user-ids.test.ts'] },
+  { file: 'lib/host/users.ts', from: 'String(found) !== String(id)', to: 'found !== id', tests: ['test/host/user-ids.test.ts'] },
   { file: 'lib/host/users.ts', from: 'if (id === userId) return undefined', to: 'if (String(id) === String(userId)) return undefined', tests: ['test/host/user-ids.test.ts'] },
   { file: 'lib/http/old-cookies.ts', from: ' || Number(known?.get(keyOf(name, settings))?.size) > 1', to: '', tests: ['test/http/old-cookies.test.ts'] },
   { file: 'lib/http/old-cookies.ts', from: 'sent.some((cookie) => cookie', to: "sent.some((cookie) => cookie !== '' || cookie", tests: ['test/http/old-cookies.test.ts'] },

@@ -1,6 +1,6 @@
 /** The clients of PostgreSQL that hosts pass, behind one function. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { isPromise, typeName } from '../../values.ts'
 
 export type Row = Record<string, unknown>
 export type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
@@ -31,5 +31,5 @@ export function queryOf (db: unknown): Query {
   const { query, unsafe } = client
   const method = typeof query === 'function' ? query : unsafe
   if (other === undefined && typeof method === 'function') return async (sql, values) => rowsOf(await Reflect.apply(method, db, [sql, values]))
-  throw new InvalidConfiguration(`The first parameter of postgresSessions() must be ${allowed}; given: ${other ?? typeName(db)}. ${db instanceof Promise ? 'Await it.' : 'If an ORM or a query builder has the connections, pass the pool that it uses.'}`, place)
+  throw new InvalidConfiguration(`The first parameter of postgresSessions() must be ${allowed}; given: ${other ?? typeName(db)}. ${isPromise(db) ? 'Await it.' : 'If an ORM or a query builder has the connections, pass the pool that it uses.'}`, place)
 }

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { IoredisLike, NodeRedisLike } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { typeName } from '../../values.ts'
+import { isPromise, typeName } from '../../values.ts'
 import { storeTimeoutMs } from './store-clock.ts'
 
 export interface Script { readonly text: string, readonly sha: string }
@@ -126,12 +126,12 @@ const isNodeRedis = (client: object): client is NodeRedisLike => {
 /** Says what was given in the place of a client, and what to do. */
 function describeOther (client: unknown): string {
   const { evalsha, evalSha }: { evalsha?: unknown, evalSha?: unknown } = Object(client)
-  if (client instanceof Promise) return 'a promise. Await it.'
+  if (isPromise(client)) return 'a promise. Await it.'
   if (typeof evalsha !== 'function' && typeof evalSha !== 'function') return `${typeName(client)}.`
   return 'an object that executes scripts and has no connection, as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
 }
 
-/** Recognizes a client by the spelling of its methods, so that this package depends on none. @throws {InvalidConfiguration} */
+/** Recognizes a client by the spelling of its methods and the state of its connection, so that this package depends on none. @throws {InvalidConfiguration} */
 export function connectionOf (client: IoredisLike | NodeRedisLike): Connection {
   if (Object(client) === client) {
     if (isNodeRedis(client)) return nodeRedisConnection(client)

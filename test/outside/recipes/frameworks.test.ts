@@ -1,9 +1,11 @@
 /** Recipes of other frameworks and tools beside the plugin, each with the real package. */
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import t, { type Test } from 'tap'
@@ -244,17 +246,23 @@ t.test('Zod: requests, responses, credentials and claims have the form of their 
 const autoload = recipe(t, 'autoload.md')
 
 /** The files of the recipe, by the names in their first lines. @param change of the text of app.js */
-async function files (t: Test, change = (text: string) => text, more: Record<string, string> = {}): Promise<FastifyInstance> {
-  const folder = t.testdir({ 'users.js': 'export const logIn = async ({ scopes }) => ({ user_id: 1, scopes })\nexport const findUser = async (id) => ({ user_id: id })\n' })
+function write (t: Test, change = (text: string) => text, more: Record<string, string> = {}): string {
+  const folder = t.testdir({ 'users.js': 'export const logIn = async ({ scopes = [] }) => ({ user_id: 1, scopes })\nexport const findUser = async (id) => ({ user_id: id })\n' })
   const texts = ['// app.js', '// plugins/token-auth.js', '// routes/account/autohooks.js', '// routes/account/orders/index.js', '// routes/health/index.js'].map(autoload.take)
   const all = { ...Object.fromEntries(texts.map((text) => [/^\/\/ ([\w/.-]+\.js)/.exec(text)?.[1] ?? '', change(text)])), ...more }
   for (const [name, text] of Object.entries(all)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true })
     writeFileSync(join(folder, name), text)
   }
+  return folder
+}
+
+/** Starts the application of the recipe. */
+async function files (t: Test, ...given: [change?: (text: string) => string, more?: Record<string, string>]): Promise<FastifyInstance> {
+  const folder = write(t, ...given)
   process.env.SERVICE_JWT_SECRET = secret
   t.teardown(() => { delete process.env.SERVICE_JWT_SECRET })
-  const { createApp }: { createApp: (options: object) => Promise<FastifyInstance> } = await import(pathToFileURL(join(folder, 'app.js')).href)
+  const { default: createApp }: { default: (options: object) => Promise<FastifyInstance> } = await import(pathToFileURL(join(folder, 'app.js')).href)
   const app = await createApp(scannedLog(t))
   t.teardown(() => app.close())
   await app.ready()
@@ -268,6 +276,14 @@ t.test('autoload: everything in the folder is guarded, and what is beside it dec
   t.equal((await app.inject('/account/orders')).statusCode, 401)
   t.same((await app.inject({ url: '/account/orders', headers: bearer(token) })).json(), { ordersOf: 1 })
   t.equal((await app.inject({ method: 'DELETE', url: '/account/orders/1', headers: bearer(token) })).statusCode, 403)
+  const { access_token: writer } = (await post(app, '/auth', { scopes: ['orders:write'] })).json()
+  t.same((await app.inject({ method: 'DELETE', url: '/account/orders/1', headers: bearer(writer) })).json(), { deleted: '1' })
+})
+
+t.test('autoload: the command that the recipe names prints who may use which route', async (t) => {
+  const folder = write(t)
+  const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../../bin/fastify-token-auth.js', import.meta.url)), 'routes', 'app.js'], { cwd: folder, env: { ...process.env, SERVICE_JWT_SECRET: secret, NODE_OPTIONS: '' } })
+  t.match(stdout, /DELETE +\/account\/orders\/:id +scoped +tokenAuth in onRequest/)
 })
 
 t.test('autoload: without cascadeHooks, and with a route beside the folder, the application does not start', async (t) => {
