@@ -10,7 +10,8 @@ export const ownPromise = (value: unknown): unknown => isPromise(value) ? Promis
 
 /** Keeps a promise that nothing awaits from ending the process with its rejection. */
 export function ignoreRejection (value: unknown): void {
-  if (isPromise(value)) value.catch(() => {})
+  // Not its own method `catch`, which a class may have replaced.
+  if (isPromise(value)) Promise.prototype.then.call(value, undefined, () => {})
 }
 
 /** Describes the type of a value that must not be printed. */

@@ -60,7 +60,11 @@ const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), use
 function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
   if (told[about].has(handlers)) return
   told[about].add(handlers)
-  request.log.warn(message)
+  try {
+    request.log.warn(message)
+  } catch {
+    // A logger that throws must not decide about the request.
+  }
 }
 
 /** Whether a text is that of an id that a database may have as a number. */
@@ -79,14 +83,22 @@ export async function retrieveUser (handlers: Partial<HostHandlers>, request: Fa
   return null
 }
 
+/** Returns the id that is a property of a user. A getter is not called once more, and a proxy that throws does not count: the route may not need the id. */
+function storedId (user: object | null, key: string): unknown {
+  try {
+    return Object.getOwnPropertyDescriptor(Object(user), key)?.value
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * As {@link retrieveUser}, for a token of the instance itself. Says once in the log that the handler found somebody else: some
  * databases convert the text of an id to a number, and find the user 42 for the id `42bd-2f1e`.
  */
 export async function retrieveOwnUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, settings: Settings, id: unknown): Promise<object | null> {
   const user = await retrieveUser(handlers, request, payload, settings, id)
-  // A getter is not called once more: it may throw.
-  const found: unknown = Object.getOwnPropertyDescriptor(Object(user), settings.userId)?.value
+  const found = storedId(user, settings.userId)
   if (isUserId(found) && String(found) !== String(id)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with that of the user.`)
   return user
 }

@@ -2,7 +2,6 @@
  * The document that @fastify/swagger generates, and what is added to it then. A transformation of a route would replace that
  * of the application, which may hide routes.
  */
-import { join } from 'node:path'
 
 /** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
 export type Requirement = Record<string, readonly string[]>
@@ -154,12 +153,16 @@ function annotateAll (document: Document, additions: readonly Addition[]): boole
   return isMarked
 }
 
-/** Writes a document as YAML, with the package that @fastify/swagger depends on. JSON is YAML, too (YAML 1.2). */
+/**
+ * Writes a document as YAML, with the package that the loaded @fastify/swagger depends on. It is not searched for by a path: in
+ * the folder of the process, somebody else may have put another one. JSON is YAML, too (YAML 1.2).
+ */
 function inYaml (document: Document): string {
   try {
     // Not imported: the banner of a bundle often declares this name.
     const { createRequire } = process.getBuiltinModule('node:module')
-    const { stringify }: { stringify: (value: object, options: object) => string } = createRequire(createRequire(join(process.cwd(), 'x')).resolve('@fastify/swagger'))('yaml')
+    const loaded = Object.keys(createRequire(process.execPath).cache).find((path) => /[\\/]@fastify[\\/]swagger[\\/]index\.js$/.test(path))
+    const { stringify }: { stringify: (value: object, options: object) => string } = createRequire(String(loaded))('yaml')
     return stringify(document, { strict: false })
   } catch {
     return JSON.stringify(document, null, 2)
@@ -188,11 +191,16 @@ export function openDocument (context: object): Addition[] | undefined {
   const generate: (options?: { yaml?: boolean }) => Document = Reflect.get(owner, 'swagger')
   const additions: Addition[] = []
   const annotated = new WeakSet<object>()
+  /** @fastify/swagger returns one document again and again: its text is written once. */
+  const texts = new WeakMap<object, string>()
   Reflect.set(owner, 'swagger', function (this: unknown, options?: { yaml?: boolean }) {
     const document: Document = Reflect.apply(generate, this, [])
-    if (annotateAll(document, additions)) annotated.add(document)
+    if (!annotated.has(document) && annotateAll(document, additions)) annotated.add(document)
     if (options?.yaml !== true) return document
-    return annotated.has(document) ? inYaml(document) : Reflect.apply(generate, this, [options])
+    if (!annotated.has(document)) return Reflect.apply(generate, this, [options])
+    const text = texts.get(document) ?? inYaml(document)
+    texts.set(document, text)
+    return text
   })
   additionsOf.set(owner, additions)
   return additions

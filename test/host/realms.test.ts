@@ -53,3 +53,14 @@ t.test('a promise of another realm is no `true`, and its rejection does not end 
   t.equal((await scopes.inject({ url: '/', headers: bearer(forge(claims({ scopes: ['read'] }))) })).statusCode, 403)
   await turn()
 })
+
+t.test('the rejection of a promise whose class has its own `catch` does not end the process', async (t) => {
+  class Lazy extends Promise<never> {
+    override catch (): this { return this }
+  }
+  const app = host(t)
+  await app.register(tokenAuth, { secret, authenticate, extraVerifications: [mistyped<() => boolean>(() => Lazy.reject(new Error('lazy')))] })
+  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'in')
+  t.equal((await app.inject({ url: '/', headers: bearer(forge(claims())) })).statusCode, 401)
+  await turn()
+})

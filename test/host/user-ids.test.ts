@@ -143,11 +143,16 @@ t.test('where retrieveUser finds another user than that of the token, such as 42
   providers.get('/who', providers.tokenAuth.injectUser(async (_request, _reply, found) => found))
   t.same((await providers.inject({ url: '/who', headers: bearer(issue('a', granted({ sub: '42bd-2f1e' }))) })).json(), { sub: 42, name: 'Ada' })
   t.equal(lines.length, 1)
-  // A user without the property, or one that is computed.
-  for (const user of [{ name: 'Ada' }, Object.defineProperty({}, 'sub', { get () { throw new Error('computed') } })]) {
+  // A user without the property, one whose property is computed, and one of an object that is not read like others.
+  const proxy = new Proxy({}, { getOwnPropertyDescriptor () { throw new Error('a password') } })
+  for (const user of [{ name: 'Ada' }, Object.defineProperty({}, 'sub', { get () { throw new Error('computed') } }), proxy]) {
     const other = await build(t, { ...options, retrieveUser: () => user }, server)
     other.get('/', other.tokenAuth.injectUser(async (_request, _reply, found) => ({ found: found === user })))
     t.same((await other.inject({ url: '/', headers: bearer(forge({ ...claims(), sub: '42' })) })).json(), { found: true })
   }
   t.equal(lines.length, 1)
+  // A logger that throws decides nothing.
+  const failing = await build(t, options)
+  failing.addHook('onRequest', async (request) => { request.log.warn = () => { throw new Error('a password') } })
+  t.equal((await failing.inject({ url: '/auth/me', headers: bearer(forge({ ...claims(), sub: '42bd' })) })).statusCode, 200)
 })

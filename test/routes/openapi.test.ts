@@ -1,3 +1,4 @@
+import { createRequire } from 'node:module'
 import fastifySwagger from '@fastify/swagger'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance, RouteOptions } from 'fastify'
@@ -365,15 +366,48 @@ t.test('with another name of the decorator, guards are documented by a transform
   }
 })
 
-t.test('where the package for YAML is not found, the document is JSON, which is YAML, too', async (t) => {
-  const { cwd } = process
-  process.cwd = () => '/nowhere'
-  t.teardown(() => { process.cwd = cwd })
+/** An application whose document is written as YAML. */
+async function withDocument (t: Test) {
   const app = host(t)
   await app.register(fastifySwagger, { openapi: { openapi: '3.1.0' } })
   await app.register(tokenAuth, { secret, authenticate })
   await app.ready()
-  t.same(JSON.parse(app.swagger({ yaml: true })), JSON.parse(JSON.stringify(app.swagger())))
+  return app
+}
+
+t.test('YAML is written once for a document, by the package of the @fastify/swagger that is loaded, whatever is in the folder of the process', async (t) => {
+  const folder = t.testdir({
+    node_modules: { '@fastify': { swagger: { 'index.js': '', node_modules: { yaml: { 'index.js': "exports.stringify = () => 'planted'" } } } } }
+  })
+  const app = await withDocument(t)
+  const yaml: { stringify: (...given: unknown[]) => string } = createRequire(createRequire(import.meta.url).resolve('@fastify/swagger'))('yaml')
+  const { stringify } = yaml
+  let count = 0
+  yaml.stringify = (...given) => {
+    count++
+    return stringify(...given)
+  }
+  const { cwd } = process
+  process.cwd = () => folder
+  // Other tests of this process need both.
+  const texts = [app.swagger({ yaml: true }), app.swagger({ yaml: true })]
+  process.cwd = cwd
+  yaml.stringify = stringify
+  t.equal(texts[0], texts[1])
+  t.match(texts[0], /^openapi: 3\.1\.0\n/)
+  t.equal(texts[0], stringify(JSON.parse(JSON.stringify(app.swagger())), { strict: false }))
+  t.equal(count, 1)
+})
+
+t.test('where @fastify/swagger is in a bundle, the document is JSON, which is YAML, too', async (t) => {
+  const { cache, resolve } = createRequire(import.meta.url)
+  const path = resolve('@fastify/swagger')
+  const app = await withDocument(t)
+  const loaded = cache[path]
+  delete cache[path]
+  const text = app.swagger({ yaml: true })
+  cache[path] = loaded
+  t.same(JSON.parse(text), JSON.parse(JSON.stringify(app.swagger())))
 })
 
 t.test('a static document is served as it is', async (t) => {
