@@ -10,7 +10,12 @@ import { transformSync } from 'esbuild'
 import { rollup } from 'rollup'
 
 /** The modules of CommonJS by their names in dist/lib/. */
-const entries = { index: 'build/lib/require.js', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
+const entries = { plugin: 'build/lib/require.js', testing: 'build/lib/testing.js', cli: 'build/lib/cli.js' }
+/**
+ * What `require()` of the package loads. In two steps: for an `import`, Node.js would search a file that exports
+ * `require()` for names, in 660 KB, although index.js lists them.
+ */
+const index = "const plugin = require('./plugin.cjs')\nmodule.exports = plugin\n"
 /** It imports nothing, and stays as it was compiled. */
 const client = 'build/lib/client.js'
 
@@ -86,6 +91,7 @@ export async function modules () {
   }
   files['client.js'] = readFileSync(client, 'utf8')
   files['client.js.map'] = linesOf({ ...JSON.parse(readFileSync(`${client}.map`, 'utf8')), sourcesContent: [readFileSync('lib/client.ts', 'utf8')] })
+  files['index.cjs'] = index
   files['client.cjs'] = transformSync(files['client.js'], { format: 'cjs', target: 'es2022' }).code
   for (const name of ['index', 'testing']) files[`${name}.js`] = await imported(name)
   files['licenses.txt'] = `The modules of this folder contain parts of @sinclair/typebox, which has this license:\n\n${readFileSync(join(typebox, 'license'), 'utf8')}`

@@ -18,7 +18,7 @@ cpSync(join(root, 'test/outside/fixtures/consumer'), project, { recursive: true 
 t.test('the tarball holds what users need and nothing else', async (t) => {
   const allowed = [
     /^package\.json$/, /^(?:README|CHANGELOG|SECURITY)\.md$/, /^docs\/(?:recipes\/)?[a-z-]+\.md$/, /^docs\/pictures\/[\w-]+\.(?:png|svg)$/, /^LICENSE$/,
-    /^dist\/lib\/(?:index|client|testing)\.(?:js|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/(?:client\.js|(?:index|testing|cli)\.cjs)\.map$/, /^dist\/lib\/cli\.cjs$/, /^dist\/lib\/declarations\.d\.cts$/,
+    /^dist\/lib\/(?:index|client|testing)\.(?:js|cjs|d\.ts|d\.cts)$/, /^dist\/lib\/(?:client\.js|(?:plugin|testing|cli)\.cjs)\.map$/, /^dist\/lib\/(?:plugin|cli)\.cjs$/, /^dist\/lib\/declarations\.d\.cts$/,
     /^dist\/lib\/shared-[\w-]+\.(?:cjs|cjs\.map|d\.cts)$/, /^dist\/lib\/licenses\.txt$/, /^bin\/fastify-token-auth\.js$/
   ]
   t.strictSame(paths.filter((path) => !allowed.some((pattern) => pattern.test(path))), [])
