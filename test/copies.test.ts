@@ -72,5 +72,6 @@ t.test('what this copy has made is not taken for that of another', async (t) => 
   app.get('/open', async () => 'in')
   app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'in')
   await t.rejects(async () => await app.ready(), { message: /^(?!.*another copy)/s })
+  await t.rejects(async () => await host(t).register(tokenAuth, { secret, authenticationClass: mistyped<typeof Authentication>(View) }), { message: /^(?!.*another copy)/s })
   t.ok(Reflect.get(View, Symbol.for('fastify-token-auth')))
 })

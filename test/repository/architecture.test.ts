@@ -6,7 +6,7 @@ import t from 'tap'
 import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../../lib/settings/schema.ts'
 
-/** What every layer may import: values, errors with the challenge that they carry, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
+/** What every layer may import: values, errors with the challenge that they carry, what is known of other copies, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
 const open = ['values', 'documents', 'http/challenge', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'keys/algorithms']
 
 /**

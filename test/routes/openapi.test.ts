@@ -331,7 +331,8 @@ t.test('the transformation of the application runs on every route, and what guar
         const document: Document = JSON.parse(JSON.stringify(app.swagger()))
         const title = `${what} ${isFirst}`
         t.equal(document.paths['/internal/secrets'], undefined, `${title}: what is hidden stays so`)
-        t.match(document.paths['/orders']?.get, { tags: ['added'], security: [{ tokenAuth: scopes }], responses: { 200: { description: 'mine' }, 401: {}, 403: {} } }, title)
+        t.match(document.paths['/orders']?.get, { tags: ['added'], responses: { 200: { description: 'mine' }, 401: {}, 403: {} } }, title)
+        t.same(document.paths['/orders']?.get?.security, [{ tokenAuth: scopes }])
         t.equal(document.paths['/open']?.get?.security, undefined)
         t.match(document.components?.securitySchemes ?? document.securityDefinitions, { tokenAuth: {} })
         t.equal(JSON.stringify(document).includes('x-fastify-token-auth'), false)

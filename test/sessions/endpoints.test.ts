@@ -419,3 +419,16 @@ t.test('a logout in header mode with a refresh token does not look at the access
   t.equal(answer.statusCode, 204)
   t.same(store.taken(), ['end'])
 })
+
+t.test('a logout in cookie mode takes the refresh token of its body where there is no cookie, and not in the place of cookies that came twice', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true })
+  const out = async (cookie: string, { refresh_token: refreshToken }: Tokens) => await app.inject({ method: 'POST', url: '/auth/logout', headers: { cookie, 'sec-fetch-site': 'same-origin' }, payload: { refresh_token: refreshToken } })
+  const rejected = await started(app)
+  store.taken()
+  t.equal((await out('', rejected)).statusCode, 204)
+  t.same(store.taken(), ['end'])
+  const other = await started(app)
+  store.taken()
+  await out('refresh_token=a; refresh_token=b', other)
+  t.same(store.taken(), [])
+})
