@@ -55,7 +55,7 @@ const layers: Readonly<Record<string, readonly string[]>> = {
   // The record of a registration knows the types of what it holds, and nothing at run time.
   registration: [],
   'guards/*': ['settings/*', 'host/*', 'events', 'http/*', 'registration', 'request/*', 'sessions/exchange', 'token/login-age', 'token/scopes', 'node:*'],
-  'routes/*': ['warnings', 'http/error-schema', 'guards/describe', 'guards/gate', 'guards/trial', 'node:*'],
+  'routes/*': ['warnings', 'http/error-schema', 'guards/describe', 'guards/gate', 'guards/trial'],
   'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
   'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify', 'node:*'],
   // Registration knows everything, and only the entry of the package knows it.
