@@ -5,7 +5,7 @@ import { inspect } from './cli/inspect.ts'
 import { keys } from './cli/keys.ts'
 import { done, type Outcome } from './cli/outcome.ts'
 import { routes } from './cli/routes.ts'
-import { algorithms } from './keys/algorithms.ts'
+import { algorithms } from './algorithms.ts'
 
 const usage = `Usage: fastify-token-auth <command>
 

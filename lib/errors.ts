@@ -6,7 +6,7 @@
  * that `register()` throws) keep their stack trace.
  */
 
-import { setChallenge, writeChallenge, type Challenge } from './http/challenge.ts'
+import { setChallenge, writeChallenge, type Challenge } from './challenge.ts'
 
 /** The options of a `TokenAuthError`. */
 export interface TokenAuthErrorOptions {

@@ -4,15 +4,16 @@ import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
 import type { AnyInstance } from '../types/requests.ts'
-import { joinAuthorities } from './authorities/authorities.ts'
 import { TrustedIssuers } from './authorities/issuers.ts'
 import { fixedKeys, isWithoutKeys, listedKeys } from './authorities/own.ts'
+import { prepareSigner } from './authorities/signer.ts'
 import { addEndpoints } from './endpoints/routes.ts'
 import { checkPaths, endpointsOf } from './endpoints/table.ts'
 import { readClassViews } from './endpoints/view.ts'
 import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
-import { describeOther, isPlainObject, isPromise } from './values.ts'
+import { isPromise } from './promises.ts'
+import { describeOther, isPlainObject } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
 import { adviceOnCopies } from './copies.ts'
@@ -28,14 +29,13 @@ import { prepareChecks } from './request/checks.ts'
 import { faceOf } from './request/request-auth.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
+import { prepareTokens } from './request/tokens.ts'
 import { noteInstance, prepareSessions, readEnded } from './sessions/prepare.ts'
 import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
 import { bookOf, type RouteBook } from './routes/book.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
 import { suggest } from './settings/suggest.ts'
-import { prepareSigner } from './token/signer.ts'
-import { prepareVerifiers } from './token/verifier.ts'
 import { TokenAuth } from './token-auth.ts'
 import { warn, warnOfRegistration } from './warnings.ts'
 
@@ -92,32 +92,33 @@ function createRegistration (options: Options, resolved: Resolved, sessionSettin
   const { settings } = resolved
   const hasSessions = sessionSettings !== undefined
   const host = collectHost(options, settings, hasSessions)
-  const own = live === undefined ? fixedKeys(resolved, issuers !== undefined) : listedKeys(live)
-  const authorities = joinAuthorities(own, issuers)
+  const own = live === undefined ? fixedKeys(resolved, issuers) : listedKeys(live, issuers)
   const sessions = sessionSettings && prepareSessions(sessionSettings, settings, own.fingerprints, own.signingKey)
   const checks = prepareChecks(host, sessions?.check)
-  const verifierFor = prepareVerifiers(authorities)
-  const rules = prepareRules(resolved, verifierFor(resolved), checks)
+  const kinds = [prepareTokens(own.finders, resolved)]
+  const rules = prepareRules(resolved, kinds, checks)
   const registration: Registration = Object.freeze({
     settings,
     host,
     responses: readResponses(options),
+    kinds,
     rules,
-    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, verifierFor(resolved), prepareChecks({ ...host, handlers: {} }, sessions?.check)),
+    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, kinds, prepareChecks({ ...host, handlers: {} }, sessions?.check)),
     issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),
     sessions: sessions?.service,
     watchSession: sessions?.watch,
     feed: sessions && { isMemory: sessions.isMemory, wasRead: () => sessions.ended.wasRead },
-    keys: authorities.control,
+    keys: Object.freeze({ reload: own.reload, status: () => ({ keys: own.status(), issuers: issuers?.status() ?? [] }) }),
     routes,
     outage: outageOf(sessionSettings, issuers),
     hasExactScopes: issuers?.hasExactScopes === true,
     lacksScopes: issuers === undefined && lacksScopes(resolved, host),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
-      authorities.checkOverrides(overrides, overridden)
+      const finders = own.findersFor(overrides, overridden)
+      issuers?.checkClaimIss(overridden.settings.claimIss)
       if (hasSessions) checkSessionOverrides(overridden.settings, settings)
-      return prepareRules(overridden, verifierFor(overridden), checks)
+      return prepareRules(overridden, [...kinds.slice(0, -1), prepareTokens(finders, overridden)], checks)
     }
   })
   return { registration, sessions, own }

@@ -3,7 +3,7 @@
  * an error is created only where the application sees one.
  */
 import { AuthenticationFailed, InvalidToken, TokenAuthError } from './errors.ts'
-import { challengeOf, type Challenge } from './http/challenge.ts'
+import { challengeOf, type Challenge } from './challenge.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal

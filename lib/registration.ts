@@ -1,18 +1,26 @@
 /** The record of one registration, which its guards, endpoints and public face share. */
 import { markOwn } from './copies.ts'
-import type { KeyControl } from './authorities/authorities.ts'
 import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
 import type { AccessRules } from './request/rules.ts'
-import type { Owner } from './request/state.ts'
+import type { Owner } from './request/record.ts'
+import type { CredentialKind } from './request/verify.ts'
 import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
+import type { KeyStatus } from '../types/keys.ts'
 import type { RouteAccess } from '../types/routes.ts'
 
 /** The routes of an application, and who may use them. */
 export interface RouteReport {
   routes (): RouteAccess[]
   printRoutes (): string
+}
+
+/** The keys of a registration as the application controls them. */
+export interface KeyControl {
+  /** Undefined without the option `keys`. */
+  readonly reload: (() => Promise<void>) | undefined
+  status (): KeyStatus
 }
 
 /** The feed of ended sessions that a registration reads. */
@@ -28,6 +36,8 @@ export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
   readonly issuing: Issuing
+  /** The kinds of credentials. The last one, tokens, takes every text, and is another one for guards with another key. */
+  readonly kinds: readonly CredentialKind[]
   /** The rules of a logout, at which the handler `trusted` is not asked: whoever is not trusted any more can still log out. */
   readonly logoutRules: AccessRules
   /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */

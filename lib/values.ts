@@ -1,18 +1,7 @@
 /** What a value is, and how it is described in messages that must not print it. */
 import { types } from 'node:util'
 import type { UserId } from '../types/handlers.ts'
-
-/** Whether a value is a promise, of this realm or of another: Node.js returns promises of its own realm to code that Jest isolates. */
-export const isPromise = (value: unknown): value is Promise<unknown> => types.isPromise(value)
-
-/** Returns a promise of any realm as one of this realm, and anything else as it is. */
-export const ownPromise = (value: unknown): unknown => isPromise(value) ? Promise.resolve(value) : value
-
-/** Keeps a promise that nothing awaits from ending the process with its rejection. */
-export function ignoreRejection (value: unknown): void {
-  // Not its own method `catch`, which a class may have replaced.
-  if (isPromise(value)) Promise.prototype.then.call(value, undefined, () => {})
-}
+import { isPromise } from './promises.ts'
 
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {

@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto'
-import type { Algorithm } from '../lib/keys/algorithms.ts'
+import type { Algorithm } from '../lib/algorithms.ts'
 import type { MaybePromise, Payload } from './handlers.ts'
 
 /**

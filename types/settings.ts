@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import type { KeySetting, RouteSetting, Settings, SettingTypes } from '../lib/settings/schema.ts'
 import type { MaybePromise } from './handlers.ts'
 
-export type { Algorithm } from '../lib/keys/algorithms.ts'
+export type { Algorithm } from '../lib/algorithms.ts'
 export type { KeySetting, RouteSetting, SettingName, Settings } from '../lib/settings/schema.ts'
 
 /** The settings that hold keys. */

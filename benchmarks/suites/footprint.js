@@ -3,7 +3,8 @@ import { setTimeout } from 'node:timers/promises'
 import Fastify from 'fastify'
 import tokenAuth from '../../dist/lib/index.js'
 import { verifyingKey } from '../../build/lib/keys/material.js'
-import { verifierOf } from '../../build/lib/token/verifier.js'
+import { findersOf } from '../../build/lib/authorities/own.js'
+import { verifierOf } from '../../build/lib/authorities/verifier.js'
 import { answerWith } from '../helper/cores.js'
 import { randomFrom, shuffled, summary } from '../helper/statistics.js'
 import { forgedTokens, keysOf, manyTokens, ringOfThree } from '../tokens.js'
@@ -88,7 +89,7 @@ async function registration ({ boots, seed }) {
   return Object.keys(rest).map((name) => ({ name, milliseconds: above(name, 'milliseconds'), kilobytes: above(name, 'kilobytes') }))
 }
 
-const verifierOfSize = (size) => verifierOf('HS256', verifyingKey('HS256', { secret }), size)
+const verifierOfSize = (size) => verifierOf(findersOf('HS256', verifyingKey('HS256', { secret })), size)
 
 /** Returns kilobytes of heap per remembered token, including the token. */
 async function memoryOfToken () {

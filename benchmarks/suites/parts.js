@@ -7,11 +7,10 @@ import tokenAuth from '../../dist/lib/index.js'
 import { extractToken } from '../../build/lib/request/extract.js'
 import { LiveKeys } from '../../build/lib/keys/live-keys.js'
 import { settingsSchema } from '../../build/lib/settings/schema.js'
-import { joinAuthorities } from '../../build/lib/authorities/authorities.js'
 import { TrustedIssuers } from '../../build/lib/authorities/issuers.js'
-import { listedKeys } from '../../build/lib/authorities/own.js'
+import { findersOf, listedKeys } from '../../build/lib/authorities/own.js'
 import { signerOf } from '../../build/lib/token/codec.js'
-import { prepareVerifiers, verifierOf } from '../../build/lib/token/verifier.js'
+import { verifierOf } from '../../build/lib/authorities/verifier.js'
 import { signingKey, verifyingKey } from '../../build/lib/keys/material.js'
 import { areScopesEnough, parseRequirements } from '../../build/lib/token/scopes.js'
 import { answerWith } from '../helper/cores.js'
@@ -42,7 +41,7 @@ async function sign (settings) {
   return tables
 }
 
-const oursOf = (algorithm, cacheSize) => verifierOf(algorithm, verifyingKey(algorithm, keyOptions({ algorithm, keys: keysOf(algorithm) })), cacheSize)
+const oursOf = (algorithm, cacheSize) => verifierOf(findersOf(algorithm, verifyingKey(algorithm, keyOptions({ algorithm, keys: keysOf(algorithm) }))), cacheSize)
 
 async function verify (settings) {
   const tables = []
@@ -76,8 +75,8 @@ async function ringVerifiers (algorithm, keys, issuers) {
   const settings = { ...defaults, algorithm }
   const resolved = { settings, getters: new Set(), keys: () => ({}) }
   const live = await LiveKeys.read(keys, resolved, () => {})
-  const verifiersOf = prepareVerifiers(joinAuthorities(listedKeys(live), issuers && await TrustedIssuers.read(issuers, resolved, () => {})))
-  return (tokenCacheSize) => verifiersOf({ settings: { ...settings, tokenCacheSize } })()
+  const { finders } = listedKeys(live, issuers && await TrustedIssuers.read(issuers, resolved, () => {}))
+  return (tokenCacheSize) => verifierOf(finders, tokenCacheSize)
 }
 
 /** Compares a ring of four keys with one key. */

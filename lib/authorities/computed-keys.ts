@@ -4,13 +4,13 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { HandlerFailed } from '../errors.ts'
 import { hostError } from '../host/call.ts'
 import type { RequestSettings } from '../host/getters.ts'
-import type { Algorithm } from '../keys/algorithms.ts'
+import type { Algorithm } from '../algorithms.ts'
 import { identityOf } from '../keys/key-forms.ts'
 import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys, type Key } from '../keys/material.ts'
 import { allowedValues, fits } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { accessorOf } from '../settings/schema.ts'
-import { Generations } from '../token/generations.ts'
+import { Generations } from '../generations.ts'
 import { typeName } from '../values.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 
@@ -48,11 +48,8 @@ export class CheckedKeys {
   }
 }
 
-/** Returns the key for one request, for the algorithm in its settings; a promise only where the getter of the key returned one. */
-export type KeyOfRequest = (context: RequestSettings) => MaybePromise<Key>
-
-/** Prepares the key of a request, where the key or a setting is computed per request. */
-export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters, keys }: Resolved): KeyOfRequest {
+/** Prepares the key of a request, for the algorithm in its settings, where one of them is computed per request. Returns a promise only where the getter of the key does. */
+export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters, keys }: Resolved): (context: RequestSettings) => MaybePromise<Key> {
   const { namesOf } = uses[use]
   const given = keys()
   return ({ settings: { algorithm }, results }) => {

@@ -1,9 +1,9 @@
 /** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
-import { algorithmTable, type Algorithm } from '../keys/algorithms.ts'
+import { algorithmTable, type Algorithm } from '../algorithms.ts'
 import { isAlive, remove, type Life } from '../keys/life.ts'
 import { publicKey } from '../keys/material.ts'
 import { isText } from '../values.ts'
-import type { UsableKey } from './authority.ts'
+import type { UsableKey } from './key-finder.ts'
 
 /** One key of a set: its members that are read, copied. */
 export type PublishedJwk = Readonly<Record<string, unknown>>

@@ -6,7 +6,7 @@ import type { Resolved } from '../settings/configuration.ts'
 import { either, flag, func, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { accessorOf, keySettings, registeredClaimNames } from '../settings/schema.ts'
-import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../keys/algorithms.ts'
+import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
 
 /** What a token of an issuer says, and where: all that is needed of an issuer after the verification. */
 export interface IssuerRules {

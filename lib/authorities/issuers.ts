@@ -4,7 +4,7 @@ import type { IssuerNews } from '../keys/news.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { readSegment } from '../token/form.ts'
 import type { KeyStatus } from '../../types/keys.ts'
-import type { Lookup } from './authority.ts'
+import type { FindIssuer } from './key-finder.ts'
 import { checkOwnIssuer, readIssuerEntries, type IssuerEntry } from './issuer-options.ts'
 import { sourceOfAddress, sourceOfFunction, type KeySource } from './key-source.ts'
 import { remoteKeySet } from './remote-key-set.ts'
@@ -61,7 +61,7 @@ export class TrustedIssuers {
   }
 
   /** Finds the issuer that a token names; undefined for none of these. */
-  readonly lookup: Lookup = (token, [first, second]) => {
+  readonly findIssuer: FindIssuer = (token, [first, second]) => {
     const iss = readSegment(Buffer.from(token.slice(first + 1, second), 'base64url'))?.iss
     return typeof iss === 'string' ? this.#issuers.get(iss) : undefined
   }

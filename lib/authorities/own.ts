@@ -1,71 +1,84 @@
 /** What this instance vouches for: tokens that its own keys sign, be they fixed, computed from requests, or listed in the option `keys`. */
-import { isHmac, type Algorithm } from '../keys/algorithms.ts'
+import { isHmac, type Algorithm } from '../algorithms.ts'
+import { RequiredKeysNotFound } from '../configuration-errors.ts'
+import type { Prepared } from '../host/getters.ts'
 import { defaultKid } from '../keys/key-id.ts'
-import { checkPublished, isMixed, jwkSet, type RingKey } from '../keys/key-ring.ts'
+import { checkKeyOverrides, checkPublished, isMixed, jwkSet } from '../keys/key-ring.ts'
 import { endless, isAlive, isConfigured } from '../keys/life.ts'
 import type { LiveKeys } from '../keys/live-keys.ts'
 import { checkPair, residueIn, signingKey, signingNames, verifyingKey, verifyingNames, type Key } from '../keys/material.ts'
+import { whenSettled } from '../promises.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
-import type { Resolved } from '../settings/configuration.ts'
-import { keySettings, type KeySetting, type Settings } from '../settings/schema.ts'
+import type { Overrides, Resolved } from '../settings/configuration.ts'
+import { keySettings, type KeySetting } from '../settings/schema.ts'
 import { checkClaims, secondsNow } from '../token/claims.ts'
+import { decoderOf, shared } from '../token/codec.ts'
 import { isPlainJwt, maximumTokenLength, type Header } from '../token/form.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { asClaimed } from '../values.ts'
-import { badHeader, type Authority, type UsableKey } from './authority.ts'
-import { CheckedKeys, prepareComputedKey, type KeyOfRequest } from './computed-keys.ts'
+import type { Authority } from './authority.ts'
+import { CheckedKeys, prepareComputedKey } from './computed-keys.ts'
+import type { TrustedIssuers } from './issuers.ts'
+import { badHeader, joinFinders, type KeyFinder, type KeyFinders, type UsableKey } from './key-finder.ts'
+import type { SigningKey } from './signer.ts'
 
 const unknownKey = invalidToken('no key of this instance has its "kid" and "alg", or the key is retired')
 
 const wrongAlgorithm = invalidToken('its "alg" is not the algorithm of this instance')
 
-/** Finds the keys that may have signed a token with this header, also those that are retired. */
-type FindKeys = (header: Header) => Verdict<readonly UsableKey[]>
+/** Answers for own tokens, whichever key has signed them. */
+export const ownAuthority: Authority = Object.freeze<Authority>({
+  issuer: null,
+  hasSessions: true,
+  hasCustomClaims: true,
+  exactScopes: false,
+  unlessAccepted: undefined,
+  check: ({ payload, registered }, settings, purpose) => checkClaims(payload, registered, settings, secondsNow(), purpose === 'access'),
+  // It was checked with the other claims.
+  userIdOf: (payload, { userId }) => asClaimed(userId, payload[userId] as UserId),
+  scopesOf: (payload, { scopesName }) => Object.hasOwn(payload, scopesName) ? readScopes(payload[scopesName]) : null,
+  endsOf: ({ registered: { exp }, life }, { verifyExp, leeway }) => ({
+    // Where "exp" is not verified, guards accept a token after it, too.
+    expiry: verifyExp && exp !== undefined ? (exp + leeway) * 1000 : Infinity,
+    retirement: life.until
+  })
+})
 
-/** Creates the authority of own tokens. */
-export function ownAuthority (findKeys: FindKeys): Authority {
-  return {
-    issuer: null,
-    hasSessions: true,
-    hasCustomClaims: true,
-    exactScopes: false,
-    longestToken: maximumTokenLength,
-    find (header, purpose) {
-      const found = findKeys(header)
-      if (found instanceof Refusal) return found
-      const isUsable = purpose === 'refresh' ? isConfigured : isAlive
-      const usable = found.filter(({ life }) => isUsable(life))
-      return usable.length > 0 ? usable : unknownKey
-    },
-    admit: (_content, { typ }) => isPlainJwt(typ) ? undefined : badHeader,
-    check: ({ payload, registered }, settings, purpose) => checkClaims(payload, registered, settings, secondsNow(), purpose === 'access'),
-    // It was checked with the other claims.
-    userIdOf: (payload, { userId }) => asClaimed(userId, payload[userId] as UserId),
-    scopesOf: (payload, { scopesName }) => Object.hasOwn(payload, scopesName) ? readScopes(payload[scopesName]) : null,
-    endsOf: ({ registered: { exp }, life }, { verifyExp, leeway }) => ({
-      // Where "exp" is not verified, guards accept a token after it, too.
-      expiry: verifyExp && exp !== undefined ? (exp + leeway) * 1000 : Infinity,
-      retirement: life.until
-    })
-  }
+/**
+ * Creates the finder of the keys of own tokens.
+ * @param findKeys finds the keys that may have signed a token with this header, also those that are retired
+ */
+export const ownFinder = (findKeys: (header: Header) => Verdict<readonly UsableKey[]>): KeyFinder => ({
+  authority: ownAuthority,
+  longestToken: maximumTokenLength,
+  find (header, purpose) {
+    const found = findKeys(header)
+    if (found instanceof Refusal) return found
+    const isUsable = purpose === 'refresh' ? isConfigured : isAlive
+    const usable = found.filter(({ life }) => isUsable(life))
+    return usable.length > 0 ? usable : unknownKey
+  },
+  admit: (_content, { typ }) => isPlainJwt(typ) ? undefined : badHeader
+})
+
+/** Finds one key that never changes, whatever the `kid` of a token is. */
+function oneKey (algorithm: Algorithm, verifying: Key): (header: Header) => Verdict<readonly UsableKey[]> {
+  const keys = [{ algorithm, verifying, life: endless }]
+  return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm
 }
 
 /** Whether a header of an own token has an id that no key has. */
 const hasBadKid = ({ kid }: Header) => kid === null || kid === ''
 
-/** Finds one key that never changes, whatever the `kid` of a token is. */
-export function findFixed (algorithm: Algorithm, verifying: Key): FindKeys {
-  const keys = [{ algorithm, verifying, life: endless }]
-  return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm
-}
-
-/** What verifies own tokens: one authority for all guards, or the refusal where there is no key; otherwise the key of the registration or of a guard, or what computes it per request. */
-export type OwnVerifying = { readonly authority: Verdict<Authority> } | { keyFor (own: Resolved): Key | KeyOfRequest }
-
-/** What signs own tokens: a key of a list, or one key. */
-export type OwnSigning = { now (): RingKey | undefined } | { readonly key: Key | KeyOfRequest }
+/** Gives the key finders of one key, which all instances with this key share, and with them the remembered tokens. */
+export const findersOf: (algorithm: Algorithm, key: Key) => KeyFinders = shared((algorithm, key) => {
+  // Not with the first request.
+  decoderOf(algorithm, key)
+  const header = Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT' })).toString('base64url')
+  return joinFinders(ownFinder(oneKey(algorithm, key)), undefined, header)
+})
 
 /** Own keys, as a registration and its guards use them. */
 export interface OwnKeys {
@@ -79,12 +92,17 @@ export interface OwnKeys {
   readonly isMixed: boolean
   /** The key that signs, if it never changes. */
   readonly signingKey: Key | undefined
-  readonly verifying: OwnVerifying
-  readonly signing: OwnSigning
-  /** The option that has all keys, so that no guard has another one; undefined for none. */
-  readonly keyOption: 'keys' | 'issuers' | undefined
-  /** Checks the settings of a guard. @throws {InvalidConfiguration} where a token could outlive its key under them */
-  admitGuard (settings: Settings): void
+  /** What finds the keys of tokens, where guards override nothing. */
+  readonly finders: Prepared<KeyFinders>
+  /** What signs tokens. */
+  readonly signing: Prepared<SigningKey>
+  /**
+   * Finds the keys of tokens for a guard.
+   * @param overrides the settings that it overrides
+   * @param overridden all settings with them
+   * @throws {InvalidConfiguration} for a key beside "keys" or "issuers", and where a token could outlive its key
+   */
+  findersFor (overrides: Overrides, overridden: Resolved): Prepared<KeyFinders>
   /** Returns the JWK set to publish. */
   jwkSet (): string
   /** Undefined without the option `keys`. */
@@ -121,32 +139,47 @@ const unknownIssuer = invalidToken('its "iss" is not one of the trusted issuers'
 
 /**
  * Prepares keys that are fixed, or computed per request.
- * @param hasIssuers whether trusted issuers stand beside them, so that an instance may have no key, and no guard has another one
+ * @param issuers trusted issuers beside them, so that an instance may have no key, and no guard has another one
  */
-export function fixedKeys (resolved: Resolved, hasIssuers: boolean): OwnKeys {
+export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefined): OwnKeys {
   const { algorithm, authMode, pathToJwks } = resolved.settings
-  const hasNone = hasIssuers && isWithoutKeys(resolved)
+  const hasNone = issuers !== undefined && isWithoutKeys(resolved)
   const { verifying, signing } = hasNone ? { verifying: undefined, signing: undefined } : readFixed(resolved, authMode ? 'must' : 'may')
   const isPublic = verifying !== undefined && !isHmac(algorithm)
   if (pathToJwks !== null) checkPublished(isPublic)
   const published = isPublic && pathToJwks !== null ? jwkSet([{ kid: defaultKid(verifying.keyObject), algorithm, verifying }]) : ''
   const checked = new CheckedKeys()
-  const authorityOf = (key: Key) => {
-    const find = findFixed(algorithm, key)
-    return ownAuthority((header) => hasBadKid(header) ? badHeader : find(header))
+
+  function keyFinders (own: Resolved, key: Key | undefined): Prepared<KeyFinders> {
+    if (key !== undefined) return findersOf(own.settings.algorithm, key)
+    const keyOf = prepareComputedKey(checked, 'verify', own)
+    return (context) => whenSettled(keyOf(context), (one) => findersOf(context.settings.algorithm, one))
   }
+  function withIssuers ({ findIssuer }: TrustedIssuers): KeyFinders {
+    if (verifying === undefined) return joinFinders(unknownIssuer, findIssuer)
+    const find = oneKey(algorithm, verifying)
+    return joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : find(header)), findIssuer)
+  }
+  function prepareSigning (): Prepared<SigningKey> {
+    if (signing !== undefined) return { algorithm, signing, kid: undefined, life: endless }
+    const keyOf = prepareComputedKey(checked, 'sign', resolved)
+    return (context) => whenSettled(keyOf(context), (one) => ({ algorithm: context.settings.algorithm, signing: one, kid: undefined, life: endless }))
+  }
+
+  const finders = issuers === undefined ? keyFinders(resolved, verifying) : withIssuers(issuers)
   return {
     fingerprints: verifying === undefined ? [] : [verifying.fingerprint],
     isShort: verifying?.short === true,
     residue: verifying?.residue,
     isMixed: false,
     signingKey: signing,
-    verifying: hasIssuers
-      ? { authority: verifying === undefined ? unknownIssuer : authorityOf(verifying) }
-      : { keyFor: (own) => (own === resolved ? verifying : readFixed(own, 'never').verifying) ?? prepareComputedKey(checked, 'verify', own) },
-    signing: { key: signing ?? prepareComputedKey(checked, 'sign', resolved) },
-    keyOption: hasIssuers ? 'issuers' : undefined,
-    admitGuard () {},
+    finders,
+    signing: prepareSigning(),
+    findersFor (overrides, overridden) {
+      if (issuers === undefined) return keyFinders(overridden, readFixed(overridden, 'never').verifying)
+      checkKeyOverrides(overrides, 'issuers')
+      return finders
+    },
     jwkSet: () => published,
     reload: undefined,
     status: () => []
@@ -154,18 +187,26 @@ export function fixedKeys (resolved: Resolved, hasIssuers: boolean): OwnKeys {
 }
 
 /** Prepares keys that change over time. */
-export function listedKeys (live: LiveKeys): OwnKeys {
+export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined): OwnKeys {
   const { keys } = live.ring
+  const finders = joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)), issuers?.findIssuer)
   return {
     fingerprints: keys.map(({ verifying }) => verifying.fingerprint),
     isShort: keys.some(({ verifying }) => verifying.short),
     residue: residueIn(keys.map(({ verifying }) => verifying)),
     isMixed: isMixed(live.ring),
     signingKey: undefined,
-    verifying: { authority: ownAuthority((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)) },
-    signing: { now: () => live.signing() },
-    keyOption: 'keys',
-    admitGuard: (settings) => live.admitGuard(settings),
+    finders,
+    signing () {
+      const key = live.signing()
+      if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { page: 'keys.md', duringRequest: true })
+      return key
+    },
+    findersFor (overrides, { settings }) {
+      checkKeyOverrides(overrides, 'keys')
+      live.admitGuard(settings)
+      return finders
+    },
     jwkSet: () => live.jwkSet(),
     reload: () => live.reload(),
     status: () => live.status()

@@ -7,14 +7,16 @@ import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkIssuerClaims, copyPayload, invalidClaim, secondsNow } from '../token/claims.ts'
 import { isAccessToken, isPlainJwt, maximumIssuerTokenLength, type Header } from '../token/form.ts'
-import { Generations } from '../token/generations.ts'
+import { Generations } from '../generations.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
 import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
-import { asClaimed, ignoreRejection, isText } from '../values.ts'
-import { badHeader, type Authority, type Ends, type SignedContent, type UsableKey, type VerifiedToken } from './authority.ts'
+import { ignoreRejection } from '../promises.ts'
+import { asClaimed, isText } from '../values.ts'
+import type { Authority, Credential, Ends, SignedContent } from './authority.ts'
 import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { IssuerEntry } from './issuer-options.ts'
+import { badHeader, type KeyFinder, type UsableKey } from './key-finder.ts'
 import { forgetSource, type KeySource } from './key-source.ts'
 
 const wrongAlgorithm = invalidToken('its issuer does not sign with its "alg"')
@@ -35,11 +37,13 @@ const wrongIssuer = invalidClaim('iss', 'the claim "iss" is missing or names ano
 const wrongType = invalidToken('its "typ" is not "at+jwt"')
 
 /** One trusted issuer of an instance. Its users have no sessions here, and its tokens no claims of this application. */
-export class TrustedIssuer implements Authority {
+export class TrustedIssuer implements Authority, KeyFinder {
   readonly issuer: string
   readonly hasSessions = false
   readonly hasCustomClaims = false
   readonly exactScopes: boolean
+  readonly unlessAccepted = undefined
+  readonly authority: Authority = this
   readonly longestToken = maximumIssuerTokenLength
   readonly #entry: IssuerEntry
   readonly #keys: IssuerKeys
@@ -193,7 +197,7 @@ export class TrustedIssuer implements Authority {
     return scopes
   }
 
-  endsOf ({ registered: { exp } }: VerifiedToken, { leeway }: Settings): Ends {
+  endsOf ({ registered: { exp } }: Credential, { leeway }: Settings): Ends {
     // A valid token has a date of expiry. The issuer may prolong the life of its keys.
     return { expiry: (exp! + leeway) * 1000, retirement: Infinity }
   }

@@ -1,6 +1,6 @@
 /** `fastify-token-auth doctor`: what a reviewer would ask of an application, a line each. */
 import { setImmediate } from 'node:timers/promises'
-import { isHmac } from '../keys/algorithms.ts'
+import { isHmac } from '../algorithms.ts'
 import type { Registration } from '../registration.ts'
 import { undecidedIn } from '../routes/report.ts'
 import { lookAt, type Inspected } from './application.ts'

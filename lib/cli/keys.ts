@@ -1,7 +1,7 @@
 /** `fastify-token-auth keys`: new keys. */
 import { createSecretKey, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
-import { algorithmTable, type Algorithm } from '../keys/algorithms.ts'
+import { algorithmTable, type Algorithm } from '../algorithms.ts'
 import { defaultKid, publicJwk } from '../keys/key-id.ts'
 import { done, failed, type Outcome } from './outcome.ts'
 

@@ -5,16 +5,13 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isAnswered } from '../host/call.ts'
 import { clearTwins } from '../http/old-cookies.ts'
 import { typeName } from '../values.ts'
-import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { openState, stateOf } from '../request/slot.ts'
-import type { RequestState } from '../request/state.ts'
 import { checkHandlerCall } from './call.ts'
 import { describeInjected } from './describe.ts'
-import { prepareGuard, type ReadOptions } from './options.ts'
+import { prepareGuard, withAnonymous, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
-import { nobodyOf } from './renew.ts'
-import { makeHook, preventCaching } from './run.ts'
+import { decide, makeHook, preventCaching, settle } from './run.ts'
 import { isTrial } from './trial.ts'
 
 /** A route handler of the application, whose types are known only there. */
@@ -33,43 +30,33 @@ export function checkRouteHandler (handler: unknown): void {
  * @throws {InvalidConfiguration} for options that contradict the registration, or a handler that is not a function
  */
 export function makeInjection (registration: Registration, handler: AnyHandler, options: ReadOptions): Injected {
-  const guard = prepareGuard(registration, options)
+  const guard = withAnonymous(prepareGuard(registration, options))
   checkRouteHandler(handler)
   const hasOwnRules = guard.rules !== registration.rules
-  const isNobody = nobodyOf(guard)
-  const decide = async (state: RequestState) => await state.verify() ?? (state.settings.doProtection ? guard.checkLogin?.(state) : undefined) ?? null
   const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
     if (isTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
     // Without overrides the handler goes by what a guard of the route found.
     let state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
-    // What the application answered in the meantime stays its answer.
-    const refuse = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state, guard.redirect)
     let user: object | null = null
-    let refusal: Refusal | null
+    let isAllowed = false
+    let refused: unknown
     try {
-      refusal = await decide(state)
-      const renewed = refusal !== null && state.settings.doProtection ? await guard.renew?.(state, refusal, reply) : undefined
-      if (renewed !== undefined) {
-        state = renewed
-        refusal = await decide(state)
-      }
-      if (refusal === null) {
-        user = await state.user()
-        preventCaching(guard, state, reply)
-      } else if (!state.settings.doProtection || isNobody(state, refusal)) {
-        refusal = null
-        clearTwins(request, reply, state.settings)
-      }
-    } catch (error) {
-      return await refuse(error)
+      ({ state, refusal: refused } = await settle(guard, state, request, reply, decide(guard, state, request)))
+      if (refused === null) user = await state.user()
+      isAllowed = refused === null
+    } catch (thrown) {
+      refused = thrown
     }
-    if (refusal !== null) return await refuse(refusal)
+    // What the application answered in the meantime stays its answer.
     if (isAnswered(request, reply)) return reply
+    if (!isAllowed) return await sendRefusal(registration, request, reply, refused, state, guard.redirect)
+    if (user === null) clearTwins(request, reply, state.settings)
+    else preventCaching(guard, state, reply)
     return await Reflect.apply(handler, this, [request, reply, user])
   }
   // Runs before the handler, whatever stands in its place, and refuses the same requests.
-  const enforce = () => ({ hook: makeHook({ ...guard, check: undefined, isNobody }, [], true), hasPassed: () => false })
+  const enforce = () => ({ hook: makeHook(guard, [], true), hasPassed: () => false })
   describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
   // The types of the request, the reply and the result are those of the wrapped handler, to and from which they pass unchanged.
   return injected as Injected

@@ -1,8 +1,12 @@
 /** The options of guards: read, checked, and prepared for requests. */
+import type { FastifyRequest } from 'fastify'
+import type { MaybePromise } from '../../types/handlers.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { whenSettled } from '../promises.ts'
 import { isPlainObject } from '../values.ts'
 import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { isWithoutToken } from '../request/extract.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { RequestState } from '../request/state.ts'
 import { ofSetting } from '../settings/check.ts'
@@ -13,20 +17,33 @@ import { settingNames } from '../settings/schema.ts'
 import { checkTarget } from '../settings/together.ts'
 import { prepareLoginAge } from '../token/login-age.ts'
 import { prepareRedirect, type Redirect } from './redirect.ts'
-import { prepareRenewal, type Renew } from './renew.ts'
+import { isAnonymous, prepareRenewal, type Renew } from './renew.ts'
 
-/** Checks the age of the login of a request whose token is valid. Returns the refusal, or null. */
-export type LoginCheck = (state: RequestState) => Refusal | null
+/** Checks a request whose credential is valid. Returns the refusal, or null. */
+export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
 
-/** What a guard is made of: its rules, the age of a login, and what follows from a refusal. */
+/** What a guard is made of. No part may be left out: it would be read from a polluted `Object.prototype`. */
 export interface PreparedGuard {
   readonly registration: Registration
   readonly rules: AccessRules
   readonly redirect: Redirect
   /** Undefined for a guard that does not renew. */
   readonly renew: Renew | undefined
-  /** Undefined where a login of any age is enough. */
-  readonly checkLogin: LoginCheck | undefined
+  /** What follows a valid credential; undefined for nothing. */
+  readonly check: GuardCheck | undefined
+  /** Which refused requests pass nevertheless, as anonymous ones; undefined for none. */
+  readonly isAnonymous: ((state: RequestState, refusal: Refusal) => boolean) | undefined
+}
+
+/** Lets anonymous requests pass a guard. */
+export const withAnonymous = (guard: PreparedGuard): PreparedGuard =>
+  ({ ...guard, isAnonymous: guard.renew === undefined ? (_state, refusal) => isWithoutToken(refusal) : isAnonymous })
+
+/** Adds a check to a guard. The checks that it has come first: the age of a login is a 401, and scopes are a 403. */
+export function withCheck (guard: PreparedGuard, check: GuardCheck): PreparedGuard {
+  const first = guard.check
+  if (first === undefined) return { ...guard, check }
+  return { ...guard, check: (state, request) => whenSettled(first(state, request), (refusal) => refusal ?? check(state, request)) }
 }
 
 const anyTarget = ofSetting<string>('loginRedirectUrl')
@@ -87,7 +104,7 @@ export function readOptions<Table extends Members> (guard: GuardName, members: T
  * Prepares the check of the age of a login.
  * @throws {InvalidConfiguration} where no token of the registration would pass
  */
-function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): LoginCheck | undefined {
+function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): GuardCheck | undefined {
   if (maxAge === undefined) return undefined
   // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
@@ -111,5 +128,5 @@ export function prepareGuard (registration: Registration, options: ReadOptions):
   const rules = Object.keys(overrides).length > 0 ? registration.overrideRules(overrides) : registration.rules
   const renew = prepareRenewal(registration, rules, options.renew, redirectOnFail, overrides)
   const redirect = redirectOnFail ? prepareRedirect(redirectUrl) : undefined
-  return { registration, rules, redirect, renew, checkLogin: prepareLogin(registration, rules, maxAge) }
+  return { registration, rules, redirect, renew, check: prepareLogin(registration, rules, maxAge), isAnonymous: undefined }
 }

@@ -2,8 +2,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Guard } from '../../types/instance.ts'
 import type { Registration } from '../registration.ts'
-import { optionsOfGuards, prepareGuard, readOptions, type ReadOptions } from './options.ts'
-import { nobodyOf, prepareRenewal } from './renew.ts'
+import { optionsOfGuards, prepareGuard, readOptions, withAnonymous, type ReadOptions } from './options.ts'
+import { prepareRenewal } from './renew.ts'
 import { makeHook } from './run.ts'
 
 type ProtectValues = ReadOptions<typeof optionsOfGuards.protect>
@@ -13,7 +13,7 @@ const withoutOptions = readOptions('protect', optionsOfGuards.protect, {})
 /** Makes a guard that requires a valid access token. @throws {InvalidConfiguration} for options that contradict the registration */
 export function makeProtectGuard (registration: Registration, options: ProtectValues = withoutOptions): Guard {
   const guard = prepareGuard(registration, options)
-  return makeHook({ ...guard, check: undefined, isNobody: options.optional ? nobodyOf(guard) : undefined }, [], options.optional)
+  return makeHook(options.optional ? withAnonymous(guard) : guard, [], options.optional)
 }
 
 /**
@@ -25,7 +25,6 @@ export function makeAskedGuard (registration: Registration, isAsked: (request: F
   return makeHook({
     ...prepareGuard(registration, withoutOptions),
     renew: renew && (async (state, refusal, reply) => isAsked(state.request) ? await renew(state, refusal, reply) : undefined),
-    check: undefined,
-    isNobody: ({ request }, { answer }) => answer.statusCode === 401 && isAsked(request)
+    isAnonymous: ({ request }, { answer }) => answer.statusCode === 401 && isAsked(request)
   })
 }

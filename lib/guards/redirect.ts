@@ -22,9 +22,9 @@ function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenNam
 }
 
 /** The address of a request as a path of this site: of one that a link can repeat, and that leads to no other host. */
-function wayBack ({ request: { method, originalUrl }, settings, owner, results }: RequestState): string {
+function wayBack ({ request: { method, originalUrl }, settings, record }: RequestState): string {
   // A guard may read other parameters than its registration, or none.
-  const path = withoutTokens(withoutTokens(originalUrl, settings), owner.rules.settingsOf(results))
+  const path = withoutTokens(withoutTokens(originalUrl, settings), record.owner.rules.settingsOf(record))
   const isPath = /^\/(?![/\\])/.test(path) && path.length <= longestWayBack
   return encodeURIComponent(isPath && (method === 'GET' || method === 'HEAD') ? path : '/')
 }

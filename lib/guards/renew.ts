@@ -3,10 +3,8 @@
  * request. A redirect that renews would loop where a browser rejects cookies, and would send uploads twice.
  */
 import type { FastifyReply } from 'fastify'
-import type { MaybePromise } from '../../types/handlers.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { TokenAuthError } from '../errors.ts'
-import type { GetterResults } from '../host/getters.ts'
 import { preventStoring } from '../http/caching.ts'
 import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
@@ -71,7 +69,7 @@ const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
 async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<Renewal | NotRenewed> {
   const { raw } = reply
-  const own = withoutToken(state)
+  const own = withoutToken(state.record)
   const token = sessions.read(purportedToken)
   const hasEnded = () => token !== undefined && sessions.hasEnded(token)
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
@@ -99,19 +97,6 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
   return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
 }
 
-/** What a guard that has let nobody pass decides about whoever a later guard finds by a renewal. */
-type Judge = (renewed: RequestState) => MaybePromise<Refusal | null>
-
-const judges = new WeakMap<GetterResults, ReadonlyArray<readonly [AccessRules, Judge]>>()
-
-/** Notes that a guard lets nobody pass: its rules and checks hold for a user whom a later guard finds. */
-export function noteNobody ({ results, rules }: RequestState, judge: Judge): void {
-  judges.set(results, [...judges.get(results) ?? [], [rules, judge]])
-}
-
-/** What became of requests, by what the guards of a registration share: each is renewed at most once. */
-const attempts = new WeakMap<GetterResults, Promise<Renewal | NotRenewed>>()
-
 /**
  * Prepares the option `renew` of a guard.
  * @param given undefined for the default: as `redirectOnFail`, where the instance can renew
@@ -127,12 +112,12 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
   const { sessions } = registration
   if (obstacle !== undefined || override !== undefined || sessions === undefined) return undefined
   return async (state, refusal, reply) => {
+    const { renewing } = state.record
     const found = findToken(state, refusal)
     let outcome
     if (typeof found === 'string') {
-      const attempt = attempts.get(state.results) ?? exchange(registration, sessions, state, found, reply)
-      attempts.set(state.results, attempt)
-      outcome = await attempt
+      renewing.attempt ??= exchange(registration, sessions, state, found, reply)
+      outcome = await renewing.attempt
     } else {
       outcome = found
     }
@@ -140,20 +125,19 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
       state.notRenewed = outcome
       return undefined
     }
-    const open = (ofGuard: AccessRules) => openRenewed(registration, state.request, ofGuard, state.results, outcome)
     let refused: Refusal | null = null
-    for (const [ofGuard, judge] of judges.get(state.results) ?? []) refused ??= await judge(open(ofGuard))
-    const renewed = open(rules)
+    for (const guard of renewing.waiting) refused ??= await guard.decide(openRenewed(state, guard.rules, outcome))
+    const renewed = openRenewed(state, rules, outcome)
     if (refused !== null) renewed.refuse(refused)
     return renewed
   }
 }
 
 /**
- * Whether nobody is logged in, after a guard has tried to renew: there is no token, the session of an expired access token is
- * over, or the token of a cookie proves nothing. A token that is bad in another way, or in a header, is refused.
+ * Whether a request is anonymous, after a guard has tried to renew it: there is no token, the session of an expired access
+ * token is over, or the token of a cookie proves nothing. A token that is bad in another way, or in a header, is refused.
  */
-function isNobody (state: RequestState, refusal: Refusal): boolean {
+export function isAnonymous (state: RequestState, refusal: Refusal): boolean {
   if (isWithoutToken(refusal)) return true
   const { name } = refusal.answer
   const found = extractToken(state.carrier, state.settings)
@@ -162,7 +146,3 @@ function isNobody (state: RequestState, refusal: Refusal): boolean {
   const provesNothing = name === 'InvalidToken' && !isFinal(refusal) && !(found instanceof Refusal)
   return provesNothing || name === 'SessionEnded' || (name === 'TokenExpired' && state.notRenewed?.signedOut !== undefined)
 }
-
-/** Returns which refused requests pass an optional guard. */
-export const nobodyOf = ({ renew }: { readonly renew: Renew | undefined }): typeof isNobody =>
-  renew === undefined ? (_state, refusal) => isWithoutToken(refusal) : isNobody

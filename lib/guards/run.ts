@@ -13,46 +13,32 @@ import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import { PassedRequests } from './gate.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
-import { noteNobody } from './renew.ts'
 import { isTrial } from './trial.ts'
 
-/** Checks a request whose token is valid. Returns the refusal, or null. */
-export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
-
-/** A guard whose hook is to be made. No part may be left out: it would be read from a polluted `Object.prototype`. */
-interface GuardHook extends PreparedGuard {
-  /** What is checked after the age of the login; undefined for nothing. */
-  readonly check: GuardCheck | undefined
-  /** Which refused requests pass nevertheless; undefined for none. */
-  readonly isNobody: ((state: RequestState, refusal: Refusal) => boolean) | undefined
-}
-
 /** A guard that runs. */
-interface RunningGuard extends GuardHook {
+interface RunningGuard extends PreparedGuard {
   readonly passed: PassedRequests
 }
 
-/** Joins the checks that follow a valid token: the age of the login first, since a 401 goes before a 403. */
-function joinChecks ({ checkLogin, check }: GuardHook): GuardCheck | undefined {
-  if (checkLogin === undefined || check === undefined) return checkLogin ?? check
-  return (state, request) => checkLogin(state) ?? check(state, request)
-}
-
-/** Lets nobody pass, where the guard may. A later guard may renew, and then finds a user whom this guard has not judged. */
-function unlessNobody (guard: GuardHook, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
-  if (guard.isNobody?.(state, refusal) !== true) return refusal
-  if (guard.registration.sessions !== undefined) noteNobody(state, (renewed) => decide(guard, renewed, request))
+/**
+ * Lets an anonymous request pass an optional guard, and registers its decision: if a later guard renews the request, it is made
+ * for the user of the new tokens.
+ */
+function passAnonymous (guard: PreparedGuard, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
+  if (guard.isAnonymous?.(state, refusal) !== true) return refusal
+  if (guard.registration.sessions !== undefined) state.record.renewing.waiting.push({ rules: state.rules, decide: (renewed) => decide(guard, renewed, request) })
   return null
 }
 
-/** Decides about a request whose token was verified. Whether nobody may pass is decided after a renewal. @param refusal null for a valid token */
-function conclude (guard: GuardHook, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+/** Decides about a request whose credential was verified. Whether it passes as an anonymous one is decided after a renewal. @param refusal null for a valid credential */
+function conclude (guard: PreparedGuard, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   const { check, renew } = guard
   if (refusal === null) return check === undefined ? null : check(state, request)
-  return renew === undefined ? unlessNobody(guard, refusal, state, request) : refusal
+  return renew === undefined ? passAnonymous(guard, refusal, state, request) : refusal
 }
 
-function decide (guard: GuardHook, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+/** Decides about a request. @returns the refusal; null where the request may pass */
+export function decide (guard: PreparedGuard, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
   return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
@@ -65,18 +51,18 @@ interface Decided {
 }
 
 /** Waits for a decision, and renews a request that is refused, if the guard may. */
-async function settle (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
+export async function settle (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
   const { renew } = guard
   const refusal = await decision
   if (refusal === null || renew === undefined) return { state, refusal }
   const renewed = await renew(state, refusal, reply)
   if (renewed === undefined) {
-    const stands = unlessNobody(guard, refusal, state, request)
+    const stands = passAnonymous(guard, refusal, state, request)
     if (stands === null) clearTwins(request, reply, state.settings)
     return { state, refusal: stands }
   }
   const decided = await decide(guard, renewed, request)
-  return { state: renewed, refusal: decided === null ? null : unlessNobody(guard, decided, renewed, request) }
+  return { state: renewed, refusal: decided === null ? null : passAnonymous(guard, decided, renewed, request) }
 }
 
 /** Keeps caches from storing the response of a route, where a guard lets a request pass. */
@@ -87,7 +73,7 @@ export function preventCaching ({ redirect }: Pick<PreparedGuard, 'redirect'>, s
   else if (redirect !== undefined && !reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
 
-function refuse (guard: GuardHook, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
+function refuse (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
   try {
     const answer = sendRefusal(guard.registration, request, reply, refused, state, guard.redirect)
     if (answer instanceof Promise) answer.catch((error: unknown) => { failHook(done, error) })
@@ -153,9 +139,9 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
  * @param scopeSets the scopes that it requires, for its description
  * @param isOptional whether a request without a token passes, for its description
  */
-export function makeHook (parts: GuardHook, scopeSets: GuardDescription['scopeSets'] = [], isOptional = false): Guard {
+export function makeHook (prepared: PreparedGuard, scopeSets: GuardDescription['scopeSets'] = [], isOptional = false): Guard {
   const passed = new PassedRequests()
-  const guard = { ...parts, check: joinChecks(parts), passed }
+  const guard = { ...prepared, passed }
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {

@@ -9,7 +9,7 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
 import { areScopesEnough, explainScope, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
-import { prepareGuard, type optionsOfGuards, type ReadOptions } from './options.ts'
+import { prepareGuard, withCheck, type optionsOfGuards, type ReadOptions } from './options.ts'
 import { makeHook } from './run.ts'
 
 type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
@@ -101,22 +101,18 @@ export function makeScopedGuard (registration: Registration, scopes: AnyScopes, 
     const isAllowed = followsFromToken ? rememberDecisions(hasScopes) : hasScopes
     const refusal = insufficientScope(fixed, rules)
     const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
-    return makeHook({ ...guard, isNobody: undefined, check: (state) => isAllowed(state) ? null : refuse(state) }, scopeSets)
+    return makeHook(withCheck(guard, (state) => isAllowed(state) ? null : refuse(state)), scopeSets)
   }
-  return makeHook({
-    ...guard,
-    isNobody: undefined,
-    async check (state, request) {
-      let requirements = typeof scopes === 'function'
-        // The application says for which requests the function is.
-        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
-        : fixed!
-      if (destructureScopes !== undefined) {
-        const required = textsOf(requirements)
-        requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)), hasExactScopes)
-      }
-      if (areEnough(state, requirements, rules)) return null
-      return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
+  return makeHook(withCheck(guard, async (state, request) => {
+    let requirements = typeof scopes === 'function'
+      // The application says for which requests the function is.
+      ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
+      : fixed!
+    if (destructureScopes !== undefined) {
+      const required = textsOf(requirements)
+      requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)), hasExactScopes)
     }
-  }, scopeSets)
+    if (areEnough(state, requirements, rules)) return null
+    return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
+  }), scopeSets)
 }

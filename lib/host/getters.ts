@@ -2,8 +2,10 @@
 import { InvalidConfiguration, RequiredKeysNotFound } from '../configuration-errors.ts'
 import { HandlerFailed } from '../errors.ts'
 import { hostError } from './call.ts'
-import { ignoreRejection, ownPromise, typeName } from '../values.ts'
+import { ignoreRejection, ownPromise } from '../promises.ts'
+import { typeName } from '../values.ts'
 import { allowedValues, describeValue, fits } from '../settings/check.ts'
+import type { MaybePromise } from '../../types/handlers.ts'
 import type { Getter, Resolved } from '../settings/configuration.ts'
 import { accessorOf, keySettings, type KeySetting, type SettingName, type Settings } from '../settings/schema.ts'
 import { computedRulesOf, type ComputedRule } from '../settings/together.ts'
@@ -88,6 +90,9 @@ export interface RequestSettings {
   readonly settings: Readonly<Settings>
   readonly results: GetterResults
 }
+
+/** What all requests share, or what each computes from its settings; a promise only where the getter of a key returned one. */
+export type Prepared<Value extends object> = Value | ((context: RequestSettings) => MaybePromise<Value>)
 
 /** Creates the settings object of one request. */
 export type SettingsOfRequest = (results: GetterResults) => Readonly<Settings>

@@ -5,8 +5,8 @@ import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
-import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from './challenge.ts'
-import { ownPromise } from '../values.ts'
+import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from '../challenge.ts'
+import { ownPromise } from '../promises.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>

@@ -5,17 +5,17 @@ import type { HostHandlers } from '../host/handlers.ts'
 import { userIdOf } from '../host/users.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkFinished, checkSessionClaims, registeredClaims, secondsNow, type SessionClaims } from '../token/claims.ts'
-import type { SignedToken, Signer } from '../token/codec.ts'
+import type { SignedToken } from '../token/codec.ts'
 import { maximumTokenLength } from '../token/form.ts'
 import { asClaimed, isUserId } from '../values.ts'
-import type { CustomClaim, Handlers, Payload } from '../../types/handlers.ts'
+import type { CustomClaim, Handlers, MaybePromise, Payload } from '../../types/handlers.ts'
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
 
 /** What an access token is made with. */
 export interface Recipe {
   readonly settings: Settings
-  readonly signer: Signer
+  sign (payload: Payload): MaybePromise<SignedToken>
   readonly customClaims: readonly CustomClaim[]
   readonly extendPayload: readonly ExtendPayload[]
   /** The session of the token, and when its user entered credentials. */
@@ -74,7 +74,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (isUserId(claimed)) payload = { ...payload, [settings.userId]: asClaimed(settings.userId, claimed) }
   checkFinished(payload, userId, settings, required, now)
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
-  const { token, signedBy } = await recipe.signer(payload)
+  const { token, signedBy } = await recipe.sign(payload)
   if (token.length > maximumTokenLength) {
     throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
   }
@@ -83,7 +83,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
     signedBy,
     async withoutGeneration () {
       const { sgen, ...others } = payload
-      return await recipe.signer(others)
+      return await recipe.sign(others)
     }
   }
 }

@@ -4,7 +4,7 @@ import { readCustomClaims } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../host/getters.ts'
-import type { SignerSource } from '../token/signer.ts'
+import type { Signer } from '../authorities/signer.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 import { issueAccessToken, type IssuedToken } from './access-token.ts'
 import { generateRefreshToken, randomRefreshToken, type GenerateRefreshToken } from './refresh-token.ts'
@@ -27,10 +27,9 @@ export interface Issuing {
 
 /**
  * Prepares what a registration issues.
- * @param signerFor gives the signer for the settings of a request
  * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
-export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, signerFor: SignerSource, hasSessions: boolean): Issuing {
+export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, sign: Signer, hasSessions: boolean): Issuing {
   const generatorGetter = resolved.getters.get('generateRefreshToken')
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken
@@ -43,7 +42,7 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
     const addScopesToPayload = settings.scopesEnabled ? handlers.addScopesToPayload : undefined
     return await issueAccessToken(user, from, {
       settings,
-      signer: await signerFor(context),
+      sign: (payload) => sign(payload, context),
       session: { sid, sgen, authTime },
       longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
       customClaims: [...customClaims, ...added],

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { isHmac } from './algorithms.ts'
+import { isHmac } from '../algorithms.ts'
 import { verifyingNames } from './material.ts'
 
 let processSecret: Buffer | undefined

@@ -1,7 +1,7 @@
 /** Checks whether a key of a pair suits its algorithm and is strong enough. Messages contain its type, curve and size only. */
 import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { algorithmTable, type Algorithm } from './algorithms.ts'
+import { algorithmTable, type Algorithm } from '../algorithms.ts'
 
 const minimumModulus = 2048
 /** The time to verify a signature grows with the square of the length of the modulus, and with the length of the exponent. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { types } from 'node:util'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { bytesOf, describeKey } from '../values.ts'
-import { algorithmNamed, type Algorithm } from './algorithms.ts'
+import { algorithmNamed, type Algorithm } from '../algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
 const jwkMembers = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const

@@ -1,6 +1,6 @@
 /** How long the tokens of a key count. */
 import { InvalidToken } from '../errors.ts'
-import { WatchedControllers } from './watched-controllers.ts'
+import { WatchedControllers } from '../watched-controllers.ts'
 
 /**
  * Until when the tokens of a key count, in milliseconds since 1970. Remembered tokens share this object with their key, so

@@ -3,7 +3,7 @@ import { createHash, createPrivateKey, createPublicKey, createSecretKey, sign, v
 import { existsSync } from 'node:fs'
 import { InvalidConfiguration, RequiredKeysNotFound } from '../configuration-errors.ts'
 import type { KeySetting } from '../settings/schema.ts'
-import { algorithmTable, isHmac, type Algorithm } from './algorithms.ts'
+import { algorithmTable, isHmac, type Algorithm } from '../algorithms.ts'
 import { asymmetricForm } from './disguised-keys.ts'
 import { checkPairHalf } from './key-checks.ts'
 import { checkIntendedUse, readMaterial, type Jwk, type ReadMaterial } from './key-forms.ts'

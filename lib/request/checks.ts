@@ -1,6 +1,6 @@
 /** The checks of the application on a payload, as records in the order in which they are asked. */
 import type { FastifyRequest } from 'fastify'
-import type { VerifiedToken } from '../authorities/authority.ts'
+import type { Credential } from '../authorities/authority.ts'
 import { InvalidToken, TokenAuthError } from '../errors.ts'
 import { hostError } from '../host/call.ts'
 import type { HostHandlers } from '../host/handlers.ts'
@@ -8,7 +8,7 @@ import type { Host } from '../host/host.ts'
 import { copyError, invalidToken, Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
-import { ignoreRejection } from '../values.ts'
+import { ignoreRejection } from '../promises.ts'
 
 /** One check. Only `true` passes; a refusal is that refusal; any other result is the refusal of the check. */
 export interface Check {
@@ -73,10 +73,10 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
  * Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received, if it was.
  * @param isRenewed whether the request was given the token by its own renewal, so that nobody has received it yet
  */
-export type SessionCheck = (verified: VerifiedToken, isRenewed: boolean) => Refusal | undefined
+export type SessionCheck = (verified: Credential, isRenewed: boolean) => Refusal | undefined
 
 /** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
-export type WatchSession = (sid: string, payload: VerifiedToken['payload'], controller: AbortController) => void
+export type WatchSession = (sid: string, payload: Credential['payload'], controller: AbortController) => void
 
 /** What is checked after the claims, in this order. */
 export interface Checks {

@@ -6,7 +6,7 @@ import { Refusal } from '../refusal.ts'
 import { withoutRequest } from '../host/getters.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { registeredStateOf } from './slot.ts'
-import type { Owner } from './state.ts'
+import type { Owner } from './record.ts'
 import { keyNotKnown, ownPayload, type Verification } from './verify.ts'
 
 const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'

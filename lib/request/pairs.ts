@@ -3,7 +3,7 @@
  * texts, so each expression takes linear time, and only the value that was asked for is decoded. URLSearchParams decodes all
  * names and values, and throws and catches an exception for each malformed one: 20 ms for 15 KB of `%ff&`.
  */
-import { Generations } from '../token/generations.ts'
+import { Generations } from '../generations.ts'
 
 /** No character of a name is a part of the syntax. */
 const literal = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`

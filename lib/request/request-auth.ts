@@ -22,7 +22,7 @@ class RequestAuth implements RequestTokenAuth<object> {
   get scopes (): string[] | null { return this.#state.scopes }
   get sessionId (): string | null { return this.#state.sessionId }
   get issuer (): string | null { return this.#state.authority?.issuer ?? null }
-  get token (): string | null { return this.#state.valid?.verified.token ?? null }
+  get token (): string | null { return this.#state.valid?.credential.token ?? null }
   get source (): TokenSource | null { return this.#state.source }
   get signedOut (): SignedOut | null { return this.#state.signedOut }
   get settings (): Readonly<Settings> { return this.#state.settings }
@@ -47,7 +47,7 @@ class RequestAuth implements RequestTokenAuth<object> {
     // issuer have been fetched, and not shared, because listeners on it would stay.
     const { valid } = this.#state
     if (valid === null) return new AbortController().signal
-    this.#signal ??= createSignal(valid.verified, this.#state)
+    this.#signal ??= createSignal(valid.credential, this.#state)
     return this.#signal
   }
 }

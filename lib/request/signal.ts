@@ -8,7 +8,7 @@
 import { getEventListeners } from 'node:events'
 import { InvalidToken, TokenExpired } from '../errors.ts'
 import { watchKey } from '../keys/life.ts'
-import type { VerifiedToken } from '../authorities/authority.ts'
+import type { Credential } from '../authorities/authority.ts'
 import type { RequestState } from './state.ts'
 
 /** In milliseconds. Node.js replaces a longer timeout by one of 1 ms. */
@@ -110,7 +110,7 @@ function abortSoon (reason: unknown): AbortSignal {
  * Creates the signal of a valid token. Where the token has ceased to be valid since it was verified, it aborts by
  * `setImmediate`.
  */
-export function createSignal (token: VerifiedToken, { request: { raw }, settings, sessionId, owner }: RequestState): AbortSignal {
+export function createSignal (token: Credential, { request: { raw }, settings, sessionId, record: { owner } }: RequestState): AbortSignal {
   const controller = new AbortController()
   if (sessionId !== null) owner.watchSession?.(sessionId, token.payload, controller)
   watchKey(token.life, controller)

@@ -1,30 +1,20 @@
 /** Authentication state of one request for one registration. */
 import type { FastifyRequest } from 'fastify'
-import { notOwn, type Authority, type VerifiedToken } from '../authorities/authority.ts'
-import type { Host } from '../host/host.ts'
+import { notOwn, type Authority, type Credential } from '../authorities/authority.ts'
 import { retrieveOwnUser, retrieveUser } from '../host/users.ts'
 import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
+import { whenSettled } from '../promises.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
-import { RequestResults, type GetterResults } from '../host/getters.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
 import { describeSources, extractToken, type FoundToken, type TokenCarrier, type TokenSource } from './extract.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
 import { parsed } from './headers.ts'
+import type { RequestRecord } from './record.ts'
 import type { AccessRules } from './rules.ts'
-import type { WatchSession } from './checks.ts'
 import { signedOutBy, type NotRenewed, type SignedOut } from './signed-out.ts'
-import { keyNotKnown, ownPayload, type Renewal, type ValidToken, type Verification } from './verify.ts'
-
-/** The registration that a state belongs to. */
-export interface Owner {
-  /** The rules of the registration itself; guards with overrides have their own. */
-  readonly rules: AccessRules
-  readonly host: Host
-  /** Undefined without sessions. */
-  readonly watchSession: WatchSession | undefined
-}
+import { keyNotKnown, ownPayload, type Renewal, type ValidCredential, type Verification } from './verify.ts'
 
 /** The access token of a refresh request. */
 export interface RefreshSubject {
@@ -34,14 +24,11 @@ export interface RefreshSubject {
 
 /** What one request was found to carry, under the rules of one guard. Created for each request; never share it between requests. */
 export class RequestState implements Verification {
-  readonly owner: Owner
+  /** What all guards of the registration share on this request. */
+  readonly record: RequestRecord<RequestState>
   readonly request: FastifyRequest
   readonly rules: AccessRules
-  /** What the getters returned, shared by all guards of the registration on this request. */
-  readonly results: GetterResults
   readonly settings: Readonly<Settings>
-  /** The next state of the same request: of another registration, or of an earlier guard with other rules. */
-  readonly next: RequestState | null
   readonly renewal: Renewal | undefined
   /** Set where a guard has tried to renew, without success. */
   notRenewed: NotRenewed | undefined = undefined
@@ -51,34 +38,47 @@ export class RequestState implements Verification {
   /** Undefined until something asks; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
   #isDeciding = false
+  /** Whether a guard has accepted a credential of a kind for which somebody must ask. */
+  #isAccepted = false
   #found: FoundToken | undefined
-  #valid: ValidToken | undefined
+  #valid: ValidCredential | undefined
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
   #payload: Payload | undefined
   #user: Promise<object | null> | undefined
 
-  constructor (owner: Owner, request: FastifyRequest, rules: AccessRules, results: GetterResults | undefined, next: RequestState | null, renewal?: Renewal) {
-    this.owner = owner
-    this.request = request
+  constructor (record: RequestRecord<RequestState>, rules: AccessRules, renewal?: Renewal) {
+    this.record = record
+    this.request = record.request
     this.rules = rules
-    this.results = results ?? new RequestResults(request)
-    this.settings = rules.settingsOf(this.results)
-    this.next = next
+    this.settings = rules.settingsOf(record)
     this.renewal = renewal
   }
+
+  get results (): RequestRecord<RequestState> { return this.record }
 
   /** Where tokens are read. */
   get carrier (): TokenCarrier { return this.renewal === undefined ? parsed(this.request.raw) : this.renewal.carrier }
 
   /**
-   * Verifies the access token of the request, once.
-   * @returns the refusal, or null for a valid token
+   * Verifies the credential of the request, once.
+   * @param accepts whether the caller accepts a credential of a kind for which somebody must ask. Readers see it then
+   * @returns the refusal, or null for a valid credential
    * @throws {HandlerFailed} where a getter fails
    */
-  verify (): MaybePromise<Refusal | null> {
+  verify (accepts = false): MaybePromise<Refusal | null> {
     // Not `??=`: null is the most frequent value.
     if (this.#outcome === undefined) this.#outcome = this.#verifyOnce()
-    return this.#outcome
+    return accepts ? whenSettled(this.#outcome, (refusal) => this.#accept(refusal)) : this.#outcome
+  }
+
+  #accept (refusal: Refusal | null): Refusal | null {
+    this.#isAccepted = true
+    return this.#unlessAccepted(refusal)
+  }
+
+  /** Returns the refusal that stays where every kind of credentials is accepted. */
+  #unlessAccepted (refusal: Refusal | null): Refusal | null {
+    return refusal === this.#valid?.credential.authority.unlessAccepted ? null : refusal
   }
 
   /** As {@link verify}, for what only the users of this instance may do: to end sessions, for example. */
@@ -103,7 +103,7 @@ export class RequestState implements Verification {
     // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
     const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
     if (crossOrigin !== null) return crossOrigin
-    const verdict = this.rules.verify(found.token, this, 'access')
+    const verdict = this.rules.verify(found.token, this, 'access', true)
     if (!(verdict instanceof Promise)) return this.#keep(verdict)
     return verdict.then((settled) => {
       this.#outcome = this.#keep(settled)
@@ -116,10 +116,10 @@ export class RequestState implements Verification {
     this.#outcome = refusal
   }
 
-  #keep (verdict: Verdict<ValidToken>): Refusal | null {
+  #keep (verdict: Verdict<ValidCredential>): Refusal | null {
     if (verdict instanceof Refusal) return verdict
     this.#valid = verdict
-    return null
+    return verdict.credential.authority.unlessAccepted ?? null
   }
 
   /** Verifies the access token that comes with a refresh request, once: it may have expired, everything else must hold. */
@@ -133,7 +133,7 @@ export class RequestState implements Verification {
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
-    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.verified.authority.userIdOf(valid.verified.payload, this.settings) }
+    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.credential.authority.userIdOf(valid.credential.payload, this.settings) }
   }
 
   /** As {@link verify}, for readers that cannot wait. */
@@ -146,7 +146,7 @@ export class RequestState implements Verification {
       if (this.waitsForKeys) return false
       throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in a log, use requestSerializer({ userId: true }), and in "trusted" itself, use the parameters.')
     }
-    return outcome === null
+    return (this.#isAccepted ? this.#unlessAccepted(outcome) : outcome) === null
   }
 
   async ready (): Promise<void> {
@@ -188,18 +188,18 @@ export class RequestState implements Verification {
     return signedOutBy(this.#outcome instanceof Refusal ? this.#outcome : keyNotKnown, this.notRenewed)
   }
 
-  get valid (): ValidToken | null { return this.#isValid() ? this.#valid! : null }
+  get valid (): ValidCredential | null { return this.#isValid() ? this.#valid! : null }
 
   get source (): TokenSource | null { return this.#isValid() ? this.#found!.source : null }
 
   /** The verified payload, shared by all requests with the same token: never change it, and never pass it to the application. */
-  get claims (): VerifiedToken['payload'] | null {
-    return this.#isValid() ? this.#valid!.verified.payload : null
+  get claims (): Credential['payload'] | null {
+    return this.#isValid() ? this.#valid!.credential.payload : null
   }
 
   /** The verified token if other requests with it get the same object, so that decisions about it can be remembered; otherwise null. */
-  get remembered (): VerifiedToken | null {
-    return this.#isValid() && this.#valid!.verified.isRemembered ? this.#valid!.verified : null
+  get remembered (): Credential | null {
+    return this.#isValid() && this.#valid!.credential.isRemembered ? this.#valid!.credential : null
   }
 
   get payload (): Payload | null {
@@ -209,15 +209,15 @@ export class RequestState implements Verification {
   }
 
   get userId (): UserId | null {
-    return this.authority?.userIdOf(this.#valid!.verified.payload, this.settings) ?? null
+    return this.authority?.userIdOf(this.#valid!.credential.payload, this.settings) ?? null
   }
 
   get scopes (): string[] | null {
-    return this.authority?.scopesOf(this.#valid!.verified.payload, this.settings) ?? null
+    return this.authority?.scopesOf(this.#valid!.credential.payload, this.settings) ?? null
   }
 
   /** Who vouches for the token. */
-  get authority (): Authority | null { return this.#isValid() ? this.#valid!.verified.authority : null }
+  get authority (): Authority | null { return this.#isValid() ? this.#valid!.credential.authority : null }
 
   get sessionId (): string | null {
     // What an issuer calls a session is none of this instance.
@@ -240,6 +240,6 @@ export class RequestState implements Verification {
     const { payload, userId, authority } = this
     // An issuer has ids of its own.
     const retrieve = authority?.issuer === null ? retrieveOwnUser : retrieveUser
-    return payload === null ? null : await retrieve(this.owner.host.handlers, this.request, payload, this.settings, userId)
+    return payload === null ? null : await retrieve(this.record.owner.host.handlers, this.request, payload, this.settings, userId)
   }
 }

@@ -3,8 +3,8 @@
  * prolongs the time in which a replaced refresh token can be exchanged, until the session is refreshed again.
  */
 import type { ReceivedGeneration, SessionFeed } from '../../types/sessions.ts'
-import type { VerifiedToken } from '../authorities/authority.ts'
-import { Generations } from '../token/generations.ts'
+import type { Credential } from '../authorities/authority.ts'
+import { Generations } from '../generations.ts'
 import { Outbox } from './outbox.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
@@ -36,7 +36,7 @@ export class Confirmations {
   }
 
   /** Notes that an access token was accepted, unless the store was told so before, or its response is still to be sent. Never throws. */
-  receive (verified: VerifiedToken, sid: string, userOf: (payload: VerifiedToken['payload']) => string): void {
+  receive (verified: Credential, sid: string, userOf: (payload: Credential['payload']) => string): void {
     const { payload } = verified
     const n: unknown = Object.hasOwn(payload, 'sgen') ? payload.sgen : undefined
     if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#willTell({ sid, user: userOf(payload), n }, verified.token)) return

@@ -1,5 +1,5 @@
 /** The rotations that this process has seen while a page is rendered that has renewed its tokens: they may retire those. */
-import { Generations } from '../token/generations.ts'
+import { Generations } from '../generations.ts'
 
 /** Of how many sessions they are known, half of them in each of two parts. */
 const remembered = 20_000

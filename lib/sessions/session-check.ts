@@ -1,5 +1,5 @@
 /** The check of access tokens that belong to sessions: it refuses those of ended ones, and confirms that the others were received. */
-import type { VerifiedToken } from '../authorities/authority.ts'
+import type { Credential } from '../authorities/authority.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { SessionCheck } from '../request/checks.ts'
@@ -16,7 +16,7 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
  * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
  * @param userOf returns the user of a payload as the store is given it
  */
-export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: VerifiedToken['payload']) => string): SessionCheck {
+export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: Credential['payload']) => string): SessionCheck {
   const { confirmations } = sessions
   return (verified, isRenewed) => {
     const { payload } = verified

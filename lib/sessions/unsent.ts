@@ -2,7 +2,7 @@
  * The access tokens that this process has issued for a refresh, and whose responses it has not sent. Whatever uses one of
  * them before then, such as a handler of the application, does not show that a client has received it.
  */
-import { Generations } from '../token/generations.ts'
+import { Generations } from '../generations.ts'
 
 /** Of how many tokens it is known that they are to be sent, half of them in each of two parts. Those that are forgotten count as sent. */
 const remembered = 20_000

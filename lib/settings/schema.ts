@@ -4,7 +4,7 @@
  * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
-import { algorithms } from '../keys/algorithms.ts'
+import { algorithms } from '../algorithms.ts'
 import type { KeyMaterial } from '../../types/keys.ts'
 import { maximumSeconds } from '../values.ts'
 

@@ -6,7 +6,8 @@ import { isUtf8 } from 'node:buffer'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
-import { algorithmTable, isHmac, namesOf, type Algorithm } from '../keys/algorithms.ts'
+import { algorithmTable, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
+import { Generations } from '../generations.ts'
 import type { Key } from '../keys/material.ts'
 import { invalidToken, type Verdict } from '../refusal.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
@@ -110,30 +111,26 @@ function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: s
   return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : sign
 }
 
+/** How many keys are known by their fingerprint, at least; at most twice as many. What was made of others is made again for an equal key. */
+const sharedKeys = 1000
+
 /**
  * Builds what an algorithm, a key and options need once, and shares it among all instances for as long as one uses it.
  * Whoever holds the key holds what was made of it; another key with the same fingerprint gets the same.
  */
 export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
-  const held = new WeakMap<Key, Map<string, Made>>()
-  const made = new Map<string, WeakRef<Made>>()
-  const collected = new FinalizationRegistry<string>((id) => { if (made.get(id)?.deref() === undefined) made.delete(id) })
-  const find = (id: string, args: Args) => {
-    const existing = made.get(id)?.deref()
-    if (existing !== undefined) return existing
-    const fresh = build(...args)
-    made.set(id, new WeakRef(fresh))
-    collected.register(fresh, id)
-    return fresh
-  }
+  const ofKey = new WeakMap<Key, Map<string, Made>>()
+  const ofFingerprint = new Generations<string, WeakRef<Made>>(sharedKeys)
   return (...args) => {
     const [algorithm, key] = args
     const use = args.length === 2 ? algorithm : [algorithm, ...args.slice(2)].join(' ')
-    const own = held.get(key)
+    const own = ofKey.get(key)
     const known = own?.get(use)
     if (known !== undefined) return known
-    const one = find(`${key.fingerprint} ${use}`, args)
-    held.set(key, (own ?? new Map<string, Made>()).set(use, one))
+    const id = `${key.fingerprint} ${use}`
+    const one = ofFingerprint.get(id)?.deref() ?? build(...args)
+    ofFingerprint.set(id, new WeakRef(one))
+    ofKey.set(key, (own ?? new Map<string, Made>()).set(use, one))
     return one
   }
 }

@@ -1,5 +1,5 @@
 /** Parses scopes, and decides whether the scopes of a token are sufficient (specification, Scope acceptance). */
-import { ignoreRejection } from '../values.ts'
+import { ignoreRejection } from '../promises.ts'
 
 /** A scope: `<namespace>:<action>:<action>...`. The namespace can be empty if there are actions. */
 export interface Scope {

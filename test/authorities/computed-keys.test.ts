@@ -14,7 +14,8 @@ import type { ConfiguredKeys } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import { signerOf } from '../../lib/token/codec.ts'
-import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { findersOf } from '../../lib/authorities/own.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/authorities/verifier.ts'
 import { bearer, build, claims, environment, forge, mistyped, otherSecret, readsOf, rsaPair, secret } from '../helper.ts'
 import { base64, ec, ecPrivate, ecPublic, encrypted, rsa } from '../keys/fixtures.ts'
 
@@ -24,7 +25,7 @@ const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instan
 function codecs () {
   const keys = new CheckedKeys()
   return {
-    verifier: ({ algorithm, tokenCacheSize }: Settings, given: ConfiguredKeys) => verifierOf(algorithm, keys.get('verify', algorithm, given), tokenCacheSize),
+    verifier: ({ algorithm, tokenCacheSize }: Settings, given: ConfiguredKeys) => verifierOf(findersOf(algorithm, keys.get('verify', algorithm, given)), tokenCacheSize),
     signer: ({ algorithm, claimIat }: Settings, given: ConfiguredKeys) => signerOf(algorithm, keys.get('sign', algorithm, given), claimIat)
   }
 }

@@ -14,7 +14,8 @@ import { identityOf } from '../../lib/keys/key-forms.ts'
 import { checkPair, hmacKey, pick, privateKey, publicKey, signingKey, signingNames, verifyingKey, verifyingNames, type ConfiguredKeys } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf } from '../../lib/token/codec.ts'
-import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { findersOf } from '../../lib/authorities/own.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/authorities/verifier.ts'
 import { algorithms, bearer, build, caseOf, claims, ecPair, edPair, environment, forge, keysFor, mistyped, otherSecret, pairFor, refusal, rsaPair, secret, warnings } from '../helper.ts'
 import { base64, certificate, certified, ec, ecPrivate, ecPublic, ed, encrypted, refused, rsa, rsaPrivate, rsaPublic } from './fixtures.ts'
 
@@ -81,7 +82,7 @@ for (const algorithm of algorithms) {
     const token = forge(claims(), { algorithm, key: 'secret' in keys ? keys.secret : keys.privateKey })
     const verifiers = Object.entries(verifying ?? signing).map(([form, value]) => {
       const key = verifyingKey(algorithm, { [verifyingName]: value })
-      t.ok(accepts(verifierOf(algorithm, key, 0), token), form)
+      t.ok(accepts(verifierOf(findersOf(algorithm, key), 0), token), form)
       t.equal(key.keyObject.type, 'secret' in keys ? 'secret' : 'public', form)
       return key
     })
@@ -89,7 +90,7 @@ for (const algorithm of algorithms) {
     for (const [form, value] of Object.entries(signing)) {
       const key = signingKey(algorithm, { [signingName]: value })
       const { token: issued } = await signerOf(algorithm, key, false)({ user_id: 1 })
-      assert.ok(verifiers.every((verifying) => accepts(verifierOf(algorithm, verifying, 0), issued)), form)
+      assert.ok(verifiers.every((verifying) => accepts(verifierOf(findersOf(algorithm, verifying), 0), issued)), form)
       assert.equal(key.keyObject.type, 'secret' in keys ? 'secret' : 'private', form)
       t.doesNotThrow(() => verifiers.forEach((verifying) => checkPair(key, verifying)))
     }
@@ -105,8 +106,8 @@ t.test('older and longer spellings of keys in PEM are keys too', async (t) => {
     ['ES256', 'a certificate as a Buffer', Buffer.from(certificate)]
   ]
   for (const [algorithm, name, given] of publicKeys) assert.ok(publicKey(algorithm, 'publicKey', given).material.includes('BEGIN PUBLIC KEY'), name)
-  t.ok(accepts(verifierOf('ES256', publicKey('ES256', 'publicKey', certificate), 0), certified), 'the key of a certificate verifies')
-  t.notOk(accepts(verifierOf('ES256', publicKey('ES256', 'publicKey', ec.publicKey), 0), certified))
+  t.ok(accepts(verifierOf(findersOf('ES256', publicKey('ES256', 'publicKey', certificate)), 0), certified), 'the key of a certificate verifies')
+  t.notOk(accepts(verifierOf(findersOf('ES256', publicKey('ES256', 'publicKey', ec.publicKey)), 0), certified))
 
   const sec1 = ecPrivate.export({ type: 'sec1', format: 'pem' }).toString()
   const privateKeys: Array<[Algorithm, string, string]> = [
@@ -521,7 +522,7 @@ t.test('an instance issues and verifies with keys in every form, and warns of no
 
 t.test('the alias publicKey of secret: the fitting name wins, either will do, none is an error', async (t) => {
   const verified = (algorithm: Algorithm, keys: ConfiguredKeys, key: string) =>
-    !(verifierOf(algorithm, verifyingKey(algorithm, keys), 0)(forge(claims(), { algorithm, key })) instanceof Refusal)
+    !(verifierOf(findersOf(algorithm, verifyingKey(algorithm, keys)), 0)(forge(claims(), { algorithm, key })) instanceof Refusal)
   t.ok(verified('HS256', { publicKey: secret }, secret))
   t.ok(verified('HS256', { publicKey: otherSecret, secret }, secret))
   t.ok(verified('HS256', { secret: null, publicKey: secret, privateKey: 'unused' }, secret))

@@ -3,12 +3,13 @@ import { setImmediate as turn } from 'node:timers/promises'
 import Fastify, { type FastifyInstance, type RouteShorthandOptions } from 'fastify'
 import t from 'tap'
 import tokenAuth, { memorySessions } from '../../lib/index.ts'
-import { ownAuthority } from '../../lib/authorities/own.ts'
+import { joinFinders } from '../../lib/authorities/key-finder.ts'
+import { findersOf, ownFinder } from '../../lib/authorities/own.ts'
 import { createRing } from '../../lib/keys/key-ring.ts'
 import { verifyingKey } from '../../lib/keys/material.ts'
 import { readEntries } from '../../lib/keys/ring-entries.ts'
 import { EndedSessions } from '../../lib/sessions/revocation.ts'
-import { createVerifier, verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/authorities/verifier.ts'
 import { build, mistyped, secret, setClock, setMonotonicClock, signature } from '../helper.ts'
 import { collectGarbage, keptByEach } from './measure.ts'
 
@@ -29,13 +30,13 @@ const verifyAll = (verify: TokenVerifier, make: (user: number) => string) => (co
 
 t.test('a remembered token takes at most 4 KB, and nothing of the request in which it came', async (t) => {
   // A verifier of its own for each round: the next one would find its tokens.
-  const kept = await keptByEach((count) => verifyAll(verifierOf('HS256', key, 10_000 + count + Math.floor(performance.now())), (user) => issue({ user_id: user }))(count), 300)
+  const kept = await keptByEach((count) => verifyAll(verifierOf(findersOf('HS256', key), 10_000 + count + Math.floor(performance.now())), (user) => issue({ user_id: user }))(count), 300)
   t.ok(kept < 4096, `${Math.round(kept)} bytes`)
 })
 
 // Promise: security/long-valid-tokens
 t.test('a token of more than 2,048 characters takes no memory', async (t) => {
-  const verify = verifierOf('HS256', key, 20_000)
+  const verify = verifierOf(findersOf('HS256', key), 20_000)
   const kept = await keptByEach(verifyAll(verify, (user) => issue({ user_id: user, text: 'x'.repeat(5900) })), 300)
   t.ok(kept < 512, `${Math.round(kept)} bytes`)
 })
@@ -45,7 +46,7 @@ t.test('a ring keeps headers and tokens, and nothing of the requests in which th
   const ring = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
   for (const cacheSize of [10_000, 0]) {
     const kept = await keptByEach((count) => {
-      const verify = createVerifier(() => ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined)), 8192, cacheSize)
+      const verify = verifierOf(joinFinders(ownFinder(({ alg, kid }) => ring.find(alg, kid ?? undefined)), undefined), cacheSize)
       return verifyAll(verify, (user) => issue({ user_id: user }, { kid: 'a', n: user }))(count)
     }, 100)
     t.ok(kept < 6144, `${Math.round(kept)} bytes with a memory of ${cacheSize}`)

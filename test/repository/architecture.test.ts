@@ -6,74 +6,13 @@ import t from 'tap'
 import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../../lib/settings/schema.ts'
 
-/** What every layer may import: values, errors with the challenge that they carry, what is known of other copies, `refusal`, and the table of algorithms, which import nothing of each other's layers. */
-const open = ['values', 'documents', 'http/challenge', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'keys/algorithms']
+/** The rooms of lib/, from the bottom up. A file imports from its own room and from those before it, types included. A room is a folder, a file, or `open`. */
+const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issuing', 'request', 'http', 'sessions', 'registration', 'warnings', 'guards', 'routes', 'cli', 'endpoints', 'token-auth', 'plugin', 'index', 'require', 'client', 'testing']
 
-/**
- * Who may import whom at run time, besides what is open to all. A module is a file of lib/ without its ending, or
- * `folder/*`; the first row that fits a file is its layer, and files of one row may import each other. What is not named
- * may not be imported.
- */
-const layers: Readonly<Record<string, readonly string[]>> = {
-  values: ['node:*'],
-  'http/challenge': [],
-  errors: [],
-  documents: [],
-  'configuration-errors': [],
-  copies: [],
-  imports: [],
-  refusal: [],
-  'keys/algorithms': [],
-  warnings: ['node:*'],
-  events: ['node:*'],
-  // The reader of options knows no setting and no other part of lib/.
-  'settings/kinds': [],
-  'settings/suggest': [],
-  'settings/records': ['settings/kinds', 'settings/suggest'],
-  'settings/*': ['@sinclair/typebox', 'node:*'],
-  // What the application supplies.
-  'host/*': ['settings/*'],
-  // Keys, authorities and tokens know no Fastify; fast-jwt and jose are met in one file each.
-  'keys/*': ['settings/*', 'host/*', 'events', 'node:*'],
-  // What a token says, and how it is read: of these files, authorities make use.
-  'token/claims': [],
-  'token/form': ['node:*'],
-  'token/scopes': [],
-  'token/generations': [],
-  'authorities/remote-key-set': ['jose'],
-  'authorities/*': ['settings/*', 'host/*', 'keys/*', 'token/claims', 'token/form', 'token/scopes', 'token/generations', 'authorities/remote-key-set'],
-  'token/codec': ['token/form', 'fast-jwt', 'node:*'],
-  'token/*': ['keys/*', 'authorities/*', 'token/claims', 'token/form', 'token/generations', 'token/codec'],
-  'request/*': ['host/*', 'keys/*', 'authorities/*', 'token/*', 'node:*'],
-  'issuing/*': ['settings/*', 'host/*', 'token/*', 'node:*'],
-  'http/cookies': ['@fastify/cookie'],
-  'http/*': ['settings/*', 'host/*', 'request/*', 'http/cookies'],
-  // The life of a session. Stores know nothing but its rules.
-  'sessions/rotation': [],
-  'sessions/stores/*': ['settings/kinds', 'settings/records', 'sessions/rotation', 'node:*'],
-  'sessions/*': ['settings/*', 'host/*', 'keys/*', 'token/*', 'request/*', 'http/*', 'events', 'sessions/stores/*', 'node:*'],
-  // The record of a registration knows the types of what it holds, and nothing at run time.
-  registration: [],
-  'guards/*': ['settings/*', 'host/*', 'events', 'http/*', 'registration', 'request/*', 'sessions/exchange', 'token/login-age', 'token/scopes', 'node:*'],
-  'routes/*': ['warnings', 'http/error-schema', 'guards/describe', 'guards/gate', 'guards/trial'],
-  'token-auth': ['events', 'host/*', 'issuing/*', 'request/*', 'sessions/*', 'guards/*'],
-  'endpoints/*': ['settings/*', 'host/*', 'events', 'token/claims', 'issuing/*', 'http/*', 'request/*', 'sessions/*', 'guards/*', '@sinclair/typebox', 'fastify', 'node:*'],
-  // Registration knows everything, and only the entry of the package knows it.
-  plugin: [
-    'warnings', 'settings/*', 'host/*', 'keys/*', 'authorities/*', 'token/*', 'request/*', 'issuing/*', 'http/*', 'sessions/*', 'registration', 'routes/*', 'token-auth', 'endpoints/*',
-    'fastify-plugin'
-  ],
-  // Runs in browsers.
-  client: [],
-  testing: ['testing/*'],
-  // Only the reader of options and the secrets that everybody knows: what is tested is not its own witness.
-  'testing/*': ['settings/kinds', 'settings/records', 'keys/known-secrets', 'node:*'],
-  // Loads applications and reads their routes, but runs no request.
-  cli: ['cli/*', 'node:*'],
-  'cli/*': ['keys/*', 'registration', 'routes/*', 'fastify', 'node:*'],
-  index: ['settings/*', 'host/*', 'sessions/stores/*', 'http/*', 'guards/*', 'endpoints/*', 'plugin'],
-  require: ['index']
-}
+/** Open to all, and import nothing but each other. */
+const open = [
+  'values', 'promises', 'generations', 'watched-controllers', 'algorithms', 'challenge', 'documents', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'events'
+]
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const maximumLines = 350
@@ -108,47 +47,48 @@ function importsOf (file: string): Import[] {
   return imports
 }
 
-const fits = (name: string, pattern: string) => pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern
 const packageOf = (target: string) => target.match(/^(?:node:.*|@[^/]+\/[^/]+|[^/]+)/)?.[0] ?? target
+/** The path of a file of lib/ without its ending; the name of a package for any other target. */
 const moduleOf = (target: string) => target.startsWith('lib/') ? relative('lib', target).replaceAll('\\', '/').replace(/\.ts$/, '') : packageOf(target)
-const layerOf = (file: string) => Object.keys(layers).find((layer) => fits(moduleOf(file), layer))
+const roomOf = (module: string) => open.includes(module) ? 'open' : module.split('/', 1)[0]!
 
 const files = filesOf('lib')
 
-t.test('every file of lib/ has its layer, and every layer has a file', async (t) => {
+/** What the files of a part import at run time of other rooms than `open`, without what is of the part itself. */
+const importedBy = (part: RegExp) => [...new Set(files.filter((file) => part.test(moduleOf(file)))
+  .flatMap((file) => importsOf(file))
+  .filter(({ target, isTypeOnly }) => !isTypeOnly && target.startsWith('lib/'))
+  .map(({ target }) => moduleOf(target))
+  .filter((module) => roomOf(module) !== 'open' && !part.test(module)))].sort()
+
+t.test('every file of lib/ has its room, and every room has a file', async (t) => {
   t.ok(files.length > 30)
-  const found = new Set<string>()
-  for (const file of files) {
-    const layer = layerOf(file)
-    assert.ok(layer, `${file} has a row in the table`)
-    if (layer !== undefined) found.add(layer)
-  }
-  t.strictSame([...found].sort(), Object.keys(layers).sort())
+  t.strictSame([...new Set(files.map((file) => roomOf(moduleOf(file))))].sort(), [...rooms].sort())
+  t.strictSame(open.filter((module) => !files.includes(`lib/${module}.ts`)), [])
 })
 
-t.test('a file imports at run time only what its layer may', async () => {
+t.test('a file imports nothing of a room above its own, not even a type', async () => {
   for (const file of files) {
-    const layer = layerOf(file) ?? file
-    const allowed = [layer, ...open, ...layers[layer] ?? []]
-    const wrong = importsOf(file)
-      .filter(({ target, isTypeOnly }) => !isTypeOnly && !allowed.some((pattern) => fits(moduleOf(target), pattern)))
-      .map(({ target }) => target)
-    assert.deepEqual(wrong, [], file)
+    const level = rooms.indexOf(roomOf(moduleOf(file)))
+    const above = importsOf(file).map(({ target }) => target).filter((target) => target.startsWith('lib/') && rooms.indexOf(roomOf(moduleOf(target))) > level)
+    assert.deepEqual(above, [], file)
   }
+})
+
+t.test('what is used on its own, and what others build on, imports little', async (t) => {
+  t.strictSame(importedBy(/^client$/), [])
+  // What is tested is not its own witness.
+  t.strictSame(importedBy(/^testing/), ['keys/known-secrets', 'settings/kinds', 'settings/records'])
+  // It loads applications and reads their routes, but runs no request.
+  t.strictSame([...new Set(importedBy(/^cli/).map(roomOf))], ['keys', 'registration', 'routes'])
+  // The reader of options knows no setting, and stores know nothing of sessions but how they rotate.
+  t.strictSame(importedBy(/^settings\/(?:kinds|suggest|records)$/), [])
+  t.strictSame(importedBy(/^sessions\/stores\//), ['sessions/rotation', 'settings/kinds', 'settings/records'])
 })
 
 t.test('every path of an endpoint is a setting of the routes, which no getter and no guard may change', async (t) => {
   t.strictSame(settingNames.filter((name) => name.startsWith('pathTo')).sort(), [...pathSettings].sort())
   t.ok(pathSettings.every((name) => routeSettings.includes(name)))
-})
-
-t.test('a layer is allowed nothing that it does not use', async () => {
-  for (const [layer, mayImport] of Object.entries(layers)) {
-    const used = files.filter((file) => layerOf(file) === layer)
-      .flatMap((file) => importsOf(file)).filter(({ isTypeOnly }) => !isTypeOnly).map(({ target }) => moduleOf(target))
-    const idle = mayImport.filter((pattern) => !used.some((name) => fits(name, pattern)))
-    assert.deepEqual(idle, [], layer)
-  }
 })
 
 t.test('no file imports itself, not even around a corner or for a type', async () => {
@@ -161,14 +101,24 @@ t.test('no file imports itself, not even around a corner or for a type', async (
   for (const file of all) assert.ok(!reach(file).has(file), file)
 })
 
-t.test('keys, authorities and tokens know no Fastify, not even its types, and fast-jwt and jose are met in one file each', async () => {
-  for (const file of files) {
-    const packages = importsOf(file).map(({ target }) => packageOf(target))
-    if (/^lib\/(?:keys|authorities|token)\//.test(file)) assert.ok(!packages.some((name) => /^@?fastify/.test(name)), `${file} knows no Fastify`)
-    assert.equal(packages.includes('fast-jwt'), file === 'lib/token/codec.ts', `${file} and fast-jwt`)
-    // Its types neither: it is optional, and the declarations of this package must be read without it.
-    assert.equal(packages.includes('jose'), file === 'lib/authorities/remote-key-set.ts', `${file} and jose`)
+t.test('keys, authorities and tokens know no Fastify, not even its types, and each other package is met in its place', async (t) => {
+  // Types of the optional jose neither: the declarations of this package must be read without it.
+  const places: Record<string, RegExp> = {
+    'fast-jwt': /^token\/codec$/,
+    jose: /^authorities\/remote-key-set$/,
+    '@fastify/cookie': /^http\/cookies$/,
+    'fastify-plugin': /^plugin$/,
+    '@sinclair/typebox': /^(?:settings|endpoints)\//,
+    fastify: /^(?!(?:keys|authorities|token)\/)/
   }
+  const met = new Set<string>()
+  for (const file of files) {
+    for (const name of importsOf(file).map(({ target }) => target).filter((target) => !/^(?:lib|types|node:)/.test(target)).map(packageOf)) {
+      met.add(name)
+      assert.match(moduleOf(file), places[name] ?? /^$/, `${file} and ${name}`)
+    }
+  }
+  t.strictSame([...met].sort(), Object.keys(places).sort())
 })
 
 t.test('types/ holds declarations only: nothing of it exists at run time', async (t) => {
@@ -202,7 +152,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, ['cli', 'client', 'configuration-errors', 'copies', 'documents', 'errors', 'events', 'imports', 'index', 'plugin', 'refusal', 'registration', 'require', 'testing', 'token-auth', 'values', 'warnings'])
+  t.strictSame(inRoot, [...open, 'cli', 'client', 'index', 'plugin', 'registration', 'require', 'testing', 'token-auth', 'warnings'].sort())
 })
 
 t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, async () => {

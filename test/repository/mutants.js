@@ -11,7 +11,7 @@ export const mutants = [
   { file: 'lib/request/origin.ts', from: "if (site === 'same-origin' || site === 'none') return false", to: "if (site !== 'cross-site') return false", tests: ['test/request/origin.test.ts'] },
   { file: 'lib/request/state.ts', from: "const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null", to: "const crossOrigin = found.source === 'query' ? checkOrigin(this.request, this.settings) : null", tests: ['test/promises/cross-origin.test.ts'] },
   { file: 'lib/request/checks.ts', from: 'if (answer !== true) return chosen(answer, refusal)', to: 'if (!answer) return chosen(answer, refusal)', tests: ['test/promises/trusted.test.ts'] },
-  { file: 'lib/request/slot.ts', from: 'if (known !== null && known.rules === rules) return known', to: 'if (known !== null) return known', tests: ['test/promises/instances.test.ts'] },
+  { file: 'lib/request/slot.ts', from: 'if (state !== null && state.rules === rules) return state', to: 'if (state !== null) return state', tests: ['test/promises/instances.test.ts'] },
   { file: 'lib/request/signal.ts', from: 'if (controller.signal.aborted) return abortSoon(controller.signal.reason)', to: 'if (controller.signal.aborted) return controller.signal', tests: ['test/request/signal.test.ts'] },
 
   // token
@@ -19,8 +19,8 @@ export const mutants = [
   { file: 'lib/token/claims.ts', from: 'if (claimAud !== null && aud?.includes(claimAud) !== true) return wrongAudience', to: 'if (claimAud !== null && aud?.includes(claimAud) === false) return wrongAudience', tests: ['test/token/claims.test.ts'] },
   { file: 'lib/token/scopes.ts', from: 'return requireAllActions ? required.actions.every(has) : required.actions.some(has)', to: 'return requireAllActions ? required.actions.some(has) : required.actions.every(has)', tests: ['test/token/scopes.test.ts'] },
   { file: 'lib/token/form.ts', from: '|| !isCanonical(token, second + 1, token.length)) return undefined', to: ') return undefined', tests: ['test/token/codec.test.ts'] },
-  { file: 'lib/token/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/token/memory.test.ts'] },
-  { file: 'lib/token/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/authorities/own.test.ts'] },
+  { file: 'lib/authorities/memory.ts', from: 'return entry !== undefined && entry.token === token ? entry : undefined', to: 'return entry', tests: ['test/authorities/memory.test.ts'] },
+  { file: 'lib/authorities/verifier.ts', from: "if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {", to: 'if (known !== undefined) {', tests: ['test/authorities/own.test.ts'] },
   { file: 'lib/token/login-age.ts', from: 'return now - authTime <= maxAge ? null : old', to: 'return now - authTime <= maxAge + leeway ? null : old', tests: ['test/token/login-age.test.ts'] },
   { file: 'lib/token/codec.ts', from: 'if (token.length - second - 1 !== length) return badSignature', to: 'if (token.length - second - 1 > length) return badSignature', tests: ['test/hostile/tokens.test.ts'] },
 
@@ -41,14 +41,14 @@ export const mutants = [
   { file: 'lib/authorities/issuer-keys.ts', from: ' || spoiled.has(numbersOf(jwk))', to: '', tests: ['test/authorities/issuer-keys.test.ts'] },
   { file: 'lib/authorities/trusted.ts', from: 'if (!source.takeEarly()) return', to: 'if (!source.takeEarly() && wasLookedFor) return', tests: ['test/authorities/key-source.test.ts'] },
   { file: 'lib/authorities/trusted.ts', from: '!Array.isArray(result) || !result.every(isText)', to: '!Array.isArray(result)', tests: ['test/authorities/providers.test.ts'] },
-  { file: 'lib/token/verifier.ts', from: 'if (token.length > authority.longestToken) return tooLong(authority.longestToken)', to: '', tests: ['test/authorities/providers.test.ts'] },
+  { file: 'lib/authorities/verifier.ts', from: 'if (token.length > finder.longestToken) return tooLong(finder.longestToken)', to: '', tests: ['test/authorities/providers.test.ts'] },
   { file: 'lib/guards/free.ts', from: 'known?.hasExactScopes === true', to: 'true', tests: ['test/authorities/providers.test.ts'] },
   { file: 'lib/authorities/issuer-options.ts', from: "const isProtected = url?.protocol === 'https:' ||", to: "const isProtected = url?.protocol === 'https:' || url?.protocol === 'http:' ||", tests: ['test/hostile/startup.test.ts'] },
   { file: 'lib/authorities/own.ts', from: "const isUsable = purpose === 'refresh' ? isConfigured : isAlive", to: 'const isUsable = isConfigured', tests: ['test/authorities/own.test.ts'] },
 
   // host
   { file: 'lib/values.ts', from: "claim === 'sub' ? String(userId) : userId", to: 'userId', tests: ['test/host/user-ids.test.ts'] },
-  { file: 'lib/values.ts', from: 'isPromise(value) ? Promise.resolve(value) : value', to: 'value', tests: ['test/host/realms.test.ts'] },
+  { file: 'lib/promises.ts', from: 'isPromise(value) ? Promise.resolve(value) : value', to: 'value', tests: ['test/host/realms.test.ts'] },
   { file: 'lib/copies.ts', from: 'maker !== own && ', to: '', tests: ['test/copies.test.ts'] },
   { file: 'lib/host/users.ts', from: 'String(found) !== String(id)', to: 'found !== id', tests: ['test/host/user-ids.test.ts'] },
   { file: 'lib/host/users.ts', from: 'if (id === userId) return undefined', to: 'if (String(id) === String(userId)) return undefined', tests: ['test/host/user-ids.test.ts'] },
@@ -130,7 +130,7 @@ export const mutants = [
   { file: 'lib/sessions/store-call.ts', from: 'if (!fits(expectation, result)) throw wrongResult(name, expectation.expected, result)', to: '', tests: ['test/sessions/store-call.test.ts'] },
 
   // guards
-  { file: 'lib/guards/run.ts', from: 'if (guard.isNobody?.(state, refusal) !== true) return refusal', to: 'if (guard.isNobody?.(state, refusal) === false) return refusal', tests: ['test/guards/scoped.test.ts'] },
+  { file: 'lib/guards/run.ts', from: 'if (guard.isAnonymous?.(state, refusal) !== true) return refusal', to: 'if (guard.isAnonymous?.(state, refusal) === false) return refusal', tests: ['test/guards/scoped.test.ts'] },
   { file: 'lib/guards/run.ts', from: 'const refusal = await decision', to: 'const refusal = decision instanceof Promise ? null : decision', tests: ['test/guards/protect.test.ts'] },
   { file: 'lib/guards/scoped.ts', from: 'if (areEnough(state, requirements, rules)) return null', to: 'if (!areEnough(state, requirements, rules)) return null', tests: ['test/guards/scoped.test.ts'] },
   { file: 'lib/guards/redirect.ts', from: "return origin === base && !pathname.startsWith('//') ? pathname + search : fallback", to: 'return origin === base ? pathname + search : fallback', tests: ['test/guards/renew.test.ts'] },

@@ -9,31 +9,32 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { InvalidToken } from '../../lib/errors.ts'
 import type { Algorithm } from '../../lib/index.ts'
-import type { VerifiedToken } from '../../lib/authorities/authority.ts'
+import type { Credential } from '../../lib/authorities/authority.ts'
 import { signingKey, verifyingKey } from '../../lib/keys/material.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf } from '../../lib/token/codec.ts'
 import { maximumTokenLength } from '../../lib/token/form.ts'
-import { verifierOf, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { findersOf } from '../../lib/authorities/own.ts'
+import { verifierOf, type TokenVerifier } from '../../lib/authorities/verifier.ts'
 import { algorithms, bearer, build, caseOf, claims, forge, headerOf, keysFor, login, payloadOf, secret, setClock, signature } from '../helper.ts'
 
 type Keys = ReturnType<typeof keysFor>
 
-const verifier = (algorithm: Algorithm, cacheSize = 0) => verifierOf(algorithm, verifyingKey(algorithm, keysFor(algorithm)), cacheSize)
+const verifier = (algorithm: Algorithm, cacheSize = 0) => verifierOf(findersOf(algorithm, verifyingKey(algorithm, keysFor(algorithm))), cacheSize)
 const signer = (algorithm: Algorithm, issuedAt = false) => signerOf(algorithm, signingKey(algorithm, keysFor(algorithm)), issuedAt)
 const issue = async (algorithm: Algorithm, content: Record<string, unknown>, issuedAt?: boolean) => (await signer(algorithm, issuedAt)(content)).token
 /** A verifier that no other test shares, because no other has its secret. */
 const ownVerifier = (name: string, cacheSize: number) => {
   const own = `${secret} ${name}`
   return {
-    verify: verifierOf('HS256', verifyingKey('HS256', { secret: own }), cacheSize),
+    verify: verifierOf(findersOf('HS256', verifyingKey('HS256', { secret: own })), cacheSize),
     issue: (payload: unknown) => forge(payload, { key: own })
   }
 }
 const accepts = (verify: TokenVerifier, token: string) => !(verify(token) instanceof Refusal)
 const encode = (content: string | Buffer) => Buffer.from(content).toString('base64url')
 
-function verified (verify: TokenVerifier, token: string): VerifiedToken {
+function verified (verify: TokenVerifier, token: string): Credential {
   const outcome = verify(token)
   if (outcome instanceof Refusal) throw outcome.toError()
   if (outcome instanceof Promise) throw new Error('Own keys are not waited for.')

@@ -1,6 +1,7 @@
 /** The clients of PostgreSQL that hosts pass, behind one function. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { isPromise, typeName } from '../../values.ts'
+import { isPromise } from '../../promises.ts'
+import { typeName } from '../../values.ts'
 
 export type Row = Record<string, unknown>
 export type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>

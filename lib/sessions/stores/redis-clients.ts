@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import type { IoredisLike, NodeRedisLike } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { isPromise, typeName } from '../../values.ts'
+import { isPromise } from '../../promises.ts'
+import { typeName } from '../../values.ts'
 import { storeTimeoutMs } from './store-clock.ts'
 
 export interface Script { readonly text: string, readonly sha: string }

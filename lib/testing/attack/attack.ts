@@ -1,7 +1,7 @@
 /** Hostile requests to a route of the application. */
 import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { isHmac } from '../../keys/algorithms.ts'
+import { isHmac } from '../../algorithms.ts'
 import { given, listOf, text } from '../../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
 import { carrierOf, readRequest, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'

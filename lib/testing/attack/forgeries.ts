@@ -1,6 +1,6 @@
 /** Tokens that anybody can make who has a valid one, or none: without its key. */
 import { createSecretKey, randomBytes } from 'node:crypto'
-import { algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+import { algorithmTable, isHmac, type Algorithm } from '../../algorithms.ts'
 import { knownSecrets } from '../../keys/known-secrets.ts'
 import { encode, foreignKey, inputOf, signed, type ReadToken } from './jws.ts'
 import { causes, variantsOf, type Variant } from './variants.ts'

@@ -3,7 +3,7 @@ import { constants, createHmac, createPrivateKey, createPublicKey, createSecretK
 import { types } from 'node:util'
 import type { JsonWebKey } from '../../../types/keys.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../keys/algorithms.ts'
+import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../algorithms.ts'
 import { bytesOf } from '../../values.ts'
 
 /** A key as text (a secret, or PEM), bytes, `KeyObject` or JWK. */

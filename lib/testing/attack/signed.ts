@@ -1,6 +1,6 @@
 /** Tokens that are signed with the right key and still wrong, and tokens for which the public key is taken as a secret. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { algorithmTable, algorithms, isHmac } from '../../keys/algorithms.ts'
+import { algorithmTable, algorithms, isHmac } from '../../algorithms.ts'
 import { encode, inputOf, signed, textOf, type AttackKey, type ReadToken } from './jws.ts'
 import { causes, variantsOf, type Variant } from './variants.ts'
 

@@ -3,19 +3,20 @@ import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import { ownAuthority } from '../../lib/authorities/own.ts'
+import { joinFinders } from '../../lib/authorities/key-finder.ts'
+import { findersOf, ownAuthority, ownFinder } from '../../lib/authorities/own.ts'
 import { createRing } from '../../lib/keys/key-ring.ts'
 import { signingKey, verifyingKey } from '../../lib/keys/material.ts'
 import { readEntries } from '../../lib/keys/ring-entries.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { signerOf } from '../../lib/token/codec.ts'
-import { createVerifier, verifierOf as verifierOfKey, type TokenVerifier } from '../../lib/token/verifier.ts'
+import { verifierOf as verifierOfFinders, type TokenVerifier } from '../../lib/authorities/verifier.ts'
 import { algorithms, build, caseOf, claims, forge, keysFor, otherSecret, secret, signature } from '../helper.ts'
 
 const { tokenAuth: { settings } } = await build(t)
 const ring = createRing(readEntries([{ key: secret, kid: 'a' }, { key: otherSecret, kid: 'b' }], { ...settings }))
-const authority = ownAuthority(({ alg, kid }) => ring.find(alg, kid ?? undefined))
-const verifierOf = (cacheSize: number) => createVerifier(() => authority, 8192, cacheSize)
+/** Of its own each time, with a memory of its own. */
+const verifierOf = (cacheSize: number, keys = ring) => verifierOfFinders(joinFinders(ownFinder(({ alg, kid }) => keys.find(alg, kid ?? undefined)), undefined), cacheSize)
 
 function verified (verify: TokenVerifier, token: string) {
   const outcome = verify(token)
@@ -47,7 +48,7 @@ for (const algorithm of algorithms) {
     const key = verifyingKey(algorithm, keysFor(algorithm))
     const signing = signingKey(algorithm, keysFor(algorithm))
     // Without the memory, so that each call reads the text.
-    const verify = verifierOfKey(algorithm, key, 0)
+    const verify = verifierOfFinders(findersOf(algorithm, key), 0)
     await fc.assert(fc.asyncProperty(anyPayload, fc.boolean(), async (given, issuedAt) => {
       const content: Record<string, unknown> = JSON.parse(JSON.stringify(given))
       // The issuer checks these before it signs.
@@ -67,14 +68,14 @@ t.test('of a token that this process has just signed, the signature alone is not
   const verify = verifierOf(10)
   const withoutSignature = (header: object, payload: object = { user_id: 1 }) => `${issue(payload, header).split('.', 2).join('.')}.${'A'.repeat(43)}`
   const own = withoutSignature({})
-  t.match(verify(own, 'access', first), { payload: { user_id: 1 }, isRemembered: false, authority })
+  t.match(verify(own, 'access', first), { payload: { user_id: 1 }, isRemembered: false, authority: ownAuthority })
   t.ok(verify(own) instanceof Refusal, 'another request with it')
   t.ok(verify(own, 'access', second) instanceof Refusal, 'another key')
   t.ok(verify(withoutSignature({ kid: 'b' }), 'access', first) instanceof Refusal, 'a header that names another key')
   for (const header of [{ kid: 'c' }, { alg: 'HS384' }, { typ: 'at+jwt' }, { crit: ['x'] }]) assert.ok(verify(withoutSignature(header), 'access', first) instanceof Refusal, JSON.stringify(header))
   t.match(verify(withoutSignature({}, { user_id: 1, exp: 'x' }), 'access', first), { registered: { fault: Refusal } })
   const mortal = createRing(readEntries([{ key: secret, kid: 'a' }], { ...settings }))
-  const retired = createVerifier(() => ownAuthority(({ alg, kid }) => mortal.find(alg, kid ?? undefined)), 8192, 0)
+  const retired = verifierOf(0, mortal)
   t.notOk(retired(own, 'access', first) instanceof Refusal)
   mortal.keys[0]!.life.until = 0
   t.ok(retired(own, 'access', first) instanceof Refusal, 'a key that is retired')

@@ -1,5 +1,5 @@
 /** The memory of verified tokens. */
-import { Generations } from './generations.ts'
+import { Generations } from '../generations.ts'
 
 /**
  * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random where that is

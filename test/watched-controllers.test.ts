@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { WatchedControllers } from '../../lib/keys/watched-controllers.ts'
+import { WatchedControllers } from '../lib/watched-controllers.ts'
 
 /** Takes the place of the registries that are made until the test ends. @returns collects an object, as far as the registries know */
 function collecting (t: Test): (target: object) => void {

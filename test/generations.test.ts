@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { Generations } from '../../lib/token/generations.ts'
-import { caseOf } from '../helper.ts'
+import { Generations } from '../lib/generations.ts'
+import { caseOf } from './helper.ts'
 
 t.test('generations never hold more than twice its size, and what is in use stays', async (t) => {
   const size = 10

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { TokenMemory } from '../../lib/token/memory.ts'
+import { TokenMemory } from '../../lib/authorities/memory.ts'
 import { caseOf } from '../helper.ts'
 
 t.test('a token that comes again within eight times its size is remembered then, whenever that is', async () => {

@@ -1,6 +1,6 @@
 /** The headers of verified tokens, remembered: those of one authority hardly ever differ. */
-import { detached, readHeader, type Header } from './form.ts'
-import { Generations } from './generations.ts'
+import { detached, readHeader, type Header } from '../token/form.ts'
+import { Generations } from '../generations.ts'
 
 /** Up to twice as many are kept. Only those of verified tokens are, so that nobody can push out good ones. */
 const keptHeaders = 50

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { InvalidToken, AuthenticationFailed } from '../../lib/errors.ts'
-import { defaultParameters, headersOf, writeChallenge } from '../../lib/http/challenge.ts'
-import { Responses } from '../../lib/http/responses.ts'
-import type { TokenAuthOptions } from '../../lib/index.ts'
-import { build, caseOf, together } from '../helper.ts'
+import { InvalidToken, AuthenticationFailed } from '../lib/errors.ts'
+import { defaultParameters, headersOf, writeChallenge } from '../lib/challenge.ts'
+import { Responses } from '../lib/http/responses.ts'
+import type { TokenAuthOptions } from '../lib/index.ts'
+import { build, caseOf, together } from './helper.ts'
 
 t.test('a challenge has its parameters in one order, and those that a header cannot carry are left out', async (t) => {
   const full = { error: 'insufficient_scope', description: 'Why.', maxAge: 60, scope: 'a b' } as const

@@ -1,0 +1,66 @@
+/** What the guards, endpoints and readers of a registration share on one request. */
+import type { FastifyRequest } from 'fastify'
+import { RequestResults, type GetterResults } from '../host/getters.ts'
+import type { Host } from '../host/host.ts'
+import type { MaybePromise } from '../../types/handlers.ts'
+import type { Refusal } from '../refusal.ts'
+import type { Getter } from '../settings/configuration.ts'
+import type { SettingName } from '../settings/schema.ts'
+import type { WatchSession } from './checks.ts'
+import type { AccessRules } from './rules.ts'
+import type { NotRenewed } from './signed-out.ts'
+import type { Renewal } from './verify.ts'
+
+/** The registration that a record belongs to. */
+export interface Owner {
+  /** The rules of the registration itself; guards with overrides have their own. */
+  readonly rules: AccessRules
+  readonly host: Host
+  /** Undefined without sessions. */
+  readonly watchSession: WatchSession | undefined
+}
+
+/** A guard that has let an anonymous request pass. If a later guard renews the request, it decides about the user of the new tokens. */
+export interface WaitingGuard<State> {
+  readonly rules: AccessRules
+  decide (renewed: State): MaybePromise<Refusal | null>
+}
+
+/** What becomes of a request that is renewed. */
+interface Renewing<State> {
+  /** Undefined until a guard tries: each request is renewed at most once. */
+  attempt: Promise<Renewal | NotRenewed> | undefined
+  readonly waiting: Array<WaitingGuard<State>>
+}
+
+/** One for each request and registration. It has few fields and inherits nothing: more of both slows down every guard. */
+export class RequestRecord<State> implements GetterResults {
+  readonly owner: Owner
+  readonly request: FastifyRequest
+  /** The record of another registration. */
+  readonly next: RequestRecord<State> | null
+  /** As the last guard left it; null until one opens it. */
+  state: State | null = null
+  #results: RequestResults | undefined
+  #renewing: Renewing<State> | undefined
+
+  constructor (owner: Owner, request: FastifyRequest, next: RequestRecord<State> | null) {
+    this.owner = owner
+    this.request = request
+    this.next = next
+  }
+
+  get renewing (): Renewing<State> {
+    this.#renewing ??= { attempt: undefined, waiting: [] }
+    return this.#renewing
+  }
+
+  get (name: SettingName, getter: Getter): unknown {
+    this.#results ??= new RequestResults(this.request)
+    return this.#results.get(name, getter)
+  }
+
+  has (getter: Getter): boolean {
+    return this.#results?.has(getter) === true
+  }
+}
