@@ -21,32 +21,24 @@ export function setChallenge (error: Error, challenge: Challenge): void {
 /** Returns what an error says in a challenge; undefined for one without a challenge. */
 export const challengeOf = (error: Error): Challenge | undefined => challenges.get(error)
 
-/** What every challenge of an instance says besides that. */
-export interface ChallengeParameters {
-  readonly scheme: string
-  readonly realm: string
-}
-
-/** Those of an error that knows no instance, such as one that an application creates. */
-export const defaultParameters: ChallengeParameters = Object.freeze({ scheme: 'Bearer', realm: 'token-auth' })
+/** The scheme of an error that knows no instance, such as one that an application creates. */
+export const defaultScheme = 'Bearer'
 
 /** RFC 9110 section 11.1: the characters of a scheme. */
-const scheme = /^[!#$%&'*+.^_`|~\w-]+$/
+const isScheme = (text: string) => /^[!#$%&'*+.^_`|~\w-]+$/.test(text)
 
 /**
- * Returns what the challenges of guards with a prefix say: the scheme that they accept (RFC 9110 section 11.6.1).
+ * Returns the scheme that guards with a prefix accept (RFC 9110 section 11.6.1).
  * @param prefix the setting `authorizationHeaderPrefix`, which may be empty
  */
-export function parametersFor (prefix: string): ChallengeParameters {
-  return prefix === defaultParameters.scheme || !scheme.test(prefix) ? defaultParameters : { ...defaultParameters, scheme: prefix }
-}
+export const schemeFor = (prefix: string): string => prefix === defaultScheme || !isScheme(prefix) ? defaultScheme : prefix
 
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
 /** Writes the value of the header. What only an instance or a route knows comes last. */
-export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, { scheme, realm }: ChallengeParameters = defaultParameters): string {
-  let header = `${scheme} realm="${realm}"`
+export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, scheme = defaultScheme): string {
+  let header = `${scheme} realm="token-auth"`
   if (error !== undefined) header += `, error="${error}"`
   if (error !== undefined && quotable.test(description)) header += `, error_description="${description}"`
   if (maxAge !== undefined) header += `, max_age="${maxAge}"`
@@ -61,8 +53,8 @@ type Headers = Readonly<Record<string, string>>
  * @param headers those of the error. A challenge that the application has changed stays as it is
  * @param challenge what the error says; undefined for an error without a challenge
  */
-export function headersOf (headers: Headers, challenge: Challenge | undefined, parameters: ChallengeParameters): Record<string, string> {
+export function headersOf (headers: Headers, challenge: Challenge | undefined, scheme: string): Record<string, string> {
   // A copy in any case, because hooks of the application may change it.
-  if (challenge === undefined || parameters === defaultParameters || headers['www-authenticate'] !== writeChallenge(challenge)) return { ...headers }
-  return { ...headers, 'www-authenticate': writeChallenge(challenge, parameters) }
+  if (challenge === undefined || scheme === defaultScheme || headers['www-authenticate'] !== writeChallenge(challenge)) return { ...headers }
+  return { ...headers, 'www-authenticate': writeChallenge(challenge, scheme) }
 }

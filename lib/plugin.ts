@@ -5,7 +5,7 @@ import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
 import type { AnyInstance } from '../types/requests.ts'
 import { TrustedIssuers } from './authorities/issuers.ts'
-import { fixedKeys, isWithoutKeys, listedKeys } from './authorities/own.ts'
+import { fixedKeys, isWithoutKeys, listedKeys, type OwnKeys } from './authorities/own.ts'
 import { prepareSigner } from './authorities/signer.ts'
 import { addEndpoints } from './endpoints/routes.ts'
 import { checkPaths, endpointsOf } from './endpoints/table.ts'
@@ -30,8 +30,8 @@ import { faceOf } from './request/request-auth.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
 import { prepareTokens } from './request/tokens.ts'
-import { noteInstance, prepareSessions, readEnded } from './sessions/prepare.ts'
-import { checkSessionOverrides, readSessions, withSessions, type SessionSettings } from './sessions/settings.ts'
+import { noteInstance, prepareSessions, readEnded, type PreparedSessions } from './sessions/prepare.ts'
+import { checkSessionOverrides, readSessions, withSessions } from './sessions/settings.ts'
 import { bookOf, type RouteBook } from './routes/book.ts'
 import { checkSubclass } from './settings/check.ts'
 import { overrideSettings, resolveSettings, settingOptionNames, type Resolved } from './settings/configuration.ts'
@@ -46,6 +46,20 @@ const otherOptions = ['sessions', 'keys', 'issuers', 'customClaims', 'extraVerif
 const optionNames = [...settingOptionNames, ...handlerNames, ...otherOptions]
 
 type Options = Readonly<Record<string, unknown>>
+
+/** What a registration is made of. Each capability has a part of its own. */
+interface Parts {
+  readonly options: Options
+  readonly resolved: Resolved
+  readonly isDefaultSecret: boolean
+  readonly host: Host
+  /** Undefined without the option `keys`. */
+  readonly live: LiveKeys | undefined
+  readonly own: OwnKeys
+  readonly issuers: TrustedIssuers | undefined
+  readonly sessions: PreparedSessions | undefined
+  readonly routes: RouteBook
+}
 
 /**
  * Copies the options. Only a plain object is accepted: a promise, a Map or an instance of a class would have fewer options
@@ -71,57 +85,53 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
 }
 
 /** Returns why guards answer 503; undefined where they never do. */
-function outageOf (sessions: SessionSettings | undefined, issuers: TrustedIssuers | undefined): string | undefined {
+function outageOf ({ sessions, issuers }: Parts): string | undefined {
   const reasons = [
     ...issuers === undefined ? [] : ['The keys of the issuer of the token are not available at the moment.'],
-    ...sessions === undefined || sessions.refuseAfter === null ? [] : ['The session store has been unavailable for too long.']
+    ...sessions === undefined || sessions.settings.refuseAfter === null ? [] : ['The session store has been unavailable for too long.']
   ]
   return reasons.length === 0 ? undefined : reasons.join(' ')
 }
 
 /** Whether this service issues its tokens itself, and without scopes. */
-function lacksScopes ({ settings, getters }: Resolved, { handlers }: Host): boolean {
+function lacksScopes ({ resolved: { settings, getters }, host: { handlers }, issuers }: Parts): boolean {
   const { authMode, scopesEnabled } = settings
   const areComputed = getters.has('scopesEnabled') || getters.has('scopesName')
   const comeOtherwise = handlers.extendPayload !== undefined || handlers.overrideScopeValidator !== undefined
-  return authMode && !scopesEnabled && !areComputed && !comeOtherwise
+  return issuers === undefined && authMode && !scopesEnabled && !areComputed && !comeOtherwise
 }
 
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
-function createRegistration (options: Options, resolved: Resolved, sessionSettings: SessionSettings | undefined, live: LiveKeys | undefined, issuers: TrustedIssuers | undefined, routes: RouteBook) {
+function createRegistration (parts: Parts): Registration {
+  const { options, resolved, host, own, issuers, sessions, routes } = parts
   const { settings } = resolved
-  const hasSessions = sessionSettings !== undefined
-  const host = collectHost(options, settings, hasSessions)
-  const own = live === undefined ? fixedKeys(resolved, issuers) : listedKeys(live, issuers)
-  const sessions = sessionSettings && prepareSessions(sessionSettings, settings, own.fingerprints, own.signingKey)
   const checks = prepareChecks(host, sessions?.check)
   const kinds = [prepareTokens(own.finders, resolved)]
   const rules = prepareRules(resolved, kinds, checks)
-  const registration: Registration = Object.freeze({
+  return Object.freeze<Registration>({
     settings,
     host,
     responses: readResponses(options),
     kinds,
     rules,
     logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, kinds, prepareChecks({ ...host, handlers: {} }, sessions?.check)),
-    issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), hasSessions),
+    issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), sessions !== undefined),
     sessions: sessions?.service,
     watchSession: sessions?.watch,
     feed: sessions && { isMemory: sessions.isMemory, wasRead: () => sessions.ended.wasRead },
     keys: Object.freeze({ reload: own.reload, status: () => ({ keys: own.status(), issuers: issuers?.status() ?? [] }) }),
     routes,
-    outage: outageOf(sessionSettings, issuers),
+    outage: outageOf(parts),
     hasExactScopes: issuers?.hasExactScopes === true,
-    lacksScopes: issuers === undefined && lacksScopes(resolved, host),
+    lacksScopes: lacksScopes(parts),
     overrideRules (overrides: Options) {
       const overridden = overrideSettings(resolved, overrides)
       const finders = own.findersFor(overrides, overridden)
       issuers?.checkClaimIss(overridden.settings.claimIss)
-      if (hasSessions) checkSessionOverrides(overridden.settings, settings)
+      if (sessions !== undefined) checkSessionOverrides(overridden.settings, settings)
       return prepareRules(overridden, [...kinds.slice(0, -1), prepareTokens(finders, overridden)], checks)
     }
   })
-  return { registration, sessions, own }
 }
 
 /** Properties of every request of Fastify that a getter would break. */
@@ -157,8 +167,8 @@ function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
   fastify.addHook('onClose', async () => { live.stop() })
 }
 
-const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
-  const options = readOptions(typedOptions)
+/** Reads the options of a registration, and prepares its parts. @throws {InvalidConfiguration} {RequiredKeysNotFound} */
+async function prepareParts (fastify: FastifyInstance, options: Options): Promise<Parts> {
   const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
   checkPaths(configured.settings, options)
   const hasKeys = options.keys !== undefined
@@ -175,11 +185,22 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
     tell(news)
   }
   const live = hasKeys ? await LiveKeys.read(options.keys, resolved, report) : undefined
-  const book = bookOf(fastify)
-  const { registration, sessions, own } = createRegistration(options, resolved, sessionSettings, live, issuers, book)
-  const { settings, host } = registration
-  book.watch(fastify, settings.instanceName, configured.given.has('requireGuards') ? settings.requireGuards : undefined)
-  warnOfRegistration({ resolved, host, own, issuers, sessions, isDefaultSecret })
+  const routes = bookOf(fastify)
+  const host = collectHost(options, resolved.settings, sessionSettings !== undefined)
+  const own = live === undefined ? fixedKeys(resolved, issuers) : listedKeys(live, issuers)
+  const sessions = sessionSettings && prepareSessions(sessionSettings, resolved.settings, own.fingerprints, own.signingKey)
+  return { options, resolved, isDefaultSecret, host, live, own, issuers, sessions, routes }
+}
+
+const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOptions) => {
+  const options = readOptions(typedOptions)
+  const parts = await prepareParts(fastify, options)
+  const registration = createRegistration(parts)
+  const { resolved, live, own, issuers, sessions, routes } = parts
+  const { settings } = registration
+  const { instanceName } = settings
+  routes.watch(fastify, instanceName, resolved.given.has('requireGuards') ? settings.requireGuards : undefined)
+  warnOfRegistration(parts)
 
   if (settings.cookieSet || resolved.getters.has('cookieSet')) {
     await loadSerializer()

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { InvalidToken, AuthenticationFailed } from '../lib/errors.ts'
-import { defaultParameters, headersOf, writeChallenge } from '../lib/challenge.ts'
+import { defaultScheme, headersOf, writeChallenge } from '../lib/challenge.ts'
 import { Responses } from '../lib/http/responses.ts'
 import type { TokenAuthOptions } from '../lib/index.ts'
 import { build, caseOf, together } from './helper.ts'
@@ -10,18 +10,18 @@ t.test('a challenge has its parameters in one order, and those that a header can
   t.equal(writeChallenge(full), 'Bearer realm="token-auth", error="insufficient_scope", error_description="Why.", max_age="60", scope="a b"')
   t.equal(writeChallenge({ ...full, description: '"', scope: '\n' }), 'Bearer realm="token-auth", error="insufficient_scope", max_age="60"')
   t.equal(writeChallenge({ description: 'Not sent.' }), 'Bearer realm="token-auth"', 'without an error there is nothing to describe')
-  t.equal(writeChallenge({}, { scheme: 'JWT', realm: 'reports' }), 'JWT realm="reports"')
+  t.equal(writeChallenge({}, 'JWT'), 'JWT realm="token-auth"')
 })
 
-t.test('an instance adds its parameters to a challenge, unless the application has changed the header', async (t) => {
+t.test('an instance adds its scheme to a challenge, unless the application has changed the header', async (t) => {
   const challenge = { error: 'invalid_token' } as const
   const headers = { 'www-authenticate': writeChallenge(challenge) }
-  t.same(headersOf(headers, challenge, { scheme: 'JWT', realm: 'reports' }), { 'www-authenticate': 'JWT realm="reports", error="invalid_token"' })
-  t.same(headersOf(headers, challenge, defaultParameters), headers)
-  t.not(headersOf(headers, challenge, defaultParameters), headers, 'a copy')
+  t.same(headersOf(headers, challenge, 'JWT'), { 'www-authenticate': 'JWT realm="token-auth", error="invalid_token"' })
+  t.same(headersOf(headers, challenge, defaultScheme), headers)
+  t.not(headersOf(headers, challenge, defaultScheme), headers, 'a copy')
   const own = { 'www-authenticate': 'Basic' }
-  t.same(headersOf(own, challenge, { scheme: 'JWT', realm: 'reports' }), own)
-  t.same(headersOf({ 'retry-after': '5' }, undefined, { scheme: 'JWT', realm: 'reports' }), { 'retry-after': '5' })
+  t.same(headersOf(own, challenge, 'JWT'), own)
+  t.same(headersOf({ 'retry-after': '5' }, undefined, 'JWT'), { 'retry-after': '5' })
 })
 
 class Own extends Responses {

@@ -5,7 +5,7 @@ import { describeGiven, isText, quote } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { either, flag, func, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
-import { accessorOf, keySettings, registeredClaimNames } from '../settings/schema.ts'
+import { accessorOf, keyUseSettings, registeredClaimNames } from '../settings/schema.ts'
 import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
 
 /** What a token of an issuer says, and where: all that is needed of an issuer after the verification. */
@@ -141,7 +141,7 @@ export function readIssuerEntries (list: unknown, { settings, getters }: Resolve
     if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17' })
   }
   checkOwnIssuer(names, settings.claimIss)
-  const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
+  const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
   return entries
 }

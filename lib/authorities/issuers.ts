@@ -1,6 +1,6 @@
 /** The option `issuers`: the trusted issuers of one instance. */
-import { atMost } from '../host/call.ts'
 import type { IssuerNews } from '../keys/news.ts'
+import { isDoneWithin } from '../promises.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { readSegment } from '../token/form.ts'
 import type { KeyStatus } from '../../types/keys.ts'
@@ -80,7 +80,7 @@ export class TrustedIssuers {
     const now = performance.now()
     const until = waiting.get(application) ?? now + Math.min(startTime, Number(pluginTimeout) / 2 || startTime)
     waiting.set(application, until)
-    await atMost(until - now, Promise.all([...this.#issuers.values()].map((issuer) => issuer.start())))
+    await isDoneWithin(until - now, () => Promise.all([...this.#issuers.values()].map((issuer) => issuer.start())))
   }
 
   stop (): void {

@@ -1,7 +1,7 @@
 /** What a trusted issuer vouches for: which key a token is verified with, what its tokens grant, and what is known of its keys now. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { KeysUnavailable } from '../errors.ts'
-import { atMost, readHost, wrongResult } from '../host/call.ts'
+import { readHost, wrongResult } from '../host/call.ts'
 import type { IssuerNews } from '../keys/news.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -11,7 +11,7 @@ import { Generations } from '../generations.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
 import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
-import { ignoreRejection } from '../promises.ts'
+import { ignoreRejection, isDoneWithin } from '../promises.ts'
 import { asClaimed, isText } from '../values.ts'
 import type { Authority, Credential, Ends, SignedContent } from './authority.ts'
 import { IssuerKeys, readKeySet, type PublishedJwk } from './issuer-keys.ts'
@@ -142,7 +142,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
       if (wasLookedFor) return unknownKey
       if (!source.takeEarly()) return notLookedFor
     }
-    return atMost(waitTime, source.load()).then((isSettled) => {
+    return isDoneWithin(waitTime, () => source.load()).then((isSettled) => {
       const found = this.#keys.find(algorithm, id)
       if (found !== undefined) return found ?? unknownKey
       if (!isSettled) return tooSlow

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
-import { isTrial } from '../guards/trial.ts'
+import { isTrial } from '../wrapped/trial.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { markOwn } from '../copies.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
-import type { EnforcedGuard } from './gate.ts'
+import type { EnforcedGuard } from '../wrapped/gate.ts'
 
 /** What a guard asks of a request, as far as that is known beforehand. */
 export interface GuardDescription {

@@ -24,7 +24,7 @@ import { optional } from '../settings/records.ts'
 import { optionsOfGuards, readOptions } from './options.ts'
 import { makeProtectGuard } from './protect.ts'
 import { makeScopedGuard, readScopes } from './scoped.ts'
-import { isTrial } from './trial.ts'
+import { isTrial } from '../wrapped/trial.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {

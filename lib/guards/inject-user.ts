@@ -12,7 +12,7 @@ import { describeInjected } from './describe.ts'
 import { prepareGuard, withAnonymous, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
 import { decide, makeHook, preventCaching, settle } from './run.ts'
-import { isTrial } from './trial.ts'
+import { isTrial } from '../wrapped/trial.ts'
 
 /** A route handler of the application, whose types are known only there. */
 export type AnyHandler = (request: never, reply: never, user: never) => unknown

@@ -4,7 +4,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
-import { challengeOf, headersOf, parametersFor } from '../challenge.ts'
+import { challengeOf, headersOf, schemeFor } from '../challenge.ts'
 import { clearTwins } from '../http/old-cookies.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
@@ -68,13 +68,13 @@ export function sendRefusal (
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 
-/** What challenges of a guard say. */
-const parametersOf = ({ settings }: RequestState) => parametersFor(settings.authorizationHeaderPrefix)
+/** Returns the scheme of the challenges of a guard. */
+const schemeOf = ({ settings }: RequestState) => schemeFor(settings.authorizationHeaderPrefix)
 
 /** Creates the error of a refusal, with the challenge of its guard. */
 export function errorOf (refused: Refusal, state: RequestState): TokenAuthError {
   const error = state.toError(refused)
-  Object.assign(error.headers, headersOf(error.headers, challengeOf(error), parametersOf(state)))
+  Object.assign(error.headers, headersOf(error.headers, challengeOf(error), schemeOf(state)))
   return error
 }
 
@@ -99,6 +99,6 @@ export function answerRefusal (
   }
   const { statusCode } = isRefusal ? refused.answer : refused
   if (redirect !== undefined && statusCode === 401) return redirect(state, reply, refused)
-  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, parametersOf(state))
-  return sendError(responses, request, reply, isRefusal ? errorOf(refused, state) : refused, parametersOf(state))
+  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, schemeOf(state))
+  return sendError(responses, request, reply, isRefusal ? errorOf(refused, state) : refused, schemeOf(state))
 }

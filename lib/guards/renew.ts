@@ -23,7 +23,7 @@ import type { Renewal } from '../request/verify.ts'
 import { exchangeRefreshToken, noteSent, withoutForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
-import type { SettingName } from '../settings/schema.ts'
+import { bindingSettings, cookieSettings, keyUseSettings, type SettingName } from '../settings/schema.ts'
 
 /**
  * Renews a refused request.
@@ -33,10 +33,7 @@ import type { SettingName } from '../settings/schema.ts'
 export type Renew = (state: RequestState, refusal: Refusal, reply: FastifyReply) => Promise<RequestState | undefined>
 
 /** Overrides that the new access token, or its cookie, would not follow. */
-const notFollowed: readonly SettingName[] = [
-  'secret', 'publicKey', 'privateKey', 'algorithm', 'claimIss', 'claimAud', 'userId', 'scopesName', 'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName',
-  'cookieSplitSignatureName', 'cookieDomain', 'cookiePath'
-]
+const notFollowed: readonly SettingName[] = [...keyUseSettings, ...bindingSettings, 'scopesName', ...cookieSettings]
 
 /** Says why an instance cannot renew, and what to do; undefined where it can. */
 function obstacleOf ({ settings, sessions, feed, rules }: Registration): string | undefined {

@@ -10,10 +10,10 @@ import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { checkCall } from './call.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
-import { PassedRequests } from './gate.ts'
+import { PassedRequests } from '../wrapped/gate.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
-import { isTrial } from './trial.ts'
+import { isTrial } from '../wrapped/trial.ts'
 
 /** A guard that runs. */
 interface RunningGuard extends PreparedGuard {

@@ -1,6 +1,7 @@
 /** How functions of the application (handlers, hooks, getters) are called, and what becomes of the errors that they throw. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
+import { within } from '../promises.ts'
 import { typeName } from '../values.ts'
 
 /** Whether an error was created by the application and declares a 4xx status itself. */
@@ -74,23 +75,5 @@ const patience = 5000
  * @param isPatient whether the process must not end meanwhile
  * @throws what the function throws, or an error that says that it took too long
  */
-export async function callPatiently (load: () => unknown, isPatient: boolean): Promise<unknown> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`The function took more than ${patience / 1000} seconds.`)), patience)
-    if (!isPatient) timer.unref()
-  })
-  try {
-    return await Promise.race([load(), timeout])
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** Waits for a promise that never rejects, but not for longer than some milliseconds. @returns whether it has resolved */
-export async function atMost (milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const isInTime = await Promise.race([promise.then(() => true), new Promise<false>((resolve) => { timer = setTimeout(resolve, milliseconds, false) })])
-  clearTimeout(timer)
-  return isInTime
-}
+export const callPatiently = async (load: () => unknown, isPatient: boolean): Promise<unknown> =>
+  await within(patience, load, () => { throw new Error(`The function took more than ${patience / 1000} seconds.`) }, isPatient)

@@ -5,7 +5,7 @@ import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
-import { challengeOf, defaultParameters, headersOf, type ChallengeParameters } from '../challenge.ts'
+import { challengeOf, defaultScheme, headersOf } from '../challenge.ts'
 import { ownPromise } from '../promises.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
@@ -74,8 +74,8 @@ function sendJson (reply: FastifyReply, json: string): FastifyReply {
 }
 
 /** Sends the default answer to a refusal, without an error object. */
-export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, text }: Answer, parameters: ChallengeParameters): FastifyReply {
-  return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, parameters)).type(jsonType), text)
+export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, text }: Answer, scheme: string): FastifyReply {
+  return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, scheme)).type(jsonType), text)
 }
 
 /** Whether Fastify serializes a body: not text, bytes, streams and responses. */
@@ -96,10 +96,10 @@ function sendBody (reply: FastifyReply, body: unknown): FastifyReply {
 }
 
 /** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
-export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError, parameters = defaultParameters): MaybePromise<unknown> {
+export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError, scheme = defaultScheme): MaybePromise<unknown> {
   // Refusals are an everyday matter. What is an error of the application, or of what it depends on, leaves a trace.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
-  reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), parameters))
+  reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), scheme))
   // That of a page: a hook has set it for the answer of the route.
   if (!/json|^text\/plain/i.test(String(reply.getHeader('content-type') ?? ''))) reply.removeHeader('content-type')
   const fail = (thrown: unknown) => {

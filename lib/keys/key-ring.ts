@@ -1,6 +1,6 @@
 /** An instance's own keys over time: which key signs now, and which keys a token may be signed with. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { accessorOf, keySettings, type Settings } from '../settings/schema.ts'
+import { accessorOf, keySettings, keyUseSettings, lifetimeSettings, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { isHmac } from '../algorithms.ts'
@@ -59,15 +59,12 @@ export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRin
 const iso = (time: number) => new Date(time).toISOString()
 const isoOrNull = (time: number) => Number.isFinite(time) ? iso(time) : null
 
-/** Settings with which tokens have no fixed end. */
-const lifetimes = ['verifyExp', 'expirationDelta', 'leeway'] as const
-
 /** Checks that tokens do not outlive their key. @param leeway that of the registration, or a longer one of a guard */
 function checkEnd (entry: Entry, index: number, entries: readonly Period[], { settings, getters }: Resolved, leeway: number): void {
   const { verifyUntil } = entry
   if (verifyUntil === Infinity) return
   const name = `keys[${index}].verifyUntil`
-  const getter = lifetimes.find((setting) => getters.has(setting))
+  const getter = lifetimeSettings.find((setting) => getters.has(setting))
   if (getter !== undefined) throw new InvalidConfiguration(`"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`, { finding: 'E14' })
   if (!settings.verifyExp) throw new InvalidConfiguration(`"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`, { finding: 'E14' })
   const end = endOfSigning(entry, entries)
@@ -103,13 +100,13 @@ export function checkBeside ({ keys, getters }: Resolved): void {
   const given = keys()
   const key = keySettings.find((name) => given[name] !== undefined)
   if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "${key}".`, { finding: 'E11' })
-  const getter = [...keySettings, 'algorithm' as const, 'tokenCacheSize' as const].find((name) => getters.has(name))
+  const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
 }
 
 /** Checks the overrides of a guard. @param option the option that has all keys. @throws {InvalidConfiguration} */
 export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>, option: 'keys' | 'issuers'): void {
-  const name = [...keySettings, 'algorithm' as const].find((setting) => overrides[setting] !== undefined)
+  const name = keyUseSettings.find((setting) => overrides[setting] !== undefined)
   if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11' })
 }
 

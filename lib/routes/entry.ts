@@ -1,7 +1,7 @@
 /** A route as it was added to an application, and the guards that it has. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { descriptionOf, guardIn, isGuard, isInjected, type GuardDescription } from '../guards/describe.ts'
-import { guardsCalledBy } from '../guards/trial.ts'
+import { guardsCalledBy } from '../wrapped/trial.ts'
 import { allHooksOf, givenTo, guardingHooks, listsOf } from './hooks.ts'
 
 type GuardingHooks = Pick<RouteOptions, typeof guardingHooks[number]>

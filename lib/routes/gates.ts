@@ -4,7 +4,7 @@
  * then Fastify reads the options, before any hook of the application could change them.
  */
 import { isProtecting } from '../guards/describe.ts'
-import { makeGate } from '../guards/gate.ts'
+import { makeGate } from '../wrapped/gate.ts'
 import { guardsOf, opensSockets, type FoundGuard, type RouteEntry } from './entry.ts'
 import { guardingHooks } from './hooks.ts'
 

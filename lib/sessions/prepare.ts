@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { SessionCheck, WatchSession } from '../request/checks.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import type { Settings } from '../settings/schema.ts'
+import { bindingSettings, type Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../algorithms.ts'
 import { hmacKey, type Key, residueIn } from '../keys/material.ts'
@@ -104,7 +104,7 @@ const open = new Set<OpenInstance>()
  */
 export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined, { settings, getters }: Resolved): boolean {
   if (fingerprints.length === 0) return false
-  const own = { fingerprints, store, names: (['claimIss', 'claimAud', 'userId'] as const).map((name) => getters.has(name) ? undefined : settings[name]) }
+  const own = { fingerprints, store, names: bindingSettings.map((name) => getters.has(name) ? undefined : settings[name]) }
   const differs = [...open].some((other) => other.store !== store && acceptEachOther(own, other))
   open.add(own)
   fastify.addHook('onClose', async () => { open.delete(own) })

@@ -7,7 +7,7 @@ import type { SessionFeed } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded } from '../errors.ts'
 import { publishSession } from '../events.ts'
-import { atMost } from '../host/call.ts'
+import { isDoneWithin } from '../promises.ts'
 import { WatchedControllers } from '../watched-controllers.ts'
 import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
@@ -159,7 +159,7 @@ export class EndedSessions {
     // The result of an earlier read, before an application with this store closed, is outdated.
     this.#lastGood = this.#lastError = undefined
     this.#isStarting = true
-    await atMost(patience, this.#readFirst(patience))
+    await isDoneWithin(patience, () => this.#readFirst(patience))
     this.#isStarting = false
     // Nobody would see that it reads nothing, or not all.
     if (this.#configurationError !== undefined) throw this.#configurationError
@@ -188,7 +188,7 @@ export class EndedSessions {
    */
   async prepareStop (reader: Reader): Promise<void> {
     const told = Promise.all([this.confirmations.outbox.close(reader), this.endings.close(reader)])
-    if (!this.#hangs) this.#hangs = !await atMost(closeTime, told)
+    if (!this.#hangs) this.#hangs = !await isDoneWithin(closeTime, () => told)
   }
 
   /** Ends reading for a registration; the last one stops the timer. */
@@ -198,7 +198,7 @@ export class EndedSessions {
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined
-    if (!this.#hangs) await atMost(closeTime, Promise.all([this.#reading, told]))
+    if (!this.#hangs) await isDoneWithin(closeTime, () => Promise.all([this.#reading, told]))
     this.#hangs = false
     // Its own: a proxy of the application may answer to every name.
     if (Object.hasOwn(this.#store, closeStore)) this.#store[closeStore]?.()

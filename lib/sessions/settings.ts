@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { accessorOf, type SettingName, type Settings } from '../settings/schema.ts'
+import { accessorOf, bindingSettings, keyUseSettings, type SettingName, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { either, func, given, objectWith, oneOrMore, orNull, seconds, whole } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, wrongValue, type Values } from '../settings/records.ts'
@@ -75,7 +75,7 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { a
 }
 
 /** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
-const refusedGetters: readonly SettingName[] = ['secret', 'publicKey', 'privateKey', 'algorithm', 'verifyExp', 'leeway', 'claimIss', 'claimAud', 'userId']
+const refusedGetters: readonly SettingName[] = [...keyUseSettings, 'verifyExp', 'leeway', ...bindingSettings]
 
 /** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
 function checkConflicts (resolved: Resolved): void {

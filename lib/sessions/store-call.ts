@@ -1,6 +1,7 @@
 /** Calls of the session store, and the errors that result from its failures. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
+import { within } from '../promises.ts'
 import { isText, isWhole, typeName } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
@@ -53,20 +54,10 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
   }
 }
 
-/** Waits for a call, for at most five seconds. If it settles later, its result and errors are ignored. */
-async function waitFor (name: string, call: () => unknown): Promise<unknown> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise((_resolve, reject) => {
-    timer = setTimeout(() => reject(new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`)), storeTimeoutMs)
-    // The timer alone must not keep the process alive.
-    timer.unref()
-  })
-  try {
-    return await Promise.race([call(), timeout])
-  } finally {
-    clearTimeout(timer)
-  }
-}
+/** Waits for a call, for at most five seconds. */
+const waitFor = async (name: string, call: () => unknown): Promise<unknown> =>
+  // The timer alone must not keep the process alive.
+  await within(storeTimeoutMs, call, () => { throw new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`) }, false)
 
 /**
  * An error that says something: client libraries also reject with nothing, or with errors without a message, such as the

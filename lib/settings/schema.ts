@@ -162,6 +162,16 @@ export const settingsSchema = Type.Object({
 
 /** The settings that hold key material: never shown, read and checked apart. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
+/** The settings that decide which key a token has. */
+export const keyUseSettings = [...keySettings, 'algorithm'] as const
+/** The settings that bind a token to its service and its user. */
+export const bindingSettings = ['claimIss', 'claimAud', 'userId'] as const
+/** The settings that decide for how long a token is valid. */
+export const lifetimeSettings = ['verifyExp', 'expirationDelta', 'leeway'] as const
+/** The settings that decide which cookies hold a token. */
+export const cookieSettings = [
+  'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName', 'cookieDomain', 'cookiePath'
+] as const
 /** The settings that hold the path of an endpoint. */
 export type PathSetting = Extract<SettingName, `pathTo${string}`>
 /** The paths of the endpoints, each of which has a row in the table of endpoints. */

@@ -7,7 +7,7 @@ import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../../lib/settings/schema.ts'
 
 /** The rooms of lib/, from the bottom up. A file imports from its own room and from those before it, types included. A room is a folder, a file, or `open`. */
-const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issuing', 'request', 'http', 'sessions', 'registration', 'warnings', 'guards', 'routes', 'cli', 'endpoints', 'token-auth', 'plugin', 'index', 'require', 'client', 'testing']
+const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issuing', 'request', 'http', 'sessions', 'registration', 'warnings', 'wrapped', 'guards', 'routes', 'cli', 'endpoints', 'token-auth', 'plugin', 'index', 'require', 'client', 'testing']
 
 /** Open to all, and import nothing but each other. */
 const open = [

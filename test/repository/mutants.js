@@ -136,6 +136,10 @@ export const mutants = [
   { file: 'lib/guards/redirect.ts', from: "return origin === base && !pathname.startsWith('//') ? pathname + search : fallback", to: 'return origin === base ? pathname + search : fallback', tests: ['test/guards/renew.test.ts'] },
   { file: 'lib/guards/renew.ts', from: "if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')", to: '', tests: ['test/guards/renew.test.ts'] },
 
+  // wrapped
+  { file: 'lib/wrapped/gate.ts', from: 'at >= index && !hasPassed(request)', to: 'at > index && !hasPassed(request)', tests: ['test/wrapped/gate.test.ts'] },
+  { file: 'lib/wrapped/trial.ts', from: 'if (next === nothing) reached.push(guard)', to: 'reached.push(guard)', tests: ['test/routes/book.test.ts'] },
+
   // endpoints
   { file: 'lib/endpoints/refresh.ts', from: 'if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', to: 'if (refreshToken !== undefined && !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', tests: ['test/endpoints/refresh.test.ts'] },
   { file: 'lib/endpoints/endpoint.ts', from: 'if (settings.cookieSet && !settings.tokensInBody) return {}', to: 'if (!settings.tokensInBody) return {}', tests: ['test/endpoints/cookies.test.ts'] },

@@ -3,6 +3,7 @@
  * and leave the connections to the old one open: that one refuses what writes, until its clients connect again. The connections
  * of the application are its own, so this package opens one itself.
  */
+import { isDoneWithin } from '../../promises.ts'
 import type { Connection, OwnConnection, Script } from './redis-clients.ts'
 
 /** What a server says that has become a replica, or one whose primary is away and which must not answer then. */
@@ -77,9 +78,8 @@ export class PrimaryConnection {
   async #reopen (): Promise<void> {
     if (this.#opening === undefined && performance.now() - this.#openedAt >= pause) this.#open()
     if (this.#opening === undefined) return
-    let timer: NodeJS.Timeout | undefined
-    await Promise.race([this.#opening.settled, new Promise((resolve) => { timer = setTimeout(resolve, patience) })])
-    clearTimeout(timer)
+    const { settled } = this.#opening
+    await isDoneWithin(patience, () => settled)
   }
 
   #open (): void {

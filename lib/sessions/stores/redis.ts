@@ -1,5 +1,6 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
+import { isDoneWithin, within } from '../../promises.ts'
 import { quote } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../../settings/records.ts'
@@ -161,17 +162,15 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
           return { error }
         }
       }
-      const timers: NodeJS.Timeout[] = []
-      const after = async <Value>(milliseconds: number, value: Value) => await new Promise<Value>((resolve) => { timers.push(setTimeout(resolve, milliseconds, value).unref()) })
-      const tooLate = after(readTime, { error: new Error(`A Redis server did not answer within ${readTime / 1000} seconds.`) })
+      const late = () => ({ error: new Error(`A Redis server did not answer within ${readTime / 1000} seconds.`) })
       const reads: Array<Promise<BucketRead>> = []
       for (const [index, bucket] of buckets.entries()) {
-        reads.push(Promise.race([read(bucket, index), tooLate]))
+        const reading = within(readTime, () => read(bucket, index), late, false)
+        reads.push(reading)
         // One after the other: to read all of a large feed at once would block the event loop.
-        if (cursor === null) await Promise.race([reads[index], after(turnTime, undefined)])
+        if (cursor === null) await isDoneWithin(turnTime, () => reading)
       }
       const results = await Promise.all(reads)
-      for (const timer of timers) clearTimeout(timer)
       return feedOf(results, times)
     },
 

@@ -1,8 +1,9 @@
 /** What the stores in databases do with their clients, which are objects of these tests here. */
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { postgresSessions, postgresSessionSchema, redisSessions, type IoredisLike, type NodeRedisLike, type SessionRules, type SessionStore } from '../../../lib/index.ts'
 import { NotWritten } from '../../../lib/sessions/stores/not-written.ts'
-import { mistyped, setMonotonicClock } from '../../helper.ts'
+import { holdTimers, mistyped, setMonotonicClock } from '../../helper.ts'
 
 const rules: SessionRules = { graceMs: 30_000, idleMs: 600_000, keepMs: 60_000, maxPerUser: 100 }
 const session = { sid: 'a', user: '1', lifetimeMs: 3_600_000, data: '{}' }
@@ -138,6 +139,25 @@ t.test('a list has the texts of Redis as numbers; a poll asks each bucket for wh
   t.same(ended, times.map((time) => `first${time % 16}`))
   t.equal((await store.endedSince(cursor, rules)).ended.length, 0)
   t.same(sent.map((call) => call.at(-1)), [...times.map(() => '-inf'), ...times.map((time) => String(time - 10_000))])
+})
+
+t.test('a server that does not answer is waited for four seconds, and the parts of the other servers are read', async (t) => {
+  const expire = holdTimers(t, 4000)
+  const time = 1_800_000_000_000
+  let calls = 0
+  const answer = async () => calls++ === 16 ? await new Promise<never>(() => {}) : [time, 'a']
+  const store = redisSessions({ status: 'ready', evalsha: answer, eval: answer } as IoredisLike)
+  const { cursor } = await store.endedSince(null, rules)
+  const reading = store.endedSince(cursor, rules)
+  await turn()
+  expire()
+  const { ended, staleFor } = await reading
+  t.same(ended, Array(15).fill('a'))
+  t.ok(Number(staleFor) >= 0)
+  const none = async () => await new Promise<never>(() => {})
+  const failing = redisSessions({ status: 'ready', evalsha: none, eval: none } as IoredisLike).endedSince(cursor, rules)
+  expire()
+  await t.rejects(failing, { message: 'A Redis server did not answer within 4 seconds.' })
 })
 
 t.test('where a part of the feed cannot be read, the rest is, and the store says since when it has not read all', async (t) => {

@@ -1,7 +1,7 @@
 /** The gate of a route, with guards that are functions. */
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import t from 'tap'
-import { makeGate, PassedRequests, type CallbackHook, type EnforcedGuard } from '../../lib/guards/gate.ts'
+import { makeGate, PassedRequests, type CallbackHook, type EnforcedGuard } from '../../lib/wrapped/gate.ts'
 
 /** Sends one request through a gate. Returns the guards that it asked, and the answer. */
 async function pass (names: readonly string[], before: readonly string[], guard: (name: string) => CallbackHook) {
