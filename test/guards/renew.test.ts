@@ -969,3 +969,13 @@ t.test('an endpoint that takes a refresh token is never preceded by a renewal, w
     t.equal(cookiesOf(other).length, 2)
   }
 })
+
+t.test('an endpoint behind a guard of the context that has renewed reads the new token', async (t) => {
+  const app = host(t)
+  app.addHook('onRequest', protect({ optional: true, renew: true }))
+  await app.register(tokenAuth, together(pages, { secret, authenticate: async () => users[0]!, sessions: { store: memorySessions(), grace: 0 } }))
+  for (const [url, expected] of Object.entries({ '/auth/verify': { valid: true }, '/auth/me': { me: users[0] }, '/auth/sessions': { sessions: [{ current: true }] } })) {
+    const answer = await app.inject({ url, headers: { ...navigation, ...await expiredCookies(app) } })
+    t.match([answer.statusCode, answer.json(), cookiesOf(answer).length], [200, expected, 2], url)
+  }
+})
