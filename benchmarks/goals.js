@@ -91,10 +91,7 @@ export function goals (run) {
     most('heap of a remembered token', 1.3, memory.kilobytes, ' KB'),
     most('100 scopes in a token, not remembered', 4, microseconds('scopes, not remembered', '100 scopes'), ' us'),
     most('100 scopes in a token, remembered, in addition to protect', 0.1, Math.max(0, memoised), ' us'),
-    // Results of an earlier version lack this table.
-    ...run.parts.every(({ title }) => title !== 'guarding')
-      ? []
-      : Object.entries(guardCalls).map(([what, [name, base, limit]]) => most(`call of ${what}`, limit, microseconds('guarding', name) / microseconds('guarding', base))),
+    ...Object.entries(guardCalls).map(([what, [name, base, limit]]) => most(`call of ${what}`, limit, microseconds('guarding', name) / microseconds('guarding', base))),
     least(`remembered tokens, of ${flood.remembered.toLocaleString('en')}, that remain after ${flood.bad.toLocaleString('en')} invalid tokens`, flood.remembered, flood.left),
     least('1,000 instances relative to one, requests to one of them', 0.95, ratio('instances, hot token', '1,000 instances, one asked') / ratio('instances, hot token', '1 instance')),
     // The best possible result is that of the same number of contexts without an instance.

@@ -155,7 +155,7 @@ export function writeReport ({ run, soak, lts, rotation, pages }) {
     partsSection(run),
     footprintSection(run),
     ltsSection(lts),
-    measuredGoals('Confirmed rotation', rotation, '`npm run bench:rotation` compares sessions with the package before it confirmed that refresh tokens were received. CPU times are relative to that package in the same run.'),
+    measuredGoals('Confirmed rotation', rotation, '`npm run bench:rotation` measures what it costs to confirm that refresh tokens were received.'),
     measuredGoals('Pages', pages, '`npm run bench:pages` compares guards that renew with what does the same without them, in the same run.'),
     soakSection(soak)
   ].filter((part) => part !== '').join('\n\n') + '\n')

@@ -37,8 +37,8 @@ const hookOf = (verify) => async (request, reply) => {
   }
 }
 
-async function tokenAuth (app, options, library = '../dist/lib/index.js') {
-  const { default: plugin } = await import(library)
+async function tokenAuth (app, options) {
+  const { default: plugin } = await import('../dist/lib/index.js')
   await app.register(plugin, options)
 }
 
@@ -219,12 +219,6 @@ const servers = {
     const { endedSince, ...store } = memorySessions()
     const counted = Object.fromEntries(Object.entries(store).map(([name, method]) => [name, count(method)]))
     await withSessions(app, options, { store: { ...counted, endedSince } })
-  }),
-  /** The same with a guarded route, with the package that `library` names. A window of one second is over when a session is refreshed again. */
-  rotation: ({ client, url, library, ...options }) => fastify(async (app) => {
-    const store = client === undefined ? {} : { store: (await clients[client].open(url, { library })).store }
-    await tokenAuth(app, { ...keyOptions(options), authenticate: ({ body }) => ({ user_id: body.id }), sessions: { grace: 1, poll: 1, ...store } }, library)
-    return app.tokenAuth.protect()
   }),
   /** Pages with sessions in cookies, whose guards renew or do not. */
   pages: (options) => fastify(async (app) => {

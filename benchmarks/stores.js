@@ -1,18 +1,15 @@
 /** Session stores in databases, each with one of the client libraries. The libraries are devDependencies of the package. */
 
-/** The built package. */
-const built = new URL('../dist/lib/index.js', import.meta.url).href
-
 /**
- * For each client library: the kind of its database, and a function that connects. It returns a store of the built package, or
- * of the one that `library` names, `refreshTokens`, which keeps those of the specification's own mode with one simple command, `command`, which asks the
- * database something else, and `close`.
+ * For each client library: the kind of its database, and a function that connects. It returns a store of the built package,
+ * `refreshTokens`, which keeps those of the specification's own mode with one simple command, `command`, which asks the database
+ * something else, and `close`.
  */
 export const clients = {
   ioredis: {
     kind: 'redis',
-    async open (url, { library = built } = {}) {
-      const [{ Redis }, { redisSessions }] = await Promise.all([import('ioredis'), import(library)])
+    async open (url) {
+      const [{ Redis }, { redisSessions }] = await Promise.all([import('ioredis'), import('../dist/lib/index.js')])
       const client = new Redis(url, { lazyConnect: true })
       await client.connect()
       return {
@@ -25,8 +22,8 @@ export const clients = {
   },
   'node-redis': {
     kind: 'redis',
-    async open (url, { library = built } = {}) {
-      const [{ createClient }, { redisSessions }] = await Promise.all([import('redis'), import(library)])
+    async open (url) {
+      const [{ createClient }, { redisSessions }] = await Promise.all([import('redis'), import('../dist/lib/index.js')])
       const client = createClient({ url })
       await client.connect()
       return {
@@ -40,8 +37,8 @@ export const clients = {
   pg: {
     kind: 'postgres',
     /** @param max the number of connections; that of the library by default */
-    async open (url, { max, library = built } = {}) {
-      const [{ default: pg }, { postgresSessions, postgresSessionSchema }] = await Promise.all([import('pg'), import(library)])
+    async open (url, { max } = {}) {
+      const [{ default: pg }, { postgresSessions, postgresSessionSchema }] = await Promise.all([import('pg'), import('../dist/lib/index.js')])
       const pool = new pg.Pool({ connectionString: url, ...(max !== undefined && { max }) })
       const command = async (text, values) => (await pool.query(text, values)).rows
       await command(`${postgresSessionSchema()}; CREATE TABLE IF NOT EXISTS refresh_tokens (id int PRIMARY KEY, token text NOT NULL)`)

@@ -11,8 +11,7 @@
  *   than a quarter of it
  * - `--clients 4`: a factor of the number of clients
  * - `--history <folder>`: keeps the histories
- * - `--package <folder>`: another built copy of the package. One that has only the window shows the logouts of honest clients
- *   after lost answers.
+ * - `--package <folder>`: another built copy of the package, such as one with a mistake that the check must find
  * - `--check <file>`: checks a history that was kept, and runs nothing
  */
 import { readFileSync } from 'node:fs'

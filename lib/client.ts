@@ -294,7 +294,7 @@ export function createClient<User = unknown> ({
         renewals++
         return true
       }
-      // A service without sessions, or of an earlier version. The name of the error, or its code, which error handlers of applications send.
+      // A service without sessions says it by the name of the error, or by its code, which error handlers of applications send.
       reason ??= status === 400 || /"\w*missing/i.test(body) ? 'absent' : 'expired'
     }
     stored(null)

@@ -1,6 +1,6 @@
 /** Several copies of this package in one application: package managers install them for parts of a monorepo. Each knows only what it has made. */
 
-/** Copies of all versions have it in common. */
+/** All copies have it in common. */
 const mark = Symbol.for('fastify-token-auth')
 /** The folder of the package: its code is in dist/lib/, in the repository also in lib/. */
 const own: object & { readonly folder: string } = Object.freeze({ folder: import.meta.dirname.replace(/[\\/](?:dist[\\/])?lib$/, '') })

@@ -1,58 +1,16 @@
-/** What it costs to confirm that refresh tokens were received, relative to the package before: `npm run bench:rotation`. */
+/** What it costs to confirm that refresh tokens were received: `npm run bench:rotation`. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { Confirmations } from '../../build/lib/sessions/confirmations.js'
-import { fetchOnce, getRequest, postRequest } from '../helper/client.js'
-import { unpackBefore } from '../helper/before.js'
 import { availableDatabases, startDatabases } from '../helper/database.js'
-import { compare } from '../helper/measure.js'
 import { randomFrom, shuffled } from '../helper/statistics.js'
 import { clients } from '../stores.js'
-import { keysOf } from '../tokens.js'
 import { databases } from '../helper/server-time.js'
 
-const algorithm = 'HS256'
-const options = { algorithm, keys: keysOf(algorithm) }
-/** So many that a window of a second is over when a session is refreshed again. */
-const sessions = 20_000
-const guarded = 500
 const hour = 3_600_000
 const rules = { graceMs: 1, idleMs: hour, keepMs: hour, maxPerUser: 100 }
-
-const bodyOf = (text) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4))
-const refreshOf = (body) => postRequest('/auth/refresh', { refresh_token: body.refresh_token })
-
-/** @returns what a request of each of the users is answered @param requests one of each user */
-async function answersOf (connection, requests) {
-  const bodies = []
-  for (const request of requests) {
-    const { status, body } = await fetchOnce(connection, request)
-    if (status !== 200) throw new Error(`A login or refresh was answered with ${status}.`)
-    bodies.push(body)
-  }
-  return bodies
-}
-
-const logins = (count) => Array.from({ length: count }, (_, index) => postRequest('/auth', { id: index + 1 }))
-const refreshes = async (connection) => (await answersOf(connection, logins(sessions))).map(refreshOf)
-const guardedRequests = async (connection) => {
-  const answers = await answersOf(connection, (await answersOf(connection, logins(guarded))).map(refreshOf))
-  return answers.map((body) => getRequest('/', body.access_token))
-}
-
-const both = ({ name, settings, before, ...subject }) => [
-  { name: `${name}, before`, options: { ...options, ...settings, library: before }, ...subject },
-  { name: `${name}, before again`, options: { ...options, ...settings, library: before }, ...subject },
-  { name, options: { ...options, ...settings }, ...subject }
-]
-
-/** How often the CPU time of the package before it takes. */
-async function relativeTime (title, subject, settings) {
-  const { rows, isVoid } = await compare(title, both({ name: title, server: 'rotation', status: 200, ...subject }), { ...settings, baseline: `${title}, before` })
-  return { found: 1 / rows.find(({ name }) => name === title).ratio.median, isVoid }
-}
 
 const newConfirmations = () => new Confirmations({ endedSince: async () => ({ ended: [], cursor: '' }), confirm: async () => {} })
 
@@ -126,23 +84,12 @@ async function writesOf (client, url) {
 
 const limitsOfServers = { redis: 20, postgres: 100 }
 
-/**
- * @param settings of a run
- * @returns the goals, each with what was found
- */
-export async function rotation ({ windows, ...settings }) {
-  const before = unpackBefore()
+/** @returns the goals, each with what was found */
+export async function rotation () {
   const { urls, stop } = await startDatabases(availableDatabases())
   const goals = []
-  const most = (what, limit, found, isVoid = false) => goals.push({ what, limit, found, isVoid })
+  const most = (what, limit, found) => goals.push({ what, limit, found })
   try {
-    const stores = [['memory', {}], ...Object.entries(clients).filter(([, { kind }]) => urls[kind] !== undefined).map(([client, { kind }]) => [client, { client, url: urls[kind] }])]
-    for (const [store, where] of stores) {
-      const { found, isVoid } = await relativeTime(`refresh, ${store}`, { settings: where, before: before.library, requests: refreshes, next: (text) => refreshOf(bodyOf(text)) }, { ...settings, windows })
-      most(`CPU time of a refresh, ${store}, relative to the package before`, 1.1, found, isVoid)
-    }
-    const { found, isVoid } = await relativeTime('guarded request, remembered token', { before: before.library, requests: guardedRequests, remembers: true }, { ...settings, windows: 2 * windows })
-    most('CPU time of a guarded request with a remembered token, relative to the package before', 1.01, found, isVoid)
     firstUse()
     most('first use of an access token in a process, us', 5, firstUse())
     most('heap of the confirmations of a store object when they are full, MB', 6, heapWhenFull())
@@ -158,7 +105,6 @@ export async function rotation ({ windows, ...settings }) {
     }
   } finally {
     await stop()
-    before.remove()
   }
   return goals
 }

@@ -7,7 +7,7 @@
  * has shown that a member of the family arrived. The first member that is presented wins, and the others are retired.
  */
 
-/** The family of the latest generation. Distances, so that an earlier version, which only adds 1 to `n`, leaves a right state. */
+/** The family of the latest generation. The others are distances from it, which stay small however often a session is refreshed. */
 export interface Generations {
   /** The latest generation. */
   readonly n: number

@@ -49,7 +49,7 @@ async function makeRelease (t: Test) {
       publishConfig: manifest.publishConfig,
       scripts: { build: 'echo built', prepack: 'echo prepack', prepublishOnly: 'echo prepublish' }
     }),
-    'CHANGELOG.md': '# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-31\n\n### Added\n\n- All.\n',
+    'CHANGELOG.md': '# Changelog\n\n## [1.2.3] - 2026-01-31\n\n### Added\n\n- All.\n',
     '.npmrc': `registry=http://127.0.0.1:${port}/\n//127.0.0.1:${port}/:_authToken=none\n`,
     '.gitignore': '*.tgz\n',
     '.ci': { run: '#!/bin/sh\necho checked\n' }
@@ -191,12 +191,12 @@ t.test('the change log is in the form of Keep a Changelog', async (t) => {
   const [title, ...sections] = read('CHANGELOG.md').split(/^(?=## )/m)
   t.match(title, /^# Changelog\n/)
   const headings = sections.map((section) => section.split('\n', 1)[0] ?? '')
-  t.equal(headings[0], '## [Unreleased]')
-  for (const heading of headings.slice(1)) {
+  t.match(headings[0], `## [${manifest.version}] - `)
+  for (const heading of headings) {
     const [, date = ''] = /^## \[\d+\.\d+\.\d+(?:-[\w.]+)?\] - (\d{4}-\d{2}-\d{2})$/.exec(heading) ?? []
     t.equal(new Date(date).toISOString().slice(0, 10), date, heading)
   }
-  const dates = headings.slice(1).map((heading) => heading.slice(-10))
+  const dates = headings.map((heading) => heading.slice(-10))
   t.strictSame(dates, [...dates].sort().reverse(), 'the latest comes first')
   for (const kind of read('CHANGELOG.md').match(/^### .*$/gm) ?? []) t.match(kind, /^### (?:Added|Changed|Deprecated|Removed|Fixed|Security)$/)
 })

@@ -252,7 +252,7 @@ for (const [mode, serverOptions, options] of modes) {
     t.strictSame(reasons, [], 'it has no refresh tokens')
   })
 
-  t.test(`mode ${mode}: a service of an earlier version, which does not know the question, is asked as before`, async (t) => {
+  t.test(`mode ${mode}: where a service does not say who is logged in, because it has no sessions, no such endpoint or too many requests, the refresh endpoint says it`, async (t) => {
     const { served, setTime } = await opened(t, serverOptions)
     const { client, reasons, status } = openTab(options)
     await client.login(ada!)

@@ -78,14 +78,6 @@ t.test('a confirmation counts for the parent of the family alone, and once', asy
   t.same([-1, 0, 1].filter((n) => isToConfirm(firstGeneration, n)), [-1], 'a login has no parent')
 })
 
-t.test('a session that an earlier version has advanced is in a right state, except that it forgets no siblings', async (t) => {
-  // It sets n and the time of the rotation, and knows nothing else.
-  const left = { ...firstGeneration, n: 4 }
-  t.match(decide(left, 3, false, false), { outcome: 'reissued', n: 5 })
-  t.match(decide(left, 4, false, false), { outcome: 'rotated', n: 5 })
-  t.match(decide(left, 2, false, false), { outcome: 'reused' })
-})
-
 const grace = 30
 
 // Promise: sessions/response-lost-connection

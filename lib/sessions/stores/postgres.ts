@@ -45,8 +45,8 @@ export const postgresShape = {
 const usualAge = 5000
 
 /**
- * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, and adds the columns that a table of an
- * earlier version lacks, for a migration of the application. It can be executed repeatedly, and by several processes at once.
+ * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
+ * can be executed repeatedly, and by several processes at once.
  * @param table at most 48 letters, digits and `_`, perhaps after the name of a schema, which exists, and a dot
  * @throws {@link InvalidConfiguration} for another name
  */
@@ -71,10 +71,6 @@ CREATE TABLE IF NOT EXISTS ${quoted} (
   siblings integer NOT NULL DEFAULT 0,
   confirmed boolean NOT NULL DEFAULT false
 ) WITH (fillfactor = 80);
-ALTER TABLE ${quoted}
-  ADD COLUMN IF NOT EXISTS parent integer NOT NULL DEFAULT 1,
-  ADD COLUMN IF NOT EXISTS siblings integer NOT NULL DEFAULT 0,
-  ADD COLUMN IF NOT EXISTS confirmed boolean NOT NULL DEFAULT false;
 CREATE INDEX IF NOT EXISTS "${index}_user" ON ${quoted} (user_id) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS "${index}_user_fed" ON ${quoted} (user_id) WHERE ended_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS "${index}_ended" ON ${quoted} (ended_at) WHERE ended_at IS NOT NULL;
@@ -87,9 +83,8 @@ const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
 /** The longest pause before the second attempt, in milliseconds. Before each further attempt it is twice as long. */
 const firstPause = 100
-/** The SQLSTATE of a table that does not exist, and of a column. */
+/** The SQLSTATE of a table that does not exist. */
 const undefinedTable = '42P01'
-const undefinedColumn = '42703'
 /** That of a lock that was waited for too long. */
 const lockNotAvailable = '55P03'
 /** In milliseconds: how long a call waits for sessions that are locked. */
@@ -104,7 +99,6 @@ function withRetries (query: Query, table: string): Query {
       } catch (error) {
         const { code } = Object(error)
         if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
-        if (code === undefinedColumn) throw new Error(`The table "${table}" is one of an earlier version. Execute the SQL of postgresSessionSchema("${table}"), which adds the missing columns.`, { cause: error })
         if (attempt === attempts || !repeatable.has(code)) throw error
       }
       // At random, because transactions that failed at once would meet again.

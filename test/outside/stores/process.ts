@@ -21,8 +21,6 @@ export interface ProcessOptions {
   readonly poll?: number
   /** How long a call of the store may take, in milliseconds. */
   readonly patience?: number
-  /** The module of the package, if it is not the built one. */
-  readonly library?: string
 }
 
 export interface Answer { status: number, body: string }

@@ -2,10 +2,6 @@
  * What is promised about lost answers, failures and stolen tokens, with four processes, twenty clients and real servers. The
  * windows last for minutes: an operator lets them end by changing when they began.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { Network, skip } from '../../database.ts'
 import { payloadOf } from '../../helper.ts'
@@ -116,16 +112,6 @@ class Service {
 const sidsOf = (holders: readonly Holder[]) => holders.map(({ sid }) => sid)
 const all = async <T> (holders: readonly Holder[], act: (holder: Holder, index: number) => Promise<T>): Promise<T[]> => await Promise.all(holders.map(act))
 const half = (holders: readonly Holder[]) => [holders.filter((_, index) => index % 2 === 0), holders.filter((_, index) => index % 2 === 1)] as const
-
-/** The package before confirmations. */
-function before (t: Test): string {
-  const folder = t.testdir({})
-  execFileSync('tar', ['-xzf', fileURLToPath(new URL('../fixtures/before-confirmations.tar.gz', import.meta.url)), '-C', folder])
-  mkdirSync(join(folder, 'package', 'node_modules'))
-  const modules = fileURLToPath(new URL('../../../node_modules', import.meta.url))
-  for (const name of ['@fastify', 'fast-jwt', 'fastify-plugin', '@sinclair']) symlinkSync(join(modules, name), join(folder, 'package', 'node_modules', name), 'junction')
-  return join(folder, 'package/dist/lib/index.js')
-}
 
 /** What fails, to 20 clients. Each of them must go on afterwards. */
 const failures: Record<string, (t: Test, service: Service, clients: readonly Holder[]) => Promise<void>> = {
@@ -241,23 +227,6 @@ const failures: Record<string, (t: Test, service: Service, clients: readonly Hol
     t.same(await all(clients, async (client) => await client.refresh(service.awake)), clients.map(() => 200))
     t.strictSame((await service.backend.confirmed()).filter((sid) => sidsOf(clients).includes(sid)).toSorted(), sidsOf(clients).toSorted(), 'what was received stays known')
     await service.backend.pass(3_600_000, sidsOf(clients))
-  },
-
-  // Promise: databases/processes-different-settings
-  async 'the version before runs beside this one, and alone' (t, service, clients) {
-    const other = await service.begin({ library: before(t) })
-    const processes = [other, service.awake, other, other, service.at(1)]
-    for (const [round, process] of processes.entries()) {
-      await service.backend.endWindows(sidsOf(clients))
-      t.same(await all(clients, async (client) => await client.refresh(process)), clients.map(() => 200), `round ${round}`)
-      // Copies of requests that are under way, and tokens that are used, in both.
-      for (const each of [other, service.awake]) {
-        const copies = clients.map((client) => client.steal())
-        t.same(await all(copies, async (copy) => await copy.refresh(each)), clients.map(() => 200))
-        t.same(await all(clients, async (client) => await client.use(each)), clients.map(() => 200))
-      }
-    }
-    await other.kill()
   }
 }
 

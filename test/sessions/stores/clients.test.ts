@@ -232,11 +232,6 @@ t.test('where the table is missing, the error says how it is created', async (t)
   await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).create(session, rules), { message: 'The table "logins" does not exist. Create it with the SQL of postgresSessionSchema("logins").', cause: missing })
 })
 
-t.test('where columns are missing, the error says how they are added', async (t) => {
-  const missing = failure('42703')
-  await t.rejects(postgresSessions(postgres(missing), { table: 'logins' }).advance('1', 'a', 0, rules), { message: 'The table "logins" is one of an earlier version. Execute the SQL of postgresSessionSchema("logins"), which adds the missing columns.', cause: missing })
-})
-
 t.test('what PostgreSQL has locked is confirmed one by one after the rest; what is locked for longer is named, and nothing is waited for after three seconds', async (t) => {
   const setTime = setMonotonicClock(t)
   const received = ['a', 'b', 'c', 'd'].map((sid) => ({ sid, user: '1', n: 0 }))
