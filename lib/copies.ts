@@ -1,4 +1,5 @@
 /** Several copies of this package in one application: package managers install them for parts of a monorepo. Each knows only what it has made. */
+import { isText, memberOf } from './values.ts'
 
 /** All copies have it in common. */
 const mark = Symbol.for('fastify-token-auth')
@@ -15,7 +16,7 @@ export function markOwn (value: object): void {
  * @returns text to be appended to a message; empty where no value was
  */
 export function adviceOnCopies (values: readonly unknown[]): string {
-  const makers = values.map((value) => Object(Reflect.get(Object(value), mark)))
-  const other = makers.find((maker) => maker !== own && typeof maker.folder === 'string')
-  return other === undefined ? '' : ` What another copy of this package has made, in ${other.folder}, this copy, in ${own.folder}, does not know. Install only one of them, for example with npm dedupe.`
+  const makers = values.map((value) => memberOf(value, mark))
+  const folder = makers.filter((maker) => maker !== own && maker !== undefined).map((maker) => memberOf(maker, 'folder')).find(isText)
+  return folder === undefined ? '' : ` What another copy of this package has made, in ${folder}, this copy, in ${own.folder}, does not know. Install only one of them, for example with npm dedupe.`
 }

@@ -6,6 +6,7 @@ import type { UserId } from '../types/handlers.ts'
 import type { SessionEvent } from '../types/sessions.ts'
 import { TokenAuthError } from './errors.ts'
 import { copyError, Refusal } from './refusal.ts'
+import { memberOf } from './values.ts'
 
 const sessions = channel('fastify-token-auth:session')
 const issued = channel('fastify-token-auth:issued')
@@ -47,6 +48,6 @@ export function publishRefused (instanceName: string, request: FastifyRequest, w
   const isRefusal = why instanceof Refusal
   if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
   if (!isRefusal) markRefused(request, why)
-  const reason: unknown = Reflect.get(why, 'reason')
+  const reason = memberOf(why, 'reason')
   refused.publish({ instanceName, request, error: copyError(isRefusal ? why.toError() : why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
 }

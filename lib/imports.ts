@@ -1,5 +1,6 @@
 /** The error of a package that is imported only where a setting needs it. */
 import { InvalidConfiguration } from './configuration-errors.ts'
+import { memberOf } from './values.ts'
 
 /**
  * Returns the error of an import in a program that allows none: test runners such as Jest run modules in a context of their own.
@@ -9,6 +10,6 @@ import { InvalidConfiguration } from './configuration-errors.ts'
  */
 export function importRefused (what: string, cause: unknown): InvalidConfiguration | undefined {
   // An error of Node.js is no Error of the context in which a test runs.
-  if (Reflect.get(Object(cause), 'code') !== 'ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING_FLAG') return undefined
+  if (memberOf(cause, 'code') !== 'ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING_FLAG') return undefined
   return new InvalidConfiguration(`${what} needs import(), which this test runner does not allow. For Jest, set NODE_OPTIONS=--experimental-vm-modules.`, { page: 'testing.md#jest', cause })
 }

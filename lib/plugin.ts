@@ -13,7 +13,7 @@ import { readClassViews } from './endpoints/view.ts'
 import { addViews, checkViewPaths } from './endpoints/views.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { isPromise } from './promises.ts'
-import { describeOther, isPlainObject } from './values.ts'
+import { describeOther, isPlainObject, memberOf } from './values.ts'
 import { handlerNames } from './host/handlers.ts'
 import { collectHost, type Host } from './host/host.ts'
 import { adviceOnCopies } from './copies.ts'
@@ -140,7 +140,7 @@ const requestProperties = ['id', 'params', 'raw', 'query', 'log', 'body']
 /** Creates `fastify.<instanceName>` and `request.<instanceName>`. @throws {InvalidConfiguration} where the name is taken */
 function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: Registration): void {
   const name = instance.settings.instanceName
-  const existing: unknown = Reflect.get(fastify, name)
+  const existing = memberOf(fastify, name)
   const isOurs = registrationOf(existing) !== undefined
   if (Object.hasOwn(fastify, name) && isOurs) {
     throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { page: 'instances.md' })
@@ -154,7 +154,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   if (!fastify.hasRequestDecorator(name)) {
     fastify.decorateRequest(name, {
       getter (this: FastifyRequest) {
-        const nearest: unknown = Reflect.get(this.server, name)
+        const nearest = memberOf(this.server, name)
         return faceOf(stateOf(nearest === instance ? registration : registrationOf(nearest)!, this))
       }
     })
@@ -169,7 +169,7 @@ function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
 
 /** Reads the options of a registration, and prepares its parts. @throws {InvalidConfiguration} {RequiredKeysNotFound} */
 async function prepareParts (fastify: FastifyInstance, options: Options): Promise<Parts> {
-  const configured = resolveSettings(options, Reflect.get(fastify, 'config'))
+  const configured = resolveSettings(options, memberOf(fastify, 'config'))
   checkPaths(configured.settings, options)
   const hasKeys = options.keys !== undefined
   const { instanceName } = configured.settings

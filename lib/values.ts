@@ -3,6 +3,15 @@ import { types } from 'node:util'
 import type { UserId } from '../types/handlers.ts'
 import { isPromise } from './promises.ts'
 
+/** Reads a property of any value, also an inherited one; undefined for a value that has none. */
+export function memberOf (value: unknown, name: PropertyKey): unknown {
+  const holder: Record<PropertyKey, unknown> = Object(value)
+  return holder[name]
+}
+
+/** As {@link memberOf}, for own properties only: `Object.prototype` may be polluted. */
+export const ownMemberOf = (value: unknown, name: PropertyKey): unknown => Object.hasOwn(Object(value), name) ? memberOf(value, name) : undefined
+
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {
   if (value === null) return 'null'

@@ -2,7 +2,7 @@
 import { algorithmTable, type Algorithm } from '../algorithms.ts'
 import { isAlive, remove, type Life } from '../keys/life.ts'
 import { publicKey } from '../keys/material.ts'
-import { isText } from '../values.ts'
+import { isText, ownMemberOf } from '../values.ts'
 import type { UsableKey } from './key-finder.ts'
 
 /** One key of a set: its members that are read, copied. */
@@ -23,7 +23,7 @@ function copyMember (value: unknown): string | readonly string[] | false {
 function copyOf (jwk: object): PublishedJwk {
   const copy: Record<string, unknown> = {}
   for (const name of members) {
-    const value: unknown = Object.hasOwn(jwk, name) ? Reflect.get(jwk, name) : undefined
+    const value = ownMemberOf(jwk, name)
     // Some servers write null for a member that they do not have.
     if (value !== undefined && value !== null) copy[name] = copyMember(value)
   }
@@ -42,7 +42,7 @@ const maximumWithoutKid = 100
  * @throws {Error} for anything but a list of 1 to 1,000 keys. One entry that is no object spoils the set: it was not made by software that knows JWK sets
  */
 export function readKeySet (value: unknown): readonly PublishedJwk[] {
-  const keys: unknown = isObject(value) && Object.hasOwn(value, 'keys') ? Reflect.get(value, 'keys') : undefined
+  const keys = isObject(value) ? ownMemberOf(value, 'keys') : undefined
   if (Array.isArray(keys) && keys.length > maximumEntries) throw new Error(`It is a JWK set with ${keys.length} keys. At most ${maximumEntries} are accepted.`)
   if (Array.isArray(keys) && keys.length > 0 && keys.every(isObject)) return keys.map(copyOf)
   throw new Error('It is not a JWK set with at least one key: { keys: [{ kty, kid, n, e }] }.')

@@ -6,6 +6,7 @@
 import { callPatiently } from '../host/call.ts'
 import { readKeySet, type PublishedJwk } from './issuer-keys.ts'
 import type { ReadKeys } from './remote-key-set.ts'
+import { memberOf } from '../values.ts'
 
 /** In milliseconds. */
 export const refreshTime = 600_000
@@ -164,7 +165,7 @@ export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
     } catch (error) {
       const { origin, pathname } = new URL(uri)
       // Without the query, which may have a key for the server.
-      throw new Error(`GET ${origin}${pathname}: ${Object(error).message}`)
+      throw new Error(`GET ${origin}${pathname}: ${memberOf(error, 'message')}`)
     }
   })
   remote.set(uri, source)

@@ -5,6 +5,7 @@ import type { Registration } from '../registration.ts'
 import { undecidedIn } from '../routes/report.ts'
 import { lookAt, type Inspected } from './application.ts'
 import type { Outcome } from './outcome.ts'
+import { memberOf } from '../values.ts'
 
 /** One line of the report. */
 export interface Remark {
@@ -68,7 +69,7 @@ const codeOfOpenRoutes = 'TOKEN_AUTH_W26'
 function findingsOf (warnings: readonly Error[]): Remark[] {
   return warnings.map((found) => {
     const [instance = '', ...text] = found.message.split(': ')
-    return { ...warning(String(Reflect.get(found, 'code')), text.join(': ')), instance }
+    return { ...warning(String(memberOf(found, 'code')), text.join(': ')), instance }
   }).filter(({ subject }) => subject !== codeOfOpenRoutes)
 }
 

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { typeName } from '../values.ts'
+import { memberOf, typeName } from '../values.ts'
 import { registrationOf, type Registration } from '../registration.ts'
 import { bookOf, type RouteBook } from '../routes/book.ts'
 
@@ -67,13 +67,13 @@ async function start (exported: unknown, watched: readonly WatchedApplication[])
  */
 export async function load (path: string): Promise<WatchedApplication> {
   const watched: WatchedApplication[] = []
-  const listener = (message: unknown) => { watched.push(watch(Object(message).fastify)) }
+  const listener = (message: unknown) => { watched.push(watch(memberOf(message, 'fastify') as FastifyInstance)) }
   subscribe('fastify.initialization', listener)
   try {
     // A path of Windows is no URL.
     const module: { default?: unknown } = await import(pathToFileURL(resolve(path)).href)
     // What a compiler makes of `export default` for CommonJS.
-    const inner: unknown = Object(module.default).__esModule === true ? Object(module.default).default : module.default
+    const inner: unknown = memberOf(module.default, '__esModule') === true ? memberOf(module.default, 'default') : module.default
     const application = await start(inner, watched)
     if (application === undefined) throw new Error(`The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${isFunction(inner) ? 'a function that returns something else' : typeName(inner)}.`)
     return application

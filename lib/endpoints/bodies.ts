@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { errorCodes, type FastifyInstance, type FastifyRequest, type RequestPayload } from 'fastify'
 import type { Endpoint } from './endpoint.ts'
+import { memberOf } from '../values.ts'
 
 /** In bytes. Credentials and tokens are small, and anybody may send a body to the endpoints. */
 const maximumBody = 16_384
@@ -98,7 +99,7 @@ const writers = { json: (body: object) => JSON.stringify(body), form: writeForm 
  * request, and some of them `rawBody`.
  */
 function bytesOf (raw: IncomingMessage, kind: 'json' | 'form'): Buffer {
-  const { body, rawBody }: { body?: unknown, rawBody?: unknown } = Object(raw)
+  const [body, rawBody] = [memberOf(raw, 'body'), memberOf(raw, 'rawBody')]
   if (Buffer.isBuffer(rawBody)) return rawBody
   if (Buffer.isBuffer(body)) return body
   return Buffer.from(typeof body === 'object' && body !== null ? writers[kind](body) : String(body ?? ''))

@@ -14,6 +14,7 @@ import type { RefreshToken } from '../sessions/refresh-token.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, type Implementation, type Result } from './endpoint.ts'
 import { findRefreshToken, refreshTokenInBody } from './refresh-source.ts'
+import { memberOf } from '../values.ts'
 
 /** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
 async function endByAccessToken (sessions: SessionService, state: RequestState): Promise<void> {
@@ -78,7 +79,7 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
 
 /** RFC 7009 section 2.2: a refresh token that is not authentic is answered like one that is. */
 function ignoreRefusal (error: unknown): void {
-  if (Object(error).statusCode >= 500 || !(error instanceof Error)) throw error
+  if (Number(memberOf(error, 'statusCode')) >= 500 || !(error instanceof Error)) throw error
 }
 
 export function logoutEndpoint (registration: Registration): Implementation {

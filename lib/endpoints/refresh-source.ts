@@ -4,10 +4,11 @@ import { MissingRefreshToken } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
 import { extractRefreshToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
+import { ownMemberOf } from '../values.ts'
 
 /** The refresh token in a body; undefined for none. */
 export function refreshTokenInBody ({ body }: FastifyRequest, name: string): string | undefined {
-  const value: unknown = typeof body === 'object' && body !== null && Object.hasOwn(body, name) ? Reflect.get(body, name) : undefined
+  const value = ownMemberOf(body, name)
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 

@@ -14,6 +14,7 @@ import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, refuseEarly, type Implementation, type Result } from './endpoint.ts'
+import { memberOf } from '../values.ts'
 
 /** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
 function requireToken (registration: Registration): CallbackHook {
@@ -55,7 +56,7 @@ async function list (sessions: SessionService, state: RequestState): Promise<Res
 
 async function endOne (sessions: SessionService, state: RequestState): Promise<Result> {
   const { request } = state
-  const sid = String(Reflect.get(Object(request.params), 'id'))
+  const sid = String(memberOf(request.params, 'id'))
   const ended = isSessionId(sid) ? await sessions.end(userIdOf(state), { sid }, 'user', request) : []
   if (ended.length === 0) throw new SessionNotFound()
   return { status: 204, loginCookies: sid === state.sessionId ? withoutCookies(state) : [] }

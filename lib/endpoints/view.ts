@@ -5,7 +5,7 @@ import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { InvalidClassViews } from '../configuration-errors.ts'
 import { adviceOnCopies } from '../copies.ts'
 import { isGuard, isInjected } from '../guards/describe.ts'
-import { typeName } from '../values.ts'
+import { memberOf, typeName } from '../values.ts'
 import { suggest } from '../settings/suggest.ts'
 import type { Responses } from '../http/responses.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -123,7 +123,7 @@ function checkPerMethod (view: View, field: keyof typeof perMethod, name: string
 function checkFields (ViewClass: ClassView[1]): void {
   for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
     for (const [field, { example }] of Object.entries(perMethod)) {
-      if (Object.hasOwn(level, field) || Object.hasOwn(Reflect.get(level, 'prototype'), field)) {
+      if (Object.hasOwn(level, field) || Object.hasOwn(Object(memberOf(level, 'prototype')), field)) {
         throw new InvalidClassViews(`"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`, { page: 'reference.md#responses' })
       }
     }

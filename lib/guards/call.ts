@@ -1,11 +1,12 @@
 /** How guards and handlers of `injectUser` are called. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
+import { memberOf } from '../values.ts'
 
 const place = { page: 'guards.md', duringRequest: true } as const
 
 function checkParameters (request: unknown, reply: unknown, what: string, call: string): void {
   // A reply has `headers`, too: a method. What stands for the reply where there is none, such as in a subscription of GraphQL, is accepted.
-  if (typeof Object(request).headers === 'object' && typeof reply === 'object' && reply !== null) return
+  if (typeof memberOf(request, 'headers') === 'object' && typeof reply === 'object' && reply !== null) return
   throw new InvalidConfiguration(`${what} was called without the request and the reply. Pass both: await ${call}(request, reply).`, place)
 }
 

@@ -4,6 +4,7 @@ import { markOwn } from '../copies.ts'
 import type { Registration } from '../registration.ts'
 import type { AccessRules } from '../request/rules.ts'
 import type { EnforcedGuard } from '../wrapped/gate.ts'
+import { isFunction, ownMemberOf } from '../values.ts'
 
 /** What a guard asks of a request, as far as that is known beforehand. */
 export interface GuardDescription {
@@ -64,7 +65,8 @@ export function describeInjected (handler: object, describe: Describe): void {
 
 /** Returns the guard, or described handler, that a value is or was copied from; undefined for any other value. */
 export function guardIn (value: unknown): object | undefined {
-  return typeof value === 'function' && Object.hasOwn(value, original) ? Reflect.get(value, original) : undefined
+  const guard = typeof value === 'function' ? ownMemberOf(value, original) : undefined
+  return isFunction(guard) ? guard : undefined
 }
 
 /** Whether a value is a guard, or a handler made by `injectUser`. */

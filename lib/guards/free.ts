@@ -25,10 +25,11 @@ import { optionsOfGuards, readOptions } from './options.ts'
 import { makeProtectGuard } from './protect.ts'
 import { makeScopedGuard, readScopes } from './scoped.ts'
 import { isTrial } from '../wrapped/trial.ts'
+import { memberOf } from '../values.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
 function findRegistration (context: FastifyInstance, { on = context, instanceName = 'tokenAuth' }: InstanceChoice): Registration {
-  const instance: unknown = Reflect.get(on, instanceName)
+  const instance: unknown = memberOf(on, instanceName)
   const registration = registrationOf(instance)
   if (registration !== undefined) return registration
   const advice = adviceOnCopies([instance]) || ' Register the plugin on its context or on an outer one, or pass the context of the instance as "on".'
@@ -43,7 +44,7 @@ export const choiceMembers = {
 
 /** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
 function hideFromClients (error: unknown): InvalidConfiguration {
-  return new InvalidConfiguration(String(Object(error).message), { duringRequest: true, cause: error })
+  return new InvalidConfiguration(String(memberOf(error, 'message')), { duringRequest: true, cause: error })
 }
 
 /** Makes one guard for each registration, when the application is ready or a request meets it first. */
@@ -121,7 +122,7 @@ export function scoped<Route extends RouteGenericInterface = RouteGenericInterfa
 ): Guard {
   const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
   // Scopes of another grammar depend on the instance, which is known here only where it is given.
-  const known = options.on === undefined ? undefined : registrationOf(Reflect.get(options.on, options.instanceName ?? 'tokenAuth'))
+  const known = options.on === undefined ? undefined : registrationOf(memberOf(options.on, options.instanceName ?? 'tokenAuth'))
   const { scopeSets } = readScopes(scopes, options, known?.hasExactScopes === true)
   return freeGuard(options, perRegistration(options, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)
 }

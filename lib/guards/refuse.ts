@@ -12,6 +12,7 @@ import type { Registration } from '../registration.ts'
 import { extractToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './redirect.ts'
+import { memberOf } from '../values.ts'
 
 /** Whether the log of a request has lines at the level `debug`. Loggers of an application may lack the method of pino. */
 function isDebugging ({ log }: FastifyRequest): boolean {
@@ -39,7 +40,7 @@ function describeToken ({ settings, carrier }: RequestState, outcome: string): o
 /** Logs why a request is refused. Never the token, nor the values of its claims but for its expiry. */
 function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
   const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
-  const reason: unknown = Reflect.get(refused, 'reason')
+  const reason = memberOf(refused, 'reason')
   request.log.debug({
     instanceName,
     outcome: name,

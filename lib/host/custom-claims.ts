@@ -2,7 +2,7 @@
 import type { CustomClaim } from '../../types/handlers.ts'
 import { InvalidCustomClaim } from '../configuration-errors.ts'
 import { registeredClaimNames, type Settings } from '../settings/schema.ts'
-import { typeName } from '../values.ts'
+import { memberOf, typeName } from '../values.ts'
 
 /**
  * Reads and checks custom claims.
@@ -20,12 +20,12 @@ export function readCustomClaims (sources: unknown, settings: Settings, hasSessi
       const description = typeof source === 'function' ? 'a function that is not a class' : typeName(source)
       throw new InvalidCustomClaim(`"customClaims[${index}]" must be a class or an object; given: ${description}.`, { page: 'reference.md#handlers' })
     }
-    const key: unknown = Reflect.get(claim, 'key')
+    const key = memberOf(claim, 'key')
     if (typeof key !== 'string' || key === '') {
       throw new InvalidCustomClaim(`"key" of "customClaims[${index}]" must be the name of the claim, a non-empty string; given: ${key === '' ? 'an empty string' : typeName(key)}.`, { page: 'reference.md#handlers' })
     }
     for (const method of ['setup', 'verify']) {
-      const value: unknown = Reflect.get(claim, method)
+      const value = memberOf(claim, method)
       if (typeof value !== 'function') {
         throw new InvalidCustomClaim(`"${method}" of the custom claim "${key}" must be a function; given: ${typeName(value)}.`, { page: 'reference.md#handlers' })
       }

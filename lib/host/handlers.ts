@@ -5,7 +5,7 @@ import type { Settings } from '../settings/schema.ts'
 import type { Handlers, UserId } from '../../types/handlers.ts'
 import type { AnyRequest } from '../../types/requests.ts'
 import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
-import { typeName } from '../values.ts'
+import { memberOf, typeName } from '../values.ts'
 
 /** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>
@@ -36,7 +36,7 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
   const handlers: Record<string, unknown> = Object.create(null)
   for (const name of handlerNames) {
     const isOption = options[name] !== undefined
-    const handler: unknown = isOption ? options[name] : Reflect.get(authentication, name)
+    const handler = isOption ? options[name] : memberOf(authentication, name)
     if (handler === undefined) continue
     const source = `${isOption ? 'Option' : 'Authentication class:'} "${name}"`
     if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { page: 'reference.md#handlers' })

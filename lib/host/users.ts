@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidUserObject } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
-import { asClaimed, isUserId, typeName } from '../values.ts'
+import { asClaimed, isUserId, memberOf, typeName } from '../values.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 import { callHost, readHost } from './call.ts'
 import type { HostHandlers } from './handlers.ts'
@@ -15,7 +15,7 @@ function isMapping (value: object): boolean {
   return prototype === null || (Object.getPrototypeOf(prototype) === null && !Array.isArray(value))
 }
 
-const serializerOf = (user: object) => serializers.find((name) => typeof Reflect.get(user, name) === 'function')
+const serializerOf = (user: object) => serializers.find((name) => typeof memberOf(user, name) === 'function')
 
 /**
  * Checks a user object.
@@ -37,7 +37,7 @@ export function checkUser (user: unknown, from: string): object {
 export function userIdOf (user: unknown, key: string, from: string): UserId {
   const checked = checkUser(user, from)
   // A mapping must have the id as its own property; an object of a class may compute it.
-  const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : Reflect.get(checked, key))
+  const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : memberOf(checked, key))
   if (isUserId(id)) return asClaimed(key, id)
   throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean, not ${id === '' ? 'an empty string' : typeName(id)}. The setting "userId" is the name of this property.`)
 }

@@ -7,6 +7,7 @@ import { parsed } from '../request/headers.ts'
 import { readCookie } from '../request/pairs.ts'
 import type { Settings } from '../settings/schema.ts'
 import { clearingCookie, cookieNames } from './cookies.ts'
+import { memberOf } from '../values.ts'
 
 /** The registrations of an application that have a cookie of a name on a path, by name and path. */
 const owners = new WeakMap<object, Map<string, Set<object>>>()
@@ -83,6 +84,6 @@ export function oldCookies (request: FastifyRequest, settings: Settings, sent: r
 /** Clears cookies that came twice with a request that is answered without new ones. */
 export function clearTwins (request: FastifyRequest, reply: FastifyReply, settings: Settings): void {
   // What stands for a reply where there is none, such as in a subscription of GraphQL, has no headers.
-  if (typeof Object(reply).header !== 'function') return
+  if (typeof memberOf(reply, 'header') !== 'function') return
   for (const cookie of oldCookies(request, settings)) reply.header('set-cookie', cookie)
 }

@@ -5,6 +5,7 @@ import { either, flag, listOf, textLike, type Kind } from '../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../settings/records.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { AnyRequest } from '../../types/requests.ts'
+import { isUserId, memberOf } from '../values.ts'
 
 /**
  * A pattern of the parameters with these names. A parameter begins after `?` or `&`, to some routers and parsers also after
@@ -28,8 +29,8 @@ export interface RequestSerializerOptions {
 /** Returns the user id of the token of a request; undefined without a valid token, and where its verification takes time or fails. */
 function userIdOf (request: FastifyRequest, instanceName: string): UserId | undefined {
   try {
-    const { userId }: { userId?: UserId | null } = Object(Reflect.get(request, instanceName))
-    return userId ?? undefined
+    const userId = memberOf(memberOf(request, instanceName), 'userId')
+    return isUserId(userId) ? userId : undefined
   } catch {
     // An exception of a serializer would end the process.
     return undefined

@@ -7,6 +7,7 @@ import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
 import { challengeOf, defaultScheme, headersOf } from '../challenge.ts'
 import { ownPromise } from '../promises.ts'
+import { isFunction, memberOf } from '../values.ts'
 
 /** The properties that a hook adds to a response, or nothing. */
 export type Extension = MaybePromise<object | undefined | void>
@@ -81,8 +82,7 @@ export function sendAnswer (reply: FastifyReply, { statusCode, headers, challeng
 /** Whether Fastify serializes a body: not text, bytes, streams and responses. */
 function isSerialized (body: unknown): boolean {
   if (body === undefined || typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof Response) return false
-  const { pipe, getReader }: { pipe?: unknown, getReader?: unknown } = Object(body)
-  return typeof pipe !== 'function' && typeof getReader !== 'function'
+  return !isFunction(memberOf(body, 'pipe')) && !isFunction(memberOf(body, 'getReader'))
 }
 
 /** Sends what `exceptionResponse` has returned. */

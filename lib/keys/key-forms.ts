@@ -4,7 +4,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } fro
 import { fileURLToPath } from 'node:url'
 import { types } from 'node:util'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { bytesOf, describeKey } from '../values.ts'
+import { bytesOf, describeKey, memberOf } from '../values.ts'
 import { algorithmNamed, type Algorithm } from '../algorithms.ts'
 
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
@@ -41,7 +41,7 @@ function pemOf (value: unknown): string | Buffer | undefined {
  */
 function jwkOf (value: unknown): Jwk | undefined {
   if (!isObject(value) || !('kty' in value)) return undefined
-  return Object.fromEntries(jwkMembers.map((name) => [name, Reflect.get(value, name)] as const).filter(([, member]) => member !== undefined))
+  return Object.fromEntries(jwkMembers.map((name) => [name, memberOf(value, name)] as const).filter(([, member]) => member !== undefined))
 }
 
 /** The members of other forms, which a JWK must not have: a key set that was fetched must not name a file of this machine. */

@@ -9,6 +9,7 @@ import { copyError, invalidToken, Refusal } from '../refusal.ts'
 import { invalidClaim } from '../token/claims.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { ignoreRejection } from '../promises.ts'
+import { isFunction, memberOf } from '../values.ts'
 
 /** One check. Only `true` passes; a refusal is that refusal; any other result is the refusal of the check. */
 export interface Check {
@@ -63,7 +64,7 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
     const answer: unknown = trusted(request!, payload)
     if (answer === true) return true
     // Query builders return objects that can be awaited, but are no promises.
-    return typeof Object(answer).then === 'function' ? Promise.resolve(answer).catch(refusalOf) : answer
+    return isFunction(memberOf(answer, 'then')) ? Promise.resolve(answer).catch(refusalOf) : answer
   } catch (error) {
     return refusalOf(error)
   }

@@ -1,7 +1,7 @@
 /** Who may use a route: by its guards, or by what it says itself in `config.tokenAuth`. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isProtecting } from '../guards/describe.ts'
-import { typeName } from '../values.ts'
+import { ownMemberOf, typeName } from '../values.ts'
 import type { RouteAccess, RouteGuard } from '../../types/routes.ts'
 import { methodsOf, opensSockets, type FoundGuard, type RouteEntry } from './entry.ts'
 
@@ -11,7 +11,7 @@ const nameOf = ({ added }: RouteEntry) => `${methodsOf(added).join(',')} ${added
 function declarationOf (entry: RouteEntry): false | string | undefined {
   const config: object = Object(entry.route.config)
   // Not what the prototype was polluted with.
-  const tokenAuth: unknown = Object.hasOwn(config, 'tokenAuth') ? Reflect.get(config, 'tokenAuth') : undefined
+  const tokenAuth = ownMemberOf(config, 'tokenAuth')
   if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
   const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
   throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { page: 'guards.md#require-guards' })

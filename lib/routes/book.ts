@@ -12,6 +12,7 @@ import { documentGuards } from './openapi.ts'
 import { printRows, withoutSecondSpellings } from './report.ts'
 import { checkEarlierRoutes, checkRequiredGuards, earlierRoutes } from './required-guards.ts'
 import { warnOfOpenRoutes, warnOfUselessScopes, type Watch } from './route-warnings.ts'
+import { memberOf } from '../values.ts'
 
 const decorator = Symbol('token-auth.routes')
 
@@ -98,7 +99,7 @@ export class RouteBook implements RouteReport {
 
 /** Returns the book of an application. The first instance opens it, and nested and later instances find it. */
 export function bookOf (fastify: FastifyInstance): RouteBook {
-  const found: unknown = Reflect.get(fastify, decorator)
+  const found = memberOf(fastify, decorator)
   if (found instanceof RouteBook) return found
   const book = new RouteBook(fastify)
   fastify.decorate(decorator, book)

@@ -2,6 +2,7 @@
  * The document that @fastify/swagger generates, and what is added to it then. A transformation of a route would replace that
  * of the application, which may hide routes.
  */
+import { memberOf } from '../values.ts'
 
 /** A Security Requirement Object of OpenAPI. A request must satisfy all schemes in it, and one of the objects in a list of them. */
 export type Requirement = Record<string, readonly string[]>
@@ -188,7 +189,7 @@ export function openDocument (context: object): Addition[] | undefined {
   if (owner === undefined) return undefined
   const known = additionsOf.get(owner)
   if (known !== undefined) return known
-  const generate: (options?: { yaml?: boolean }) => Document = Reflect.get(owner, 'swagger')
+  const generate = memberOf(owner, 'swagger') as (options?: { yaml?: boolean }) => Document
   const additions: Addition[] = []
   const annotated = new WeakSet<object>()
   /** @fastify/swagger returns one document again and again: its text is written once. */

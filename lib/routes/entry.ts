@@ -3,6 +3,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { descriptionOf, guardIn, isGuard, isInjected, type GuardDescription } from '../guards/describe.ts'
 import { guardsCalledBy } from '../wrapped/trial.ts'
 import { allHooksOf, givenTo, guardingHooks, listsOf } from './hooks.ts'
+import { memberOf } from '../values.ts'
 
 type GuardingHooks = Pick<RouteOptions, typeof guardingHooks[number]>
 
@@ -43,7 +44,7 @@ export function noteRoute (route: RouteOptions, context: FastifyInstance): Route
 export const methodsOf = ({ method }: RouteOptions): string[] => [method].flat()
 
 /** Whether a route opens WebSockets, with a handler of their own that is called in place of the handler of the route. */
-export const opensSockets = ({ added }: RouteEntry): boolean => Reflect.get(added, 'wsHandler') !== undefined || Reflect.get(added, 'websocket') === true
+export const opensSockets = ({ added }: RouteEntry): boolean => memberOf(added, 'wsHandler') !== undefined || memberOf(added, 'websocket') === true
 
 const functionsOf = (value: unknown) => [value].flat().filter((item) => typeof item === 'function')
 
@@ -53,7 +54,7 @@ const guardingFunctions = (hooks: GuardingHooks) => guardingHooks.flatMap((name)
 /** Whether an `onRoute` hook has removed or replaced a guard that a route was given, in whatever option. */
 function hasLostGuard ({ hooks, added }: RouteEntry): boolean {
   const standing = new Set(guardingFunctions(hooks).map(guardIn))
-  return Reflect.ownKeys(added).filter((name) => name !== 'handler').flatMap((name) => [Reflect.get(added, name)].flat(Infinity))
+  return Reflect.ownKeys(added).filter((name) => name !== 'handler').flatMap((name) => [memberOf(added, name)].flat(Infinity))
     .some((value) => isGuard(value) && !standing.has(guardIn(value)))
 }
 

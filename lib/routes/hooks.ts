@@ -6,6 +6,7 @@
  */
 import type { FastifyInstance, onRouteHookHandler } from 'fastify'
 import { isGuard } from '../guards/describe.ts'
+import { memberOf } from '../values.ts'
 
 /** The hooks that run before the handler of a route and can prevent it from running. */
 export const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
@@ -62,7 +63,7 @@ export function givenTo (context: FastifyInstance): ReadonlyArray<readonly [name
 /** Returns the lists of hooks that Fastify keeps for a context, by name. */
 export function listsOf (context: FastifyInstance): Record<string, unknown> {
   const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.hooks')
-  return Object.assign({}, ...keys.map((key) => Reflect.get(context, key)))
+  return Object.assign({}, ...keys.map((key) => memberOf(context, key)))
 }
 
 /** Returns the hooks that a context adds to all of its routes, by name: each guard as it was given. */
@@ -81,7 +82,7 @@ export function hooksOf (context: FastifyInstance): unknown[] {
 /** Returns the contexts inside of one that exist already. */
 export function contextsIn (context: FastifyInstance): FastifyInstance[] {
   const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.children')
-  const children: FastifyInstance[] = keys.flatMap((key) => Reflect.get(context, key))
+  const children = keys.flatMap((key) => memberOf(context, key) as FastifyInstance[])
   return children.flatMap((child) => [child, ...contextsIn(child)])
 }
 

@@ -4,9 +4,10 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { guardIn, isGuard, isInjected, makerIn } from '../guards/describe.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 import { allHooksOf, guardingHooks, hooksOf } from './hooks.ts'
+import { memberOf } from '../values.ts'
 
 const guardingOptions: readonly PropertyKey[] = [...guardingHooks, 'handler']
-const hooksIn = (route: RouteOptions): unknown[] => guardingOptions.flatMap((name) => Reflect.get(route, name))
+const hooksIn = (route: RouteOptions): unknown[] => guardingOptions.flatMap((name) => memberOf(route, name))
 
 /** Whether a value under an option, or among the hooks of a name, is a guard that does not guard there. */
 function isMisplaced (name: PropertyKey, value: unknown): boolean {
@@ -15,7 +16,7 @@ function isMisplaced (name: PropertyKey, value: unknown): boolean {
 
 /** Returns the values of the options of a route, those in lists one by one, each with the name of its option. */
 function valuesIn (route: RouteOptions): Array<readonly [name: PropertyKey, value: unknown]> {
-  return Reflect.ownKeys(route).flatMap((name) => [Reflect.get(route, name)].flat(Infinity).map((value) => [name, value] as const))
+  return Reflect.ownKeys(route).flatMap((name) => [memberOf(route, name)].flat(Infinity).map((value) => [name, value] as const))
 }
 
 const nameOf = (route: RouteOptions) => `${methodsOf(route).join(',')} ${route.url}`

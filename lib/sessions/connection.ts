@@ -1,6 +1,7 @@
 /** Whether somebody still waits for the response to a refresh: a rotation that its client never hears of must not take place. */
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { memberOf } from '../values.ts'
 
 /**
  * A process that was paused reads a request first, and the end of its connection in a later turn of the event loop: over
@@ -14,5 +15,5 @@ const turnsUntilClosed = 3
  */
 export async function hasNoConnection ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): Promise<boolean> {
   for (let turns = 0; turns < turnsUntilClosed; turns++) await setImmediate()
-  return raw.destroyed || socket.destroyed || Object(Reflect.get(raw, 'stream')).destroyed === true
+  return raw.destroyed || socket.destroyed || memberOf(memberOf(raw, 'stream'), 'destroyed') === true
 }

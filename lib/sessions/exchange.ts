@@ -15,6 +15,7 @@ import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
 import { noteIssued } from './unsent.ts'
+import { memberOf } from '../values.ts'
 
 export { noteSent } from './unsent.ts'
 
@@ -57,7 +58,7 @@ export interface Exchanged extends NewTokens {
  * them do so. It need not be an `Error` of this realm.
  */
 export function withoutForeign401 (thrown: unknown): unknown {
-  const isForeign = !(thrown instanceof TokenAuthError) && !(thrown instanceof Refusal) && Object(thrown).statusCode === 401
+  const isForeign = !(thrown instanceof TokenAuthError) && !(thrown instanceof Refusal) && memberOf(thrown, 'statusCode') === 401
   return isForeign ? new HandlerFailed('refresh', { cause: thrown }) : thrown
 }
 

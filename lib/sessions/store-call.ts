@@ -2,7 +2,7 @@
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
 import { within } from '../promises.ts'
-import { isText, isWhole, typeName } from '../values.ts'
+import { isText, isWhole, memberOf, typeName } from '../values.ts'
 import type { Advance, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { storeTimeoutMs } from './stores/store-clock.ts'
@@ -64,7 +64,7 @@ const waitFor = async (name: string, call: () => unknown): Promise<unknown> =>
  * AggregateError of a host with several addresses.
  */
 function withMessage (name: string, thrown: unknown): unknown {
-  const { message, code }: { message?: unknown, code?: unknown } = Object(thrown)
+  const [message, code] = [memberOf(thrown, 'message'), memberOf(thrown, 'code')]
   if (typeof message === 'string' && message !== '') return thrown
   const kind = thrown instanceof Error ? thrown.name : typeName(thrown)
   const what = typeof code === 'string' ? `${kind} (${code})` : kind

@@ -4,7 +4,7 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { typeName } from '../values.ts'
+import { memberOf, typeName } from '../values.ts'
 import type { GenerateRefreshToken, SettingValues } from '../../types/settings.ts'
 import { checkSetting, checkSubclass, describeValue } from './check.ts'
 import { splitOrigins } from './origins.ts'
@@ -130,7 +130,7 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
     values[setting] = typeof value === 'function' && !isReturned ? value.bind(owner) : value
   }
   for (const name of names) {
-    const value: unknown = Reflect.get(owner, name)
+    const value = memberOf(owner, name)
     if (value === undefined) continue
     const set = settingOf(name, 'set')
     const get = settingOf(name, 'get')
@@ -168,7 +168,7 @@ function readClass (configurationClass: unknown): Accessors {
   const names = namesOf(configuration)
   for (const name of names) {
     // A method with another name is a helper of the class. A field or an accessor with another name is a mistake.
-    const isHelper = typeof Reflect.get(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
+    const isHelper = typeof memberOf(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
     if (!isHelper && !settingOptionNames.includes(name)) {
       throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`, { page: 'settings.md' })
     }

@@ -1,5 +1,5 @@
 /** The kinds of values that options have: what is allowed, in words, and how a value is read. */
-import { describeGiven, isFunction, isText, isWhole, maximumSeconds, quote } from '../values.ts'
+import { describeGiven, isFunction, isText, isWhole, maximumSeconds, memberOf, quote } from '../values.ts'
 
 /** What was given in the place of an allowed value, in words that disclose no secret. */
 export class Wrong {
@@ -103,7 +103,7 @@ export const objectWith = <Value>(methods: readonly [string, ...string[]]): Kind
   allowed: methods.length === 1 ? `an object with the method ${methods[0]}` : `an object with the methods ${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`,
   read: (value) => {
     if (typeof value !== 'object' || value === null) return new Wrong(describeGiven(value))
-    const missing = methods.find((method) => !isFunction(Reflect.get(value, method)))
+    const missing = methods.find((method) => !isFunction(memberOf(value, method)))
     return missing === undefined ? value as Value : new Wrong(`an object without the method "${missing}"`)
   }
 })

@@ -1,6 +1,6 @@
 /** The rules that concern several settings, for values that are given and for those that getters compute. Those of paths stand with the table of endpoints. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { quote } from '../values.ts'
+import { ownMemberOf, quote } from '../values.ts'
 import { registeredClaimNames, type SettingName, type Settings } from './schema.ts'
 
 /** A rule, and the settings that it reads. */
@@ -90,7 +90,10 @@ const rules: readonly Rule[] = [
 const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
 
 /** The rules that hold with the option `sessions`, too. */
-const rulesOfSessions = claimRules([], (name) => Object.hasOwn(sessionClaims, name) ? ` with "sessions", because this claim then contains ${Reflect.get(sessionClaims, name)}` : undefined)
+const rulesOfSessions = claimRules([], (name) => {
+  const content = ownMemberOf(sessionClaims, name)
+  return content === undefined ? undefined : ` with "sessions", because this claim then contains ${content}`
+})
 
 const rulesFor = (hasSessions: boolean) => hasSessions ? [...rules, ...rulesOfSessions] : rules
 

@@ -1,7 +1,7 @@
 /** The clients of PostgreSQL that hosts pass, behind one function. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isPromise } from '../../promises.ts'
-import { typeName } from '../../values.ts'
+import { memberOf, typeName } from '../../values.ts'
 
 export type Row = Record<string, unknown>
 export type Query = (sql: string, values: readonly unknown[]) => Promise<readonly Row[]>
@@ -20,7 +20,7 @@ const isRow = (value: unknown): value is Row => typeof value === 'object' && val
  * @throws {InvalidConfiguration}
  */
 function rowsOf (answer: unknown): readonly Row[] {
-  const rows: unknown = Array.isArray(answer) ? (typeof answer[1] === 'number' ? answer[0] : answer) : Object(answer).rows
+  const rows: unknown = Array.isArray(answer) ? (typeof answer[1] === 'number' ? answer[0] : answer) : memberOf(answer, 'rows')
   if (Array.isArray(rows) && rows.every(isRow)) return rows
   throw new InvalidConfiguration(`The client that is given to postgresSessions() returned something other than rows that are objects: ${typeName(answer)}. Pass ${allowed}, and let it return rows in this form.`, place)
 }

@@ -2,7 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Advance, PostgresLike, PostgresSessionsOptions, ReceivedGeneration, SessionStore } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { quote } from '../../values.ts'
+import { memberOf, quote } from '../../values.ts'
 import { flag, textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord, readValue } from '../../settings/records.ts'
 import { decide } from '../rotation.ts'
@@ -270,7 +270,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
           if (performance.now() - start > confirmTime) notWritten.push(item)
           else await write(sql.confirmLocked, [JSON.stringify([item])], performance.now())
         } catch (error) {
-          if (Object(error).code !== lockNotAvailable) throw error
+          if (memberOf(error, 'code') !== lockNotAvailable) throw error
           notWritten.push(item)
           cause = error
         }

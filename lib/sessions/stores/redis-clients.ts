@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { IoredisLike, NodeRedisLike } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isPromise } from '../../promises.ts'
-import { typeName } from '../../values.ts'
+import { memberOf, typeName } from '../../values.ts'
 import { storeTimeoutMs } from './store-clock.ts'
 
 export interface Script { readonly text: string, readonly sha: string }
@@ -28,7 +28,7 @@ export interface OwnConnection {
   close (): void
 }
 
-const isMissingScript = (error: unknown) => String(Object(error).message).startsWith('NOSCRIPT')
+const isMissingScript = (error: unknown) => String(memberOf(error, 'message')).startsWith('NOSCRIPT')
 
 /** Executes a script by its digest, and sends its text where the server does not know it. */
 async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Promise<unknown> {
@@ -126,7 +126,7 @@ const isNodeRedis = (client: object): client is NodeRedisLike => {
 
 /** Says what was given in the place of a client, and what to do. */
 function describeOther (client: unknown): string {
-  const { evalsha, evalSha }: { evalsha?: unknown, evalSha?: unknown } = Object(client)
+  const [evalsha, evalSha] = [memberOf(client, 'evalsha'), memberOf(client, 'evalSha')]
   if (isPromise(client)) return 'a promise. Await it.'
   if (typeof evalsha !== 'function' && typeof evalSha !== 'function') return `${typeName(client)}.`
   return 'an object that executes scripts and has no connection, as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'

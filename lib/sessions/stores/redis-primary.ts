@@ -5,9 +5,10 @@
  */
 import { isDoneWithin } from '../../promises.ts'
 import type { Connection, OwnConnection, Script } from './redis-clients.ts'
+import { memberOf } from '../../values.ts'
 
 /** What a server says that has become a replica, or one whose primary is away and which must not answer then. */
-const isReplica = (error: unknown) => replicaMessage.test(String(Object(error).message))
+const isReplica = (error: unknown) => replicaMessage.test(String(memberOf(error, 'message')))
 // The second form is that of scripts before Redis 7.
 const replicaMessage = /^(?:READONLY|MASTERDOWN) |^ERR Error running script .+ -(?:READONLY|MASTERDOWN) /
 

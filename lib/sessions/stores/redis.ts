@@ -1,7 +1,7 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
 import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
 import { isDoneWithin, within } from '../../promises.ts'
-import { quote } from '../../values.ts'
+import { memberOf, quote } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
 import { optionsOf, preset, readRecord } from '../../settings/records.ts'
 import { closeStore, type Closable } from './closable.ts'
@@ -98,7 +98,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
       try {
         return textsOf(await run(script, keys, [...values, clock.deadline(start)]))
       } catch (error) {
-        const [, time] = /^LATE (\d+)/.exec(String(Object(error).message)) ?? []
+        const [, time] = /^LATE (\d+)/.exec(String(memberOf(error, 'message'))) ?? []
         if (time === undefined) throw error
         clock.learn(Number(time))
         clock.requireTime(start)

@@ -4,7 +4,7 @@ import { types } from 'node:util'
 import type { JsonWebKey } from '../../../types/keys.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { algorithms, algorithmTable, isHmac, type Algorithm } from '../../algorithms.ts'
-import { bytesOf } from '../../values.ts'
+import { bytesOf, memberOf } from '../../values.ts'
 
 /** A key as text (a secret, or PEM), bytes, `KeyObject` or JWK. */
 export type AttackKey = string | ArrayBufferView | ArrayBuffer | KeyObject | JsonWebKey
@@ -94,7 +94,7 @@ export const textOf = (given: unknown): string | Buffer | undefined => typeof gi
 function readMaterial (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
   const text = textOf(given)
   if (text === undefined && !isRecord(given)) return undefined
-  if (kind === 'secret') return createSecretKey(text === undefined ? Buffer.from(String(Object(given).k), 'base64url') : Buffer.from(text))
+  if (kind === 'secret') return createSecretKey(text === undefined ? Buffer.from(String(memberOf(given, 'k')), 'base64url') : Buffer.from(text))
   const material = text ?? { key: Object(given), format: 'jwk' } as const
   return kind === 'private' ? createPrivateKey(material) : createPublicKey(material)
 }
