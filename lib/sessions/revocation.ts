@@ -156,7 +156,7 @@ export class EndedSessions {
   }
 
   async #begin (patience: number): Promise<void> {
-    // Results from before the last application with this store closed are outdated.
+    // The last read may be from before all applications with this store closed.
     this.#lastGood = this.#lastError = undefined
     this.#isStarting = true
     await isDoneWithin(patience, () => this.#readFirst(patience))
@@ -233,7 +233,7 @@ export class EndedSessions {
       await this.#learn(ended, isFull)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
-      // An earlier read that was more recent than this partial one remains the last good one.
+      // A partial read is as old as its oldest part, and must not replace a more recent good read.
       const good = Math.max(this.#lastGood ?? -Infinity, begun - staleFor)
       if (good > -Infinity) this.#lastGood = good
       this.#tell(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
