@@ -59,7 +59,7 @@ const logoutLimit = 6000
 /** A tab that renews needs no more than 50 seconds, unless the browser has frozen it. */
 const turnLimit = 60_000
 
-/** Returns a signal that aborts with `signal` or after `limit`. Browsers before 2024 have no `AbortSignal.any`, only the limit. */
+/** Returns a signal that aborts with `signal` or after `limit`. Browsers before 2024 have no `AbortSignal.any`: only `limit` applies. */
 const within = (limit: number, signal: AbortSignal) => AbortSignal.any?.([AbortSignal.timeout(limit), signal]) ?? AbortSignal.timeout(limit)
 
 /** Waits for a result, and rejects if the signal aborts. The awaited operation continues. */
@@ -133,7 +133,7 @@ export function createClient<User = unknown> ({
   let user: User | null | undefined
   /** The user id that the service has read from the last token. */
   let userId: unknown
-  /** How often the client has determined who is logged in. */
+  /** How many times the client has determined who is logged in. */
   let findings = 0
   /** The renewal in progress. It resolves to whether to repeat the request, or to the response of a service that cannot renew at the moment. */
   let renewal: Promise<Response | boolean> | undefined
@@ -478,7 +478,7 @@ export function createClient<User = unknown> ({
       if (isRenewed instanceof Response) return isRenewed.clone()
       // Another user, who must not repeat this request, may have logged in meanwhile.
       if (!isRenewed || !isSame() || init?.body instanceof ReadableStream) return response
-      // The body is not read, and the browser would wait for a reader.
+      // The body is discarded, because the browser would wait for a reader.
       response.body?.cancel().catch(() => {})
       return await send(again, init)
     },

@@ -1,4 +1,4 @@
-/** A request serializer for the logger of the application. In query-string mode, the logged URL would contain the token. */
+/** A request serializer for the logger of the application. In query-string mode, logged URLs would otherwise contain tokens. */
 import type { FastifyRequest } from 'fastify'
 import { parameterName } from '../request/pairs.ts'
 import { either, flag, listOf, textLike, type Kind } from '../settings/kinds.ts'

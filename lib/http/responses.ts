@@ -57,7 +57,7 @@ export async function extendBody (responses: Responses, body: Record<string, unk
   if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object with properties to add to the response, or nothing', fields)
   return readHost(hook, () => {
     const extended = { ...body, ...fields }
-    // JSON.stringify() must fail here if it fails: later, a token would have been stored that the client never receives.
+    // Throws here if the body has no JSON form, before a token is stored that the client would never receive.
     JSON.stringify(extended)
     return extended
   })

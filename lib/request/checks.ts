@@ -59,7 +59,7 @@ function refusalOf (thrown: unknown): Refusal {
 /** Calls the handler `trusted`, which may be asynchronous. @throws errors that are not refusals, converted by {@link hostError} */
 function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request: FastifyRequest | undefined): unknown {
   try {
-    // With this handler, verifyToken() without a request has thrown before.
+    // If this handler exists, verifyToken() without a request has thrown earlier.
     const answer: unknown = trusted(request!, payload)
     if (answer === true) return true
     // Query builders return thenables that are not promises.

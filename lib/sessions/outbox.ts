@@ -14,7 +14,7 @@ export interface Teller {
 
 /** How items are sent to a store. */
 export interface Delivery<Item> {
-  /** Sends items to the store. Resolves when they are written, to those that are not: they are sent again with the next poll. */
+  /** Sends items to the store. Resolves to those that the store has not written, if any; the next poll sends them again. */
   readonly tell: (items: readonly Item[], rules: SessionRules) => Promise<ReadonlySet<unknown> | void>
   /** The maximum number of items in one call. */
   readonly atOnce: number

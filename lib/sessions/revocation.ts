@@ -22,7 +22,7 @@ interface Reader extends Teller {
   readonly poll: number
 }
 
-/** The number of reads of which one is a full read: it finds sessions that became visible late in the store. */
+/** One of this number of reads is a full read, which finds sessions that became visible late in the store. */
 const fullEvery = 60
 /** The number of ids to process before other work gets a turn: 100,000 at once would block the event loop for too long. */
 const idsAtOnce = 5000
@@ -69,7 +69,7 @@ export class EndedSessions {
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> | undefined
   #started: Promise<void> | undefined
-  /** Whether the first reads take place. Their failures are not logged, because a client that was just created still connects. */
+  /** Whether the first reads take place. Their failures are not logged, because a client that was just created is still connecting. */
   #isStarting = false
   /** The time of the last successful read, in milliseconds of `performance.now()`; undefined before the first one. */
   #lastGood: number | undefined
@@ -238,7 +238,7 @@ export class EndedSessions {
       if (good > -Infinity) this.#lastGood = good
       this.#tell(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
     } catch (error) {
-      // After a failed full read comes an incremental one: a full read that always takes too long must not hide new ends.
+      // After a failed full read comes an incremental one: if full reads always take too long, new entries are still read.
       if (this.#untilFull === 0) this.#untilFull = 1
       this.#tell(error)
     } finally {

@@ -52,7 +52,7 @@ export function statementsOf (name: string) {
   const answer = (ids: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ids}) AS ids, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')}, ${filtered} FROM clock`
   /** Selects sessions, or one row without a session if there is none. */
   const read = (columns: string, condition: string) => `SELECT ${columns}, ${filtered} FROM (VALUES (true)) AS one LEFT JOIN ${table} ON ${condition}`
-  /** Changes one session. `condition` returns a condition for the time that it gets. */
+  /** Changes one session. `condition` gets the time to compare with, as SQL. */
   const change = (condition: (at: string) => string, deadline: string, values: string) => {
     const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
     return `${locking(`SELECT sid AS id FROM ${table} s WHERE ${may(now)}`)}

@@ -18,7 +18,7 @@ export interface Connection {
   open?: (() => OwnConnection) | undefined
 }
 
-/** A connection that this package opens. It does not keep the process alive, and does not reconnect, because those timers would. */
+/** A connection that this package opens. It does not keep the process alive, so it does not reconnect: the timers would do so. */
 export interface OwnConnection {
   readonly connection: Connection
   /** Resolves when the connection can be used, and rejects if it was closed before. */

@@ -50,7 +50,7 @@ export class PrimaryConnection {
     }
   }
 
-  /** Executes a call. After the last call of a replaced connection, closes it: calls in progress get an answer. */
+  /** Executes a call. Closes a replaced connection only after its last call, so that no call in progress is dropped. */
   async #count (connection: Connection, call: () => Promise<unknown>): Promise<unknown> {
     this.#calls.set(connection, (this.#calls.get(connection) ?? 0) + 1)
     try {
