@@ -7,11 +7,11 @@ import type { Client, ClientOptions, SignedOutReason, TokenStorage } from '../ty
 
 export type { Client, ClientOptions, SignedOutReason, TokenStorage } from '../types/client.ts'
 
-// Of the globals of browsers, Node.js has only some, or others, so the compiler does not know these.
+// Globals of browsers that the types of Node.js lack or declare differently.
 declare const BroadcastChannel: new (name: string) => {
   onmessage: ((message: { readonly data: Notice }) => void) | null
   readonly postMessage: (notice: Notice) => void
-  /** In Node.js, where a channel would keep the process alive. */
+  /** Only in Node.js, where a channel would keep the process alive. */
   readonly unref?: () => void
 }
 interface BrowserEvent {
@@ -28,28 +28,28 @@ declare const globalThis: {
   }
 }
 
-/** What is kept in header mode. */
+/** The tokens that are stored in header mode. */
 interface Tokens {
   readonly access?: string
   readonly refresh?: string
-  /** Which login it is: its time in milliseconds. */
+  /** The time of the login in milliseconds, which identifies the login. */
   readonly since?: number
 }
 
-/** Where a request goes, or the request. */
+/** A URL or a request. */
 type Target = (URL | Request) & { readonly headers?: Headers, readonly signal?: AbortSignal }
 
 /** A response, and its body. */
 type Answer = readonly [response: Response, body: string]
 
 /**
- * What tabs tell each other: why nobody is logged in, and which login is over, because in header mode there may be others.
- * `logout`: with its time, for tabs that keep tokens of their own in memory. `login`, in cookie mode: somebody has logged in.
+ * A message between tabs: why nobody is logged in, and which login has ended, because in header mode, tabs may have different
+ * logins. `logout` has a time, for tabs that keep their tokens in memory. `login`, in cookie mode: a user has logged in.
  */
 type Notice = readonly [what: SignedOutReason | 'login', login: number, time?: number]
 
 // All times are in milliseconds.
-/** How long a try may last, and when the last one may begin. A later try is as good, also if the response to an earlier one was lost. */
+/** The time limit of an attempt, and the latest start of the last one. A later attempt also works if an earlier response was lost. */
 const tryLimit = 20_000
 const lastMoment = 30_000
 const maximumTries = 3
@@ -59,17 +59,17 @@ const logoutLimit = 6000
 /** A tab that renews needs no more than 50 seconds, unless the browser has frozen it. */
 const turnLimit = 60_000
 
-/** A signal that is aborted at the end of `limit`, too. Browsers before 2024 have no `AbortSignal.any`: there, renewals end by themselves. */
+/** Returns a signal that aborts with `signal` or after `limit`. Browsers before 2024 have no `AbortSignal.any`: only `limit` applies. */
 const within = (limit: number, signal: AbortSignal) => AbortSignal.any?.([AbortSignal.timeout(limit), signal]) ?? AbortSignal.timeout(limit)
 
-/** Rejects when the signal aborts. What it waits for goes on. */
+/** Waits for a result, and rejects if the signal aborts. The awaited operation continues. */
 const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | null | undefined) => new Promise<Result>((resolve, reject) => {
   const abort = () => reject(signal?.reason)
   signal?.addEventListener('abort', abort)
   result.then(resolve, reject).finally(() => signal?.removeEventListener('abort', abort))
 })
 
-/** Calls a function of the page. What it throws is an uncaught error of the page, and changes nothing here. */
+/** Calls a function of the page. An error that it throws becomes an uncaught error of the page, and does not affect the client. */
 function notify<Given> (callback: ((given: Given) => void) | undefined, given: Given): void {
   try {
     callback?.(given)
@@ -78,7 +78,7 @@ function notify<Given> (callback: ((given: Given) => void) | undefined, given: G
   }
 }
 
-/** Damaged text, and text that is no object, has no fields. */
+/** Parses a JSON object. The result has no fields if the text is damaged or is not an object. */
 function parse<Fields extends object> (text: string | null | undefined): Partial<Fields> {
   try {
     return Object(JSON.parse(text ?? ''))
@@ -87,7 +87,7 @@ function parse<Fields extends object> (text: string | null | undefined): Partial
   }
 }
 
-/** A storage of one client, which has one key. */
+/** A storage in memory for one client, which uses only one key. */
 function memory (kept: string | null = null): TokenStorage {
   return {
     getItem: () => kept,
@@ -97,7 +97,7 @@ function memory (kept: string | null = null): TokenStorage {
 }
 
 /**
- * Creates the client of a page. A page has one client: each calls its `onSignedOut`.
+ * Creates the client of a page. Create only one: each client calls its `onSignedOut`.
  * @param options where the service is, and how it expects tokens
  * @returns the client
  * @throws TypeError for an unknown option, if `baseUrl` is not an origin, or if `mode` has another value
@@ -107,7 +107,7 @@ export function createClient<User = unknown> ({
   pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
   accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage: given, onSignedOut, ...others
 }: ClientOptions = {}): Client<User> {
-  // Text in the place of the options has numbers as its names.
+  // A string that is passed as options has its indexes as names.
   const [unknown] = Object.keys(others)
   if (unknown !== undefined) throw new TypeError(`Unknown option "${unknown}" of createClient(). See ClientOptions.`)
   // A page that is rendered by a server has no origin. Its requests reject.
@@ -123,7 +123,7 @@ export function createClient<User = unknown> ({
   let storage = given ?? memory()
   let channel: InstanceType<typeof BroadcastChannel> | undefined
   try {
-    // In Firefox without cookies, the constructor throws.
+    // The constructor throws in Firefox if cookies are disabled.
     if (globalThis.location) {
       channel = new BroadcastChannel(name)
       channel.unref?.()
@@ -131,9 +131,9 @@ export function createClient<User = unknown> ({
   } catch {}
   const listeners = new Set<() => void>()
   let user: User | null | undefined
-  /** The user id of the token that the service was asked with. */
+  /** The user id that the service has read from the last token. */
   let userId: unknown
-  /** How often the client has learnt who is logged in. */
+  /** How many times the client has determined who is logged in. */
   let findings = 0
   /** The renewal in progress. It resolves to whether to repeat the request, or to the response of a service that cannot renew at the moment. */
   let renewal: Promise<Response | boolean> | undefined
@@ -144,20 +144,20 @@ export function createClient<User = unknown> ({
   let leaving: Promise<boolean> | undefined
   /** Aborted by a logout in cookie mode: ends renewals, and logins that were not sent yet. */
   let stop = new AbortController()
-  /** Changes when somebody logs in, or nobody is logged in any more. */
+  /** Increases when a user logs in, and when nobody is logged in any more. */
   let logins = 0
   /** In header mode: the last login that this tab has read. */
   let lastLogin = 0
-  /** Why nobody is logged in, and in header mode the login that is over. */
+  /** Why nobody is logged in, and in header mode, the login that has ended. */
   let over: readonly [SignedOutReason, number] = ['absent', lastLogin]
-  /** Whether the page was told that nobody is logged in, and nobody has logged in since. */
+  /** Whether the page was notified that nobody is logged in, and nobody has logged in since. */
   let isTold = false
   /** Whether the browser has rejected the cookies of the last login. */
   let isRejected = false
-  /** The text that is kept, as far as this tab knows. */
+  /** The stored text, as far as this tab knows. */
   let kept: string | null = null
 
-  /** Reads the storage, or writes to it; null removes. One that throws, because it is full or not allowed, is replaced by memory. */
+  /** Reads the storage, or writes to it; null removes. If the storage throws, because it is full or not allowed, memory replaces it. */
   function stored (value?: string | null): string | null {
     try {
       if (value === undefined) kept = storage.getItem(name)
@@ -165,7 +165,7 @@ export function createClient<User = unknown> ({
       else storage.setItem(name, value)
     } catch {
       try {
-        // The service would take an older refresh token for a stolen one.
+        // The service would treat an older refresh token as stolen.
         if (value) storage.removeItem(name)
       } catch {}
       storage = memory(value === undefined ? kept : value)
@@ -175,20 +175,20 @@ export function createClient<User = unknown> ({
   }
 
   function read (): Tokens {
-    // What header mode has left is none of cookie mode.
+    // Cookie mode ignores tokens that header mode has left in the storage.
     const tokens: Tokens = parse(hasCookies ? '' : stored())
     lastLogin = tokens.since ?? lastLogin
     return tokens
   }
 
-  /** @returns a function that says whether this is still the login of now */
+  /** @returns a function that returns whether the login is still the same */
   function watchLogin (): () => boolean {
     const login = logins
     const { since } = read()
     return () => logins === login && read().since === since
   }
 
-  /** Keeps the tokens of a response. Without the option `sessions`, that to a refresh has no refresh token. */
+  /** Stores the tokens of a response. Without the option `sessions`, the response to a refresh has no refresh token. */
   function keep (body: string, before: Tokens): void {
     const { [accessTokenName]: access, [refreshTokenName]: refresh = before.refresh } = parse<Record<string, unknown>>(body)
     if (!access) throw new Error(`The response has no "${accessTokenName}".`)
@@ -211,12 +211,12 @@ export function createClient<User = unknown> ({
     }
   }
 
-  /** @param isNews whether the page is told */
+  /** @param isNews whether to notify the page */
   function signOut (reason: SignedOutReason, login = lastLogin, isNews = true): void {
     over = [reason, login]
     logins++
     setUser(null)
-    // First: the page may call `logout` then, which is no news.
+    // Set first, because `onSignedOut` may call `logout`, which must not notify the page again.
     isTold = true
     if (isNews) notify(onSignedOut, reason)
   }
@@ -229,8 +229,8 @@ export function createClient<User = unknown> ({
   }
 
   /**
-   * Sends to an endpoint, and waits for the whole response, also when the page is left. A redirect would send the body, which has tokens, to
-   * wherever it leads. A login and a logout have credentials of their own.
+   * Sends a request to an endpoint, and waits for the whole response, even if the page is left. Refuses redirects, which
+   * would forward the tokens in the body. Login and logout send no access token, because they have other credentials.
    */
   async function call (path: string, init: RequestInit | undefined, signal: AbortSignal): Promise<Answer> {
     const target = new URL(path === '/' && prefix ? prefix : prefix + path, base)
@@ -241,14 +241,14 @@ export function createClient<User = unknown> ({
   const json = (body: object): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
   const withRefreshToken = ({ refresh }: Tokens): RequestInit => hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh })
 
-  /** Sends until the service is available, at most three times. */
+  /** Repeats a request until the service is available, at most three times. */
   async function insist (path: string, init?: RequestInit, end = Date.now() + lastMoment): Promise<Answer> {
     const { signal } = stop
     for (let tries = 1; ; tries++) {
       const attempt = call(path, init, within(tryLimit, signal))
       const [response] = await attempt.catch(() => [signal.throwIfAborted()])
       const pause = Number(response?.headers.get('retry-after')) * 1000 || defaultPause
-      // From 502 on, it may be what a proxy answers for a service that is down.
+      // From status 502 on, the response may come from a proxy of a service that is down.
       if (Number(response?.status) < 502 || !base || tries === maximumTries || Date.now() + pause > end) return attempt
       await unlessAborted(new Promise((resolve) => setTimeout(resolve, pause)), signal)
       // Timers of hidden tabs, and of computers that sleep, expire late.
@@ -272,7 +272,7 @@ export function createClient<User = unknown> ({
       return false
     }
     const isSameLogin = watchLogin()
-    // What another tab stores may be seen late, and a login or logout in the meantime counts more than this renewal.
+    // The storage may show changes of another tab late. A login or logout in the meantime takes precedence over this renewal.
     const isSame = () => isSameLogin() && read().refresh === before.refresh
     const end = Date.now() + lastMoment
     let [current, reason] = await ask(isSame, end)
@@ -294,7 +294,7 @@ export function createClient<User = unknown> ({
         renewals++
         return true
       }
-      // A service without sessions says it by the name of the error, or by its code, which error handlers of applications send.
+      // Without sessions, the response contains only the name of the error, or its code, which error handlers of applications send.
       reason ??= status === 400 || /"\w*missing/i.test(body) ? 'absent' : 'expired'
     }
     stored(null)
@@ -303,7 +303,7 @@ export function createClient<User = unknown> ({
     return false
   }
 
-  /** Takes turns with the other tabs. Only secure contexts have Web Locks. A tab that was frozen in its turn does not stop the others. */
+  /** Runs one request at a time in all tabs, by Web Locks, which need a secure context. A frozen tab does not block the others forever. */
   async function inTurn<Result> (request: () => Result, { signal } = stop): Promise<Awaited<Result>> {
     await (leaving ?? renewal)?.catch(() => {})
     let result: Result | undefined
@@ -324,7 +324,7 @@ export function createClient<User = unknown> ({
 
   async function load (): Promise<User | null> {
     const before = findings
-    // In header mode, and after a login in the meantime, the service is asked again.
+    // Asks the service again in header mode, and after a login in the meantime.
     for (let tries = 1; tries <= maximumTries; tries++) {
       const isRenewed = await renew()
       // The service has no refresh tokens.
@@ -339,12 +339,12 @@ export function createClient<User = unknown> ({
   const isShown = () => user !== undefined || listeners.size
   const update = () => isShown() && load().catch(() => {})
 
-  /** Ends the session of tokens that nobody keeps any more. The page may be left meanwhile. */
+  /** Ends the session of discarded tokens, even if the page is left meanwhile. */
   const end = async ({ refresh }: Tokens): Promise<boolean> => refresh !== undefined &&
     await insist(pathToLogout, json({ [refreshTokenName]: refresh })).then(([{ ok }]) => ok, () => false)
 
   /**
-   * Discards the tokens, which only header mode has, before it ends their session: a page that closes meanwhile must not keep them.
+   * Discards the tokens of header mode before it ends their session, so that a page that closes meanwhile does not keep them.
    * @param time of the logout in another tab
    */
   function leave (time = 0): Promise<boolean> {
@@ -364,7 +364,7 @@ export function createClient<User = unknown> ({
     const request = () => call(pathToLogout, withRefreshToken({}), AbortSignal.timeout(logoutLimit))
     const [{ ok }] = await request()
     if (!ok) {
-      // The service clears the cookies with a 401 and a 503, too, but a proxy does not. Without cookies, the service answers 204.
+      // The service clears the cookies with a 401 and a 503, too, but a proxy does not. If they are cleared, the service answers 204.
       const [again] = await request()
       if (!again.ok) throw new Error(`Still logged in: the logout failed (${again.status}).`)
     }
@@ -386,15 +386,15 @@ export function createClient<User = unknown> ({
       }
     }
   }
-  // The controller is the object with the option `signal`.
-  // In header mode, the message of a channel could come before the tokens.
+  // `closing` serves as the options: it has the property `signal`. In header mode, a channel message could arrive before
+  // the tokens, so a storage event announces a login.
   globalThis.addEventListener?.('storage', ({ key, oldValue, newValue }) => {
     const { since } = parse<Tokens>(newValue)
     if (key !== name || !since || since === parse<Tokens>(oldValue).since) return
     isTold = false
     update()
   }, closing)
-  // The browser shows a page as it was left. WebKit does so in spite of `no-store`.
+  // The browser may restore a page as it was left; WebKit does so in spite of `no-store`.
   globalThis.addEventListener?.('pageshow', ({ persisted }) => {
     if (!persisted) return
     if (user === null) notify(onSignedOut, over[0])
@@ -443,7 +443,7 @@ export function createClient<User = unknown> ({
           const [answer, reason] = await ask(() => !!isShown() && isSame()).catch(() => [])
           if (!isSame()) return response
           isRejected = hasCookies && (reason === 'absent' || (answer?.status === 401 && /"\w*missing/i.test(await answer.text())))
-          // Whoever was logged in is not any more.
+          // The previous user is not logged in any more.
           if (isShown() && !(answer?.ok && !isRejected)) setUser(isRejected ? null : undefined)
           if (isRejected) {
             end(issued)
@@ -467,7 +467,7 @@ export function createClient<User = unknown> ({
     async fetch (input, init) {
       const isRequest = input instanceof Request
       const url = new URL(isRequest ? input.url : input, base)
-      // Tokens are for the service alone.
+      // Tokens are only sent to the service.
       if (url.origin !== base?.origin) return await fetch(input, init)
       const again: Target = isRequest ? input.clone() : url
       const before = renewals
@@ -476,15 +476,15 @@ export function createClient<User = unknown> ({
       if (response.status !== 401) return response
       const isRenewed = isSame() && (renewals !== before || await unlessAborted(renew(), init?.signal ?? again.signal))
       if (isRenewed instanceof Response) return isRenewed.clone()
-      // Another user may have logged in meanwhile, whose request this is not.
+      // Another user, who must not repeat this request, may have logged in meanwhile.
       if (!isRenewed || !isSame() || init?.body instanceof ReadableStream) return response
-      // Nobody reads it, and a browser would wait for a reader.
+      // The body is discarded, because the browser would wait for a reader.
       response.body?.cancel().catch(() => {})
       return await send(again, init)
     },
 
     close () {
-      // On a closed channel, a logout that has begun could not tell the other tabs.
+      // The channel stays open, so that a logout in progress can notify the other tabs.
       if (channel) channel.onmessage = null
       closing.abort()
       listeners.clear()

@@ -11,10 +11,10 @@ const maximumCookieSize = 4096
 let serialize: FastifyCookie['serialize'] | undefined
 
 /**
- * Loads what writes cookies: only cookie mode needs it. @fastify/cookie loads its serializer when it is registered. It is
- * registered with nothing: in the application, it would keep that from registering it later, with options of its own.
- * @param load imports the package; a test has another one
- * @throws {InvalidConfiguration} where the program allows no import
+ * Loads the serializer of @fastify/cookie, which only cookie mode needs. The package loads it when it is registered, so
+ * this function registers it on a stub: otherwise, the application could not register it later with its own options.
+ * @param load imports the package; tests replace it
+ * @throws {InvalidConfiguration} if the runtime does not allow `import()`
  */
 export async function loadSerializer (load = async () => await import('@fastify/cookie')): Promise<void> {
   const { fastifyCookie } = await load().catch((error) => { throw importRefused('Cookie mode', error) ?? error })
@@ -41,8 +41,8 @@ function accessTokenCookies (accessToken: string, settings: Settings): Cookie[] 
 }
 
 /**
- * Serializes a cookie. Not by `reply.setCookie`, which adds the application's own parse options (signed, domain, expires
- * and others) to whatever is not set here.
+ * Serializes a cookie, without `reply.setCookie`: that would take missing options from the `parseOptions` of the
+ * application (signed, domain, expires and others).
  */
 function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings, maxAge: number | null): string {
   return serialize!(name, value, {
@@ -91,8 +91,8 @@ export const clearingCookie = (name: string, settings: Settings): string => seri
 export const clearingCookies = (settings: Settings): string[] => cookieNames(settings).map((name) => clearingCookie(name, settings))
 
 /**
- * Adds the cookies of a login that begins or ends to a reply. Pages that the browser has fetched in advance, by speculation
- * rules, would show who was logged in before.
+ * Adds the cookies of a login or a logout to a reply. `Clear-Site-Data` discards pages that the browser has prefetched or
+ * prerendered by speculation rules, because they would show the previous user.
  */
 export function setLoginCookies (reply: FastifyReply, cookies: readonly string[]): void {
   if (cookies.length === 0) return
@@ -102,7 +102,7 @@ export function setLoginCookies (reply: FastifyReply, cookies: readonly string[]
   reply.header('clear-site-data', given === undefined ? own : `${String(given)}, ${own}`)
 }
 
-/** Adds cookies to a reply. It cannot fail, so that tokens that were stored are also sent. */
+/** Adds cookies to a reply. It never throws, so that tokens that were stored are also sent. */
 export function setCookies (reply: FastifyReply, cookies: readonly string[]): void {
   for (const cookie of cookies) reply.header('set-cookie', cookie)
 }

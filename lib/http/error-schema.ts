@@ -1,4 +1,4 @@
-/** The answers to refused requests, for the OpenAPI document. */
+/** JSON schemas of the responses to refused requests, for the OpenAPI document. */
 
 /** The body of an error of the plugin, as the default `exceptionResponse` renders it. */
 export const errorSchema = {
@@ -8,7 +8,7 @@ export const errorSchema = {
   additionalProperties: true
 } as const
 
-/** The body of an error of Fastify itself, such as that of a request that is not valid. */
+/** The body of an error of Fastify, such as a validation error. */
 export const fastifyErrorSchema = {
   type: 'object',
   required: ['statusCode', 'error', 'message'],
@@ -16,12 +16,12 @@ export const fastifyErrorSchema = {
   additionalProperties: true
 } as const
 
-/** The answer to a request without a valid token. */
+/** The response to a request without a valid token. */
 export const unauthorized = { description: 'No valid access token.', ...errorSchema }
 
 /**
- * The bodies and answers of the endpoints of the plugin, as JSON schemas. Transformations of an application, which may be for
- * schemas of another library, do not see them.
+ * The JSON schemas of the endpoints of the plugin. Transformations of the application skip them, because such functions may
+ * expect schemas of another library.
  */
 export const ownSchemas = new WeakSet<object>()
 

@@ -1,17 +1,17 @@
-/** Headers that are decided when a response begins, in whatever way: by Fastify, as a stream, or by a hijacked reply. */
+/** Changes headers when a response begins, whether Fastify, a stream or a hijacked reply sends it. */
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { isForCaches } from './caching.ts'
 
-/** What `writeHead` is given besides the status: texts, and headers as an object or as a list of names and values. */
+/** The parameters of `writeHead` after the status: a status message, and headers as an object or as a list of names and values. */
 type Given = string | OutgoingHttpHeaders | readonly OutgoingHttpHeader[] | null | undefined
 
-/** Sets headers as `writeHead` would: they replace those from before. A list may also consist of pairs. */
+/** Sets headers as `writeHead` does: they replace earlier ones. A list is flat, or consists of pairs. */
 function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly OutgoingHttpHeader[]): void {
   if (!Array.isArray(given)) {
     for (const [name, value] of Object.entries(given)) if (value !== undefined) raw.setHeader(name, value)
     return
   }
-  // A name may be there more than once.
+  // A list may contain a name more than once.
   const list = (Array.isArray(given[0]) ? given.flat(1) : given) as readonly (string | readonly string[])[]
   const names = list.filter((_value, index) => index % 2 === 0) as readonly string[]
   for (const name of names) raw.removeHeader(name)
@@ -19,15 +19,15 @@ function setHeaders (raw: ServerResponse, given: OutgoingHttpHeaders | readonly 
 }
 
 /**
- * Calls a function just before the headers of the response are written. It may change them. Where the headers cannot be
- * written, they are as they were, and it is called again before the next try, such as that of Fastify with the error.
+ * Calls a function just before the headers of the response are written. It may change them. If they cannot be written, they
+ * are restored, and the function is called again before the next attempt, such as the error response of Fastify.
  * @param change may return a function to call after the headers were written
  */
 export function beforeHeaders (raw: ServerResponse, change: () => (() => void) | undefined): void {
   const { writeHead } = raw
   const late = (status: number, ...given: readonly Given[]): ServerResponse => {
     const before = { ...raw.getHeaders() }
-    // First: what writes the headers may call it again.
+    // Restored first, because the original function may call `raw.writeHead` again.
     raw.writeHead = writeHead
     try {
       for (const headers of given) if (typeof headers === 'object' && headers !== null) setHeaders(raw, headers)
@@ -48,12 +48,12 @@ export function beforeHeaders (raw: ServerResponse, change: () => (() => void) |
 }
 
 const noStore = /(?:^|,)[ \t]*no-store[ \t]*(?:,|$)/i
-/** Quoted texts of extensions, which may contain anything. */
+/** Quoted values of extension directives, which may contain any text. */
 const quoted = /"[^"]*"/g
 
 /**
- * Adds cookies to a response that begins, before those that are there already, so that these win, and keeps caches from
- * storing it: some of them store `Set-Cookie` too.
+ * Adds cookies to a response, before the cookies that it already has, so that those win. Prevents caches from storing it,
+ * because some caches store `Set-Cookie`, too.
  */
 export function addLateCookies (raw: ServerResponse, cookies: readonly string[]): void {
   const cacheControl = [raw.getHeader('cache-control') ?? ''].flat().join(', ')

@@ -1,6 +1,6 @@
 /**
- * Cookies that a browser keeps from before `cookieDomain` was changed. Beside a new one of their name, every request has two
- * cookies, which are refused: one of them may be planted.
+ * Clears cookies that a browser keeps from before a change of `cookieDomain`. Together with a new cookie of the same name,
+ * each request would have two cookies, which are refused, because one of them may come from an attacker.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { parsed } from '../request/headers.ts'
@@ -9,11 +9,11 @@ import type { Settings } from '../settings/schema.ts'
 import { clearingCookie, cookieNames } from './cookies.ts'
 import { memberOf } from '../values.ts'
 
-/** The registrations of an application that have a cookie of a name on a path, by name and path. */
+/** For each application, the registrations that use a cookie, by name and path of the cookie. */
 const owners = new WeakMap<object, Map<string, Set<object>>>()
 const keyOf = (name: string, { cookiePath }: Settings) => `${name} ${cookiePath}`
 
-/** Notes the cookies of a registration. Those that another one has, too, are not cleared: each would destroy the other's login. */
+/** Records the cookies of a registration. Cookies that two registrations use are not cleared: each would end the other's login. */
 export function noteCookies (server: object, settings: Settings): void {
   const known = owners.get(server) ?? new Map<string, Set<object>>()
   owners.set(server, known)
@@ -23,11 +23,11 @@ export function noteCookies (server: object, settings: Settings): void {
   }
 }
 
-/** A name in the DNS: labels of which the last is no number, as in an IP address. */
+/** A domain name of at least two labels. The last one is not a number, unlike in an IP address. */
 const domainName = /^(?:[a-z\d](?:[a-z\d-]*[a-z\d])?\.)+[a-z](?:[a-z\d-]*[a-z\d])?$/
 const mostDomains = 8
 
-/** Returns the domains that cookies of a host may have: its own and those above it, with at least two labels. */
+/** Returns the domains for which a host can set cookies: its name and its parent domains, with at least two labels. */
 function domainsOf (hostname: string): string[] {
   const name = hostname.toLowerCase()
   if (name.length > 253 || !domainName.test(name)) return []
@@ -35,30 +35,30 @@ function domainsOf (hostname: string): string[] {
   return labels.slice(0, -1).map((_label, index) => labels.slice(index).join('.')).slice(-mostDomains)
 }
 
-/** The names of cookies that a response clears already. */
+/** The names of the cookies that the response to a request already clears. */
 const cleared = new WeakMap<FastifyRequest, Set<string>>()
 
-/** Returns the forms, besides that of new cookies, that a cookie may have: its domain, and whether it is partitioned. */
+/** Yields the forms, other than that of new cookies, that a cookie may have: its domain, and whether it is partitioned. */
 function * formsOf (name: string, isTwin: boolean, isReplacing: boolean, { hostname }: FastifyRequest, settings: Settings): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
   const { cookieDomain, cookiePartitioned, cookieSamesite } = settings
   const domains = new Set(isTwin || (isReplacing && cookieDomain !== '') ? [''] : [])
   if (isTwin && !/^__host-/i.test(name)) for (const domain of [cookieDomain, ...domainsOf(hostname)]) domains.add(domain)
   for (const domain of domains) yield { cookieDomain: domain, cookiePartitioned }
-  // Only such a cookie can have been partitioned, or not, before.
+  // Only a cookie with SameSite=None can have been partitioned, before or after a change of the setting.
   if (cookieSamesite !== 'none') return
   for (const domain of isTwin ? domains : cookiePartitioned ? [cookieDomain] : []) yield { cookieDomain: domain, cookiePartitioned: !cookiePartitioned }
 }
 
-/** Whether a text is in a header twice. Two searches forward: `lastIndexOf` is many times slower. */
+/** Whether a header contains a text twice. Searches forward twice, because `lastIndexOf` is many times slower. */
 function isRepeated (text: string, header: string): boolean {
   const first = header.indexOf(text)
   return first !== -1 && header.includes(text, first + 1)
 }
 
 /**
- * Creates the Set-Cookie headers that clear old cookies, once for each request: every form of a cookie that came twice. They
- * come before those of new tokens.
- * @param sent the Set-Cookie headers that follow: of a cookie that is replaced or cleared, what is left of another form is cleared, too
+ * Creates the Set-Cookie headers that clear every form of a cookie that the request contains twice, once for each request.
+ * They precede those of new tokens.
+ * @param sent the Set-Cookie headers that follow. If they replace or clear a cookie, its other forms are cleared, too
  */
 export function oldCookies (request: FastifyRequest, settings: Settings, sent: readonly string[] = []): string[] {
   if (!settings.cookieSet) return []
@@ -66,7 +66,7 @@ export function oldCookies (request: FastifyRequest, settings: Settings, sent: r
   const header = Object.hasOwn(headers, 'cookie') ? headers.cookie : undefined
   if (typeof header !== 'string') return []
   const names = cookieNames(settings)
-  // Of most refusals, nothing is left to do: names are searched for only where one of them comes twice.
+  // Most refusals end here: the cookies are only parsed if a name occurs twice.
   if (sent.length === 0 && !names.some((name) => isRepeated(name, header))) return []
   const known = owners.get(request.server.server)
   const done = cleared.get(request) ?? new Set<string>()
@@ -76,14 +76,14 @@ export function oldCookies (request: FastifyRequest, settings: Settings, sent: r
     const isReplacing = sent.some((cookie) => cookie.startsWith(`${name}=`))
     if (value === undefined || !(isTwin || isReplacing) || done.has(name) || Number(known?.get(keyOf(name, settings))?.size) > 1) return []
     cleared.set(request, done.add(name))
-    // Not a copy: settings may be computed when they are read.
+    // Inherited, not copied, because getters compute settings when they are read.
     return Array.from(formsOf(name, isTwin, isReplacing, request, settings), (form) => clearingCookie(name, Object.setPrototypeOf({ ...form }, settings)))
   })
 }
 
-/** Clears cookies that came twice with a request that is answered without new ones. */
+/** Clears cookies that a request contains twice, if its response sets no new ones. */
 export function clearTwins (request: FastifyRequest, reply: FastifyReply, settings: Settings): void {
-  // What stands for a reply where there is none, such as in a subscription of GraphQL, has no headers.
+  // A substitute for a reply, such as in a GraphQL subscription, has no headers.
   if (typeof memberOf(reply, 'header') !== 'function') return
   for (const cookie of oldCookies(request, settings)) reply.header('set-cookie', cookie)
 }

@@ -1,4 +1,4 @@
-/** A serializer of requests for the application's logger, which writes the URL of every request: in query-string mode, with the token in it. */
+/** A request serializer for the logger of the application. In query-string mode, logged URLs would otherwise contain tokens. */
 import type { FastifyRequest } from 'fastify'
 import { parameterName } from '../request/pairs.ts'
 import { either, flag, listOf, textLike, type Kind } from '../settings/kinds.ts'
@@ -8,25 +8,25 @@ import type { AnyRequest } from '../../types/requests.ts'
 import { isUserId, memberOf } from '../values.ts'
 
 /**
- * A pattern of the parameters with these names. A parameter begins after `?` or `&`, to some routers and parsers also after
- * `#` or `;`, and its value ends at the next `&`.
+ * Returns a pattern that matches the parameters with these names. A parameter begins after `?` or `&`, for some routers and
+ * parsers also after `#` or `;`, and its value ends at the next `&`.
  */
 function patternOfParameters (names: readonly string[]): RegExp {
   return new RegExp(`([?&#;](?:${names.map(parameterName).join('|')})=)[^&]*`, 'gu')
 }
 
-/** What is logged of a request. An interface would not do: Fastify wants a type that is open for more. */
+/** The logged properties of a request. Not an interface, because Fastify requires a type with an implicit index signature. */
 type LoggedRequest = { method: string, url: string, version?: string, host: string, remoteAddress: string, remotePort?: number, userId?: UserId }
 
 /** The options of {@link requestSerializer}. */
 export interface RequestSerializerOptions {
   /** Whether the user id of a valid token is logged, or the name of the instance that verifies it. Default: false. */
   userId?: boolean | string | undefined
-  /** The settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed. */
+  /** The settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, if they were changed. */
   parameters?: readonly string[] | undefined
 }
 
-/** Returns the user id of the token of a request; undefined without a valid token, and where its verification takes time or fails. */
+/** Returns the user id of the token of a request; undefined without a valid token, and if its verification is asynchronous or fails. */
 function userIdOf (request: FastifyRequest, instanceName: string): UserId | undefined {
   try {
     const userId = memberOf(memberOf(request, instanceName), 'userId')
@@ -50,15 +50,15 @@ function readGiven (given: [RequestSerializerOptions] | string[]) {
 }
 
 /**
- * Makes a serializer that logs requests as Fastify does, with the values of query parameters that hold tokens replaced:
+ * Creates a serializer that logs requests as Fastify does, but redacts the values of query parameters that contain tokens:
  * `Fastify({ logger: { serializers: { req: requestSerializer() } } })`.
- * @param options what else is logged, and which other parameters are replaced; `access_token` and `refresh_token` always are
+ * @param options whether to log the user id, and further parameters to redact, besides `access_token` and `refresh_token`
  * @throws {@link InvalidConfiguration} for an unknown option
  */
 export function requestSerializer (options: RequestSerializerOptions): (request: AnyRequest) => LoggedRequest
 /**
  * As above.
- * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, where they were changed
+ * @param names the settings `queryStringAccessTokenName` and `queryStringRefreshTokenName`, if they were changed
  */
 export function requestSerializer (...names: string[]): (request: AnyRequest) => LoggedRequest
 export function requestSerializer (...given: [RequestSerializerOptions] | string[]): (request: FastifyRequest) => LoggedRequest {

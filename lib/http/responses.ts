@@ -1,4 +1,4 @@
-/** The responses of endpoints and guards: hooks that extend bodies, and how errors are rendered. */
+/** The responses of endpoints and guards: hooks that extend their bodies, and the rendering of errors. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import type { AnyReply, AnyRequest } from '../../types/requests.ts'
@@ -58,7 +58,7 @@ export async function extendBody (responses: Responses, body: Record<string, unk
   if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object with properties to add to the response, or nothing', fields)
   return readHost(hook, () => {
     const extended = { ...body, ...fields }
-    // A value without a JSON form must fail here. Later, a token would have been stored that the client never receives.
+    // Throws here if the body has no JSON form, before a token is stored that the client would never receive.
     JSON.stringify(extended)
     return extended
   })
@@ -67,27 +67,27 @@ export async function extendBody (responses: Responses, body: Record<string, unk
 const jsonType = 'application/json; charset=utf-8'
 
 /**
- * Sends JSON that is finished, as Fastify sends its own errors: what a route documents, and serializers and hooks that
- * validate responses, are for its own bodies.
+ * Sends a JSON text, as Fastify sends its errors: response schemas, serializers, and hooks that validate responses are only
+ * for the bodies of the route.
  */
 function sendJson (reply: FastifyReply, json: string): FastifyReply {
   return reply.serializer(String).send(json)
 }
 
-/** Sends the default answer to a refusal, without an error object. */
+/** Sends the default response to a refusal, without an error object. */
 export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, text }: Answer, scheme: string): FastifyReply {
   return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, scheme)).type(jsonType), text)
 }
 
-/** Whether Fastify serializes a body: not text, bytes, streams and responses. */
+/** Whether Fastify serializes a body. It does not serialize strings, binary data, streams and `Response` objects. */
 function isSerialized (body: unknown): boolean {
   if (body === undefined || typeof body === 'string' || ArrayBuffer.isView(body) || body instanceof Response) return false
   return !isFunction(memberOf(body, 'pipe')) && !isFunction(memberOf(body, 'getReader'))
 }
 
-/** Sends what `exceptionResponse` has returned. */
+/** Sends the body that `exceptionResponse` has returned. */
 function sendBody (reply: FastifyReply, body: unknown): FastifyReply {
-  // The method has sent it, or will.
+  // The method has sent the reply, or will send it.
   if (reply.sent || body === reply) return reply
   if (!isSerialized(body)) return reply.send(body)
   const json = JSON.stringify(body)
@@ -97,15 +97,15 @@ function sendBody (reply: FastifyReply, body: unknown): FastifyReply {
 
 /** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
 export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError, scheme = defaultScheme): MaybePromise<unknown> {
-  // Refusals are an everyday matter. What is an error of the application, or of what it depends on, leaves a trace.
+  // Refusals are not logged. Errors of the application, and of services that it depends on, are.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), scheme))
-  // That of a page: a hook has set it for the answer of the route.
+  // A hook may have set the content type of a page, for the response of the route.
   if (!/json|^text\/plain/i.test(String(reply.getHeader('content-type') ?? ''))) reply.removeHeader('content-type')
   const fail = (thrown: unknown) => {
     // The error of the application replaces the refusal, and must not be sent with its status and challenge.
     if (!(thrown instanceof TokenAuthError)) reply.code(500).removeHeader('www-authenticate')
-    // Fastify does not treat a falsy value as an error: a guard that passed it on would open its route.
+    // Fastify does not treat a falsy value as an error: a guard that passed it on would let the request through.
     throw thrown || wrongResult('exceptionResponse', 'a body, or throw an error', thrown, 'threw')
   }
   const send = (body: unknown) => sendBody(reply, body)

@@ -1,4 +1,4 @@
-/** The checks of the application on a payload, as records in the order in which they are asked. */
+/** The checks that the application applies to a payload, in the order of their calls. */
 import type { FastifyRequest } from 'fastify'
 import type { Credential } from '../authorities/authority.ts'
 import { InvalidToken, TokenAuthError } from '../errors.ts'
@@ -11,17 +11,17 @@ import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { ignoreRejection } from '../promises.ts'
 import { isFunction, memberOf } from '../values.ts'
 
-/** One check. Only `true` passes; a refusal is that refusal; any other result is the refusal of the check. */
+/** One check. `true` passes, a returned `Refusal` refuses, and any other result refuses with the refusal of the check. */
 export interface Check {
   readonly refusal: Refusal
   /**
-   * @param payload a private copy: whatever the check does to it, no other request sees it
-   * @param request undefined where a token is verified that did not come with a request
+   * @param payload a copy, which the check may change
+   * @param request undefined if a token is verified without a request
    */
   ask (payload: Payload, request: FastifyRequest | undefined): MaybePromise<unknown>
 }
 
-/** Calls a check that must be synchronous: a promise is not `true`, and an error refuses. */
+/** Calls a check that must be synchronous. Any result other than `true` refuses, also a promise and an error. */
 function isTrue (check: () => unknown): boolean {
   try {
     const result = check()
@@ -33,7 +33,7 @@ function isTrue (check: () => unknown): boolean {
   }
 }
 
-/** The refusals of an application that does not want this user, or this token, whatever is renewed. */
+/** The refusals by the application, which a renewal must not override. */
 const final = new WeakSet<Refusal>()
 
 function makeFinal (refusal: Refusal): Refusal {
@@ -42,14 +42,14 @@ function makeFinal (refusal: Refusal): Refusal {
 }
 
 /**
- * Whether the application has refused a token by `trusted` or an extra verification, so that a renewal must not answer
- * it. A custom claim that is missing may be one that a deployment has added.
+ * Whether `trusted` or an extra verification has refused a token, so that the request must not be renewed. A missing custom
+ * claim is no such refusal: a new deployment may have added the claim, and a renewed token has it.
  */
 export const isFinal = (refusal: Refusal): boolean => final.has(refusal)
 
 const notTrusted = invalidToken('the handler "trusted" did not return true')
 
-/** Converts what `trusted` threw: a 401 of this library is a refusal, as if it were returned. @throws anything else, converted by {@link hostError} */
+/** Converts an error of `trusted`: a 401 of this plugin becomes a refusal. @throws any other error, converted by {@link hostError} */
 function refusalOf (thrown: unknown): Refusal {
   if (thrown instanceof TokenAuthError && thrown.statusCode === 401) {
     return makeFinal(new Refusal(() => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }), thrown instanceof InvalidToken ? thrown.reason : undefined))
@@ -57,13 +57,13 @@ function refusalOf (thrown: unknown): Refusal {
   throw hostError('trusted', thrown)
 }
 
-/** Calls the handler `trusted`, which may wait. @throws what it throws, unless that is a refusal, converted by {@link hostError} */
+/** Calls the handler `trusted`, which may be asynchronous. @throws errors that are not refusals, converted by {@link hostError} */
 function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request: FastifyRequest | undefined): unknown {
   try {
-    // Without a request, nothing is verified that `trusted` decides about.
+    // If this handler exists, verifyToken() without a request has thrown earlier.
     const answer: unknown = trusted(request!, payload)
     if (answer === true) return true
-    // Query builders return objects that can be awaited, but are no promises.
+    // Query builders return thenables that are not promises.
     return isFunction(memberOf(answer, 'then')) ? Promise.resolve(answer).catch(refusalOf) : answer
   } catch (error) {
     return refusalOf(error)
@@ -71,21 +71,21 @@ function askTrusted (trusted: HostHandlers['trusted'], payload: Payload, request
 }
 
 /**
- * Returns the refusal of a token whose session has ended; undefined for any other, of which it notes that it was received, if it was.
- * @param isRenewed whether the request was given the token by its own renewal, so that nobody has received it yet
+ * Returns the refusal if the session of a token has ended. Otherwise, unless `isRenewed`, records that the client has the token.
+ * @param isRenewed whether this request has renewed the token, so that the client has not received it yet
  */
 export type SessionCheck = (verified: Credential, isRenewed: boolean) => Refusal | undefined
 
-/** Aborts a controller when a session ends, or at once where it has. It must keep no strong reference to the controller. */
+/** Aborts a controller when a session ends, or immediately if it has ended. Keeps only weak references to the controller. */
 export type WatchSession = (sid: string, payload: Credential['payload'], controller: AbortController) => void
 
-/** What is checked after the claims, in this order. */
+/** The checks after those of the registered claims, in this order. */
 export interface Checks {
   /** Undefined without sessions. */
   readonly session: SessionCheck | undefined
   /** The checks of the application. */
   readonly all: readonly Check[]
-  /** Those for tokens without the custom claims of the application. */
+  /** The checks for tokens that do not contain the custom claims of the application. */
   readonly withoutClaims: readonly Check[]
 }
 
@@ -107,14 +107,14 @@ function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }
   ]
 }
 
-/** Prepares what is checked after the claims. @param session undefined without sessions */
+/** Prepares the checks after those of the registered claims. @param session undefined without sessions */
 export const prepareChecks = (host: Host, session: SessionCheck | undefined): Checks => ({ session, all: hostChecks(host), withoutClaims: hostChecks({ ...host, customClaims: [] }) })
 
 const chosen = (answer: unknown, refusal: Refusal) => answer instanceof Refusal ? answer : refusal
 
 /**
- * Asks checks one after the other and stops at the first that does not pass.
- * @returns the refusal of that check, or null; a promise only where a check returned one
+ * Runs checks one after the other, up to the first that refuses.
+ * @returns its refusal, or null; a promise only if a check returned one
  */
 export function runChecks (checks: readonly Check[], payload: Payload, request: FastifyRequest | undefined, start = 0): MaybePromise<Refusal | null> {
   for (let index = start; index < checks.length; index++) {

@@ -31,18 +31,18 @@ const repeatedParameter = invalidToken('it was sent more than once')
 
 const refusalsWithoutToken: ReadonlySet<Refusal> = new Set([missingHeader, missingCookie, missingParameter, otherScheme])
 
-/** Whether a request was refused because it carries no token for this library, good or bad. */
+/** Whether a request was refused because it contains no token for this plugin, valid or not. */
 export const isWithoutToken = (refusal: Refusal): boolean => refusalsWithoutToken.has(refusal)
 
 /**
- * Whether what was found is the access token of a cookie, however bad, or none at all: a new one in that cookie is then what
- * the request is decided by.
+ * Whether a guard would verify a new access token in the cookie: the request has its token, valid or not, in the cookie, or
+ * has no token.
  */
 export function isReplaceable (found: FoundToken | Refusal): boolean {
   return found instanceof Refusal ? found === repeatedCookie || isWithoutToken(found) : found.source === 'cookie'
 }
 
-/** Where a header stands in the list of the names and values that were sent, from `start` on; -1 for nowhere. */
+/** Returns the index of a header name in `rawHeaders`, from `start` on; -1 if the header is missing. */
 function findHeader (rawHeaders: readonly string[], name: string, start = 0): number {
   for (let index = start; index < rawHeaders.length; index += 2) {
     const sent = rawHeaders[index]!
@@ -58,8 +58,8 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   const value = headers[name]
   if (value === undefined) return missingHeader
   const index = findHeader(rawHeaders, name)
-  // Own properties only: every object inherits a `constructor`, and a polluted prototype must not log anybody in. hasOwn()
-  // takes longer than the comparison, which suffices for nearly every request.
+  // Own properties only: `headers` inherits properties such as `constructor`, and a polluted prototype must not
+  // authenticate requests. Object.hasOwn() takes longer than the comparison, which suffices for nearly every request.
   const wasSent = (index !== -1 && rawHeaders[index + 1] === value) || Object.hasOwn(headers, name)
   if (!wasSent) return missingHeader
   // Node.js keeps the first of two Authorization headers and drops the other silently.
@@ -69,7 +69,7 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   const prefix = settings.authorizationHeaderPrefix
   if (prefix === '') return { token: value, source: 'header' }
   const { length } = prefix
-  // RFC 9110 section 11.1: the scheme is compared case-insensitively. The first comparison is the cheaper one.
+  // RFC 9110 section 11.1: the scheme is compared case-insensitively. The first comparison is faster.
   const isOurScheme = (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
   if (!isOurScheme) return otherScheme
   let start = length
@@ -78,7 +78,7 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   return { token: value.slice(start), source: 'header' }
 }
 
-/** An empty value counts as missing. A repeated one (null) is refused: choosing one of them is not safe. */
+/** Treats an empty value as missing. Refuses a repeated one (null), because choosing one of the values is not safe. */
 function tokenOrRefusal (value: string | undefined | null, repeated: Refusal): string | undefined | Refusal {
   if (value === null) return repeated
   return value === '' ? undefined : value
@@ -97,8 +97,8 @@ function readAccessTokenCookie (carrier: TokenCarrier, settings: Settings): stri
 }
 
 /**
- * The refresh token of the cookie, or the refusal of one that was sent more than once; undefined for none. It is
- * percent-encoded when its cookie is set, because the application's generator may return any string.
+ * Returns the refresh token of the cookie, the refusal of a repeated cookie, or undefined if there is none. The cookie is
+ * percent-encoded, because `generateRefreshToken` may return any string.
  */
 export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
   const value = readTokenCookie(carrier, settings.cookieRefreshTokenName)
@@ -111,26 +111,26 @@ export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Setting
 }
 
 /**
- * Returns a carrier that has cookies with other values of some of them, of which each is there once then.
- * @param replaced names and values
+ * Returns a copy of the carrier with new values for some cookies. Each occurs once.
+ * @param replaced names and values of these cookies
  */
 export function withCookies (carrier: TokenCarrier, replaced: Readonly<Record<string, string>>): TokenCarrier {
   const { url, headers, rawHeaders } = carrier
   const others = String(headers.cookie).split(';').filter((pair) => !Object.hasOwn(replaced, pair.split('=', 1)[0]!.trim()))
   const pairs = Object.entries(replaced).map(([name, value]) => `${name}=${value}`)
-  // The list of what was sent stays: the header Authorization alone is looked up there.
+  // `rawHeaders` stays as it is: only the header of the access token is looked up in it.
   return { url, headers: { ...headers, cookie: [...others, ...pairs].join(';') }, rawHeaders }
 }
 
-/** Reads the URL itself: a route's schema may remove or rewrite what is in the parsed query before a guard runs. */
+/** Reads the URL, because the schema of a route may change the parsed query before a guard runs. */
 function readTokenParameter ({ url = '' }: TokenCarrier, name: string): string | undefined | Refusal {
   return tokenOrRefusal(readParameter(url, name), repeatedParameter)
 }
 
 /**
- * Searches the cookie (with `cookieSet`), then the query string (with `queryStringSet`). The first value that is there
- * ends the search, valid or not; where it is missing, a strict source ends the search with its error.
- * @returns undefined where the search goes on elsewhere
+ * Searches the cookie (with `cookieSet`), then the query string (with `queryStringSet`). The first value ends the search,
+ * valid or not. If a strict source has no value, its refusal ends the search.
+ * @returns undefined if the search continues in the header or the body
  */
 function searchCookieAndQuery (carrier: TokenCarrier, settings: Settings, kind: TokenKind): FoundToken | Refusal | undefined {
   const isAccess = kind === 'access'
@@ -149,17 +149,17 @@ function searchCookieAndQuery (carrier: TokenCarrier, settings: Settings, kind: 
   return undefined
 }
 
-/** The access token of a request and where it was, or the refusal. */
+/** Returns the access token of a request and its source, or the refusal. */
 export function extractToken (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal {
   return searchCookieAndQuery(carrier, settings, 'access') ?? readTokenHeader(carrier, settings)
 }
 
-/** The refresh token of a request outside its body, or the refusal; undefined where the body is searched next. */
+/** Returns the refresh token in the cookie or the query string, or the refusal; undefined if the body is searched next. */
 export function extractRefreshToken (carrier: TokenCarrier, settings: Settings): FoundToken | Refusal | undefined {
   return searchCookieAndQuery(carrier, settings, 'refresh')
 }
 
-/** Describes where a request is expected to carry its access token or its refresh token; nothing is searched after a strict source. */
+/** Describes where a request may contain its access token or its refresh token. The search ends at a strict source. */
 export function describeSources (settings: Settings, kind: TokenKind = 'access'): string {
   const isAccess = kind === 'access'
   const sources: string[] = []

@@ -1,4 +1,4 @@
-/** Tokens that the application passes to `verifyToken`, and that are not the token of a request. */
+/** Verifies tokens that the application passes to `verifyToken`. */
 import type { FastifyRequest } from 'fastify'
 import { RequiredKeysNotFound } from '../configuration-errors.ts'
 import { InvalidToken } from '../errors.ts'
@@ -12,11 +12,11 @@ import { keyNotKnown, ownPayload, type Verification } from './verify.ts'
 const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
 
 /**
- * Prepares the verification of tokens without a request, which waits for nothing.
- * @returns a function that returns a copy of the payload, and throws what is wrong
+ * Prepares the synchronous verification of tokens without a request.
+ * @returns a function that returns a copy of the payload, and throws the error of a refusal
  */
 export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token: string) => Payload {
-  // Reading a setting that has a getter throws.
+  // A setting that has a getter throws when it is read.
   const results = withoutRequest(needsRequest)
   const settings = rules.settingsOf(results)
   const isTrustedAsked = handlers.trusted !== undefined
@@ -27,13 +27,13 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
     const verdict = rules.verify(token, verification, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()
     if (!(verdict instanceof Promise)) return ownPayload(verdict)
-    // A rejection that nobody handles would end the process.
+    // An unhandled rejection would end the process.
     verdict.catch(() => {})
     throw keyNotKnown.toError()
   }
 }
 
-/** Verifies a token with the getters and the handler `trusted`, which get a request whose own token is not looked at. */
+/** Verifies a token with the getters and the handler `trusted`. They get the request, whose own token is not verified. */
 export async function verifyGivenToken (owner: Owner, token: string, request: FastifyRequest): Promise<Payload> {
   if (typeof token !== 'string') throw new InvalidToken()
   const { settings, results, renewal } = registeredStateOf(owner, request)

@@ -1,16 +1,16 @@
-/** The headers of a request that no HTTP parser has made, such as that of `injectWS` of @fastify/websocket, as if Node.js had parsed them. */
+/** Converts headers that were not parsed by Node.js, such as those of `injectWS` of @fastify/websocket, to the form of Node.js. */
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>
 
-/** What is read of the headers of a request. */
+/** The headers of a request, as in `http.IncomingMessage`. */
 export interface Parsed {
-  /** By names in lower case. The values of a name that was sent more than once are joined. */
+  /** Values by lower-case names. Repeated values are joined. */
   readonly headers: Headers
-  /** Names and values by turns, as they were sent. */
+  /** Alternating names and values, as they were sent. */
   readonly rawHeaders: readonly string[]
 }
 
-/** Writes headers as they would be sent: a name in several spellings, or with a list of values, is sent more than once. */
+/** Converts headers. A name in several spellings, or with a list of values, becomes a repeated header. */
 function parse (given: Headers): Parsed {
   const headers: Record<string, string> = {}
   const rawHeaders: string[] = []
@@ -20,16 +20,16 @@ function parse (given: Headers): Parsed {
       rawHeaders.push(name, value)
       const first = Object.hasOwn(headers, lower) ? headers[lower] : undefined
       const all = first === undefined ? value : first + (lower === 'cookie' ? '; ' : ', ') + value
-      // Not by assignment, which `__proto__` would turn into a prototype.
+      // Not by assignment, which would set the prototype for the name `__proto__`.
       Object.defineProperty(headers, lower, { value: all, enumerable: true, configurable: true })
     }
   }
   return { headers, rawHeaders }
 }
 
-/** Returns a request of Node.js as it is, and any other one with its headers as Node.js would have parsed them. */
+/** Returns a Node.js request unchanged, and any other request with its headers in the form of Node.js. */
 export function parsed<Raw extends { readonly headers: Headers, readonly rawHeaders?: readonly string[] }> (raw: Raw): Raw & Parsed {
   const { rawHeaders } = raw
-  // The type does not tell that a property is there.
+  // TypeScript does not narrow the type of `raw` by its property.
   return rawHeaders === undefined ? Object.create(raw, Object.getOwnPropertyDescriptors(parse(raw.headers))) : raw as Raw & Parsed
 }

@@ -1,16 +1,16 @@
 /**
  * Whether a request that may change something comes from another origin (cross-site request forgery). Browsers add cookies
- * to such requests too, and say in headers that scripts cannot set which page made them. The rule is that of Go's
- * `http.CrossOriginProtection`, with WebSocket handshakes and default ports added.
+ * to such requests, too, and identify the page in headers that scripts cannot set. The rule is that of Go's
+ * `http.CrossOriginProtection`, plus WebSocket handshakes and default ports.
  */
 import { CrossOriginRequest } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import { parsed, type Headers } from './headers.ts'
 
-/** What the decision needs of a request; a request of Fastify has it. */
+/** The part of a Fastify request that the check needs. */
 export interface OriginCarrier {
-  /** The host that was asked for: with `trustProxy` the X-Forwarded-Host header, in HTTP/2 `:authority`. */
+  /** The host of the request: with `trustProxy` the X-Forwarded-Host header, in HTTP/2 `:authority`. */
   readonly host: string
   readonly raw: {
     readonly method?: string | undefined
@@ -30,19 +30,19 @@ interface SentHeaders {
 }
 
 /**
- * Whether a request can do no more than read (RFC 9110 section 9.2.1). A WebSocket handshake is a GET request, and browsers
- * send it across origins without asking, so that it must not pass (cross-site WebSocket hijacking).
+ * Whether a request has a safe method (RFC 9110 section 9.2.1) and is not a WebSocket handshake. A handshake is a GET
+ * request that browsers send across origins without a preflight request (cross-site WebSocket hijacking).
  */
 function isHarmless ({ method, headers, upgrade }: OriginCarrier['raw']): boolean {
   if (method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS' && method !== 'TRACE') return false
-  // The schema of a route may have removed the header, but not the property.
+  // The schema of a route may have removed the header; the property remains.
   return headers.upgrade === undefined && upgrade !== true
 }
 
-/** What every object of headers inherits: nothing, unless a prototype was polluted. */
+/** Shows the headers that a polluted prototype adds to every object. */
 const inherited: Headers = {}
 
-/** The most frequent case, without a look at all headers. Node.js joins the values of a header that was sent more than once by commas. */
+/** The most frequent case, without reading all headers. Node.js joins the values of repeated headers with commas. */
 function isSameOrigin (headers: Headers): boolean {
   if (headers['sec-fetch-site'] !== 'same-origin' || inherited['sec-fetch-site'] !== undefined) return false
   const { origin } = headers
@@ -52,8 +52,8 @@ function isSameOrigin (headers: Headers): boolean {
 const [lowerO, lowerS] = [0x6f, 0x73]
 
 /**
- * Reads both headers from what was sent. In `raw.headers` they may be missing: the schema of a route can remove headers
- * before a guard runs, and a request without them passes.
+ * Reads both headers from `rawHeaders`. The schema of a route can remove them from `headers` before a guard runs, and a
+ * request without them passes.
  */
 function readSent (rawHeaders: readonly string[]): SentHeaders {
   let origin: Sent
@@ -61,7 +61,7 @@ function readSent (rawHeaders: readonly string[]): SentHeaders {
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!
     const { length } = name
-    // Length and one letter tell most other names apart: toLowerCase() costs more than all the rest.
+    // Compare the length and one letter first: toLowerCase() costs more than the rest of the function.
     if (length === 6) {
       if ((name.charCodeAt(0) | 0x20) === lowerO && name.toLowerCase() === 'origin') origin = origin === undefined ? rawHeaders[index + 1] : null
     } else if (length === 14) {
@@ -71,10 +71,10 @@ function readSent (rawHeaders: readonly string[]): SentHeaders {
   return { origin, site }
 }
 
-/** RFC 6454 section 6.2, without user information, which a browser never sends. Pages of other schemes are not served by this application. */
+/** RFC 6454 section 6.2, only HTTP(S), because the application serves no other pages. Browsers never send user information. */
 const webOrigin = /^(https?):\/\/(?!:)([^\s/?#@\\]+)$/
 
-/** Whether an origin is the host that was asked for. A default port may be written or not. */
+/** Whether an origin is the host of the request, with or without the default port. */
 function isOwnHost (origin: string, host: string): boolean {
   const [, scheme, named = ''] = webOrigin.exec(origin.toLowerCase()) ?? []
   if (scheme === undefined) return false
@@ -83,21 +83,21 @@ function isOwnHost (origin: string, host: string): boolean {
   return bare(named) === bare(host.toLowerCase())
 }
 
-/** Whether the headers of a request that is not harmless say that another origin sent it. */
+/** Whether the headers of a request show that a page of another, untrusted origin sent it. */
 function isCrossOrigin (request: OriginCarrier, trustedOrigins: readonly string[]): boolean {
   const { origin, site } = readSent(parsed(request.raw).rawHeaders)
-  // Of two values none is believed: another part of the system may have read the other one.
+  // Reject duplicate headers: another component may have read the other value.
   if (origin === null || site === null) return true
-  // `none` is an action of the user, such as entering an address.
+  // `none`: an action of the user, such as entering an address.
   if (site === 'same-origin' || site === 'none') return false
-  // Without both headers the client is no browser, or one from before 2020.
+  // Without both headers, the client is not a browser, or it is a browser from before 2020.
   if (origin === undefined) return site !== undefined
   // Browsers send no Sec-Fetch-Site with WebSocket handshakes, nor to hosts that they reach by plain HTTP.
   if (site === undefined && isOwnHost(origin, request.host)) return false
   return !trustedOrigins.includes(origin)
 }
 
-/** The value of a header that was sent once; undefined where it was not sent, null where it was sent more than once. */
+/** Returns the value of a header; undefined if it is missing, null if it was sent more than once. */
 function readOnce (raw: OriginCarrier['raw'], name: string): Sent {
   const { rawHeaders } = parsed(raw)
   const values = rawHeaders.filter((_value, index) => index % 2 === 1 && rawHeaders[index - 1]!.toLowerCase() === name)
@@ -105,14 +105,14 @@ function readOnce (raw: OriginCarrier['raw'], name: string): Sent {
 }
 
 /**
- * Whether a request may be given new cookies, in cookie mode. A page of another site must not make anybody's tokens change,
- * so that the rule also holds for requests that only read, but for those that open a page: the attribute SameSite has decided
- * whether they have cookies, and links in mails and on other sites must work.
- * @throws {HandlerFailed} where the getter of `trustedOrigins` fails
+ * Whether the response to a request may set new cookies, in cookie mode. A page of another site must not change the tokens
+ * of a user, so this also checks requests that only read. Navigations pass, because links in mails and on other sites must
+ * work: the attribute SameSite has already restricted their cookies.
+ * @throws {HandlerFailed} if the getter of `trustedOrigins` fails
  */
 export function mayGetCookies (request: OriginCarrier, settings: Pick<Settings, 'trustedOrigins'>): boolean {
   const { raw } = request
-  // The response to a handshake has no cookies of ours. A preflight request has no user.
+  // The plugin sets no cookies in handshakes. Preflight requests have no user.
   if (raw.method === 'OPTIONS' || raw.method === 'TRACE' || raw.headers.upgrade !== undefined || raw.upgrade === true) return false
   const [mode, destination] = [readOnce(raw, 'sec-fetch-mode'), readOnce(raw, 'sec-fetch-dest')]
   const { origin, site } = readSent(parsed(raw).rawHeaders)
@@ -125,9 +125,9 @@ export function mayGetCookies (request: OriginCarrier, settings: Pick<Settings, 
 const crossOriginRefusal = new Refusal(() => new CrossOriginRequest())
 
 /**
- * Decides whether a request comes from where it may, in cookie mode.
- * @returns the refusal of a request that may change something and comes from another origin; null for any other
- * @throws {HandlerFailed} where the getter of `trustedOrigins` fails
+ * Checks the origin of a request, in cookie mode.
+ * @returns the refusal of a cross-origin request that may change something; null for any other request
+ * @throws {HandlerFailed} if the getter of `trustedOrigins` fails
  */
 export function checkOrigin (request: OriginCarrier, settings: Pick<Settings, 'trustedOrigins'>): Refusal | null {
   const { raw } = request
@@ -136,7 +136,7 @@ export function checkOrigin (request: OriginCarrier, settings: Pick<Settings, 't
   return trustedOrigins === '*' || !isCrossOrigin(request, trustedOrigins) ? null : crossOriginRefusal
 }
 
-/** The sender chooses the value. */
+/** The most characters of a header in `detail`, because the sender chooses its length. */
 const maximumShown = 100
 
 function show (value: Sent): string {
@@ -144,7 +144,7 @@ function show (value: Sent): string {
   return value === null ? 'sent more than once' : JSON.stringify(value.slice(0, maximumShown))
 }
 
-/** Describes what a request says of its origin, for the `detail` of an error. */
+/** Describes the headers that identify the origin of a request, for the `detail` of an error. */
 export function describeOrigin (request: OriginCarrier): string {
   const { origin, site } = readSent(parsed(request.raw).rawHeaders)
   return `"Sec-Fetch-Site" is ${show(site)}, "Origin" is ${show(origin)}, and the host is ${show(request.host)}: ${origin === 'null' ? 'pages without an origin, such as those in a sandbox, cannot be listed in "trustedOrigins"' : 'pages of another origin must be listed in "trustedOrigins"'}`

@@ -5,7 +5,7 @@
  */
 import { Generations } from '../generations.ts'
 
-/** No character of a name is a part of the syntax. */
+/** Escapes a character for a regular expression. */
 const literal = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
 /** A percent-encoded byte, with hexadecimal digits in either case. */
@@ -16,13 +16,13 @@ function encodedOrLiteral (character: string): string {
   return `(?:${literal(character)}|${encoded}${character === ' ' ? '|\\+' : ''})`
 }
 
-/** The source of a pattern, to be compiled with the flag `u`, of every spelling of a name in a query string. */
+/** Returns the source of a pattern that matches every spelling of a name in a query string. It needs the flag `u`. */
 export const parameterName = (name: string): string => Array.from(name, encodedOrLiteral).join('')
 
-/** How many patterns are kept, at least. A getter may compute another name for every request. */
+/** The number of patterns that are kept, at least. The number is limited because a getter may return a new name for each request. */
 const keptPatterns = 100
 
-/** Compiles the pattern of a name when it is first asked for. @param source of a pattern that ends where the value begins */
+/** Compiles the pattern of a name at its first use. @param source returns a pattern that ends where the value begins */
 function patternsOf (source: (name: string) => string): (name: string) => RegExp {
   const patterns = new Generations<string, RegExp>(keptPatterns)
   return (name) => {
@@ -38,7 +38,7 @@ function patternsOf (source: (name: string) => string): (name: string) => RegExp
 const patternOfCookie = patternsOf((name) => `(?:^|;)[ \\t]*${Array.from(name, literal).join('')}[ \\t]*=[ \\t]*`)
 const patternOfParameter = patternsOf((name) => `(?:^|&)${parameterName(name)}(?:=|(?![^&]))`)
 
-/** The value behind the only match. @returns undefined where there is no match, null where there are several */
+/** Returns the value after the only match; undefined without a match, null with several. */
 function findOnly (pattern: RegExp, text: string, separator: string): string | undefined | null {
   pattern.lastIndex = 0
   if (!pattern.test(text)) return undefined
@@ -50,14 +50,14 @@ function findOnly (pattern: RegExp, text: string, separator: string): string | u
 }
 
 /**
- * The value of a cookie, as it stands in a Cookie header (RFC 6265 section 4.2.1) but for blanks around it.
- * @returns undefined where the cookie is missing, null where it was sent more than once; most parsers silently keep one
+ * Returns the value of a cookie as in the Cookie header (RFC 6265 section 4.2.1), without spaces and tabs around it.
+ * @returns undefined if the cookie is missing, null if it was sent more than once; most parsers silently keep one
  */
 export function readCookie (header: string, name: string): string | undefined | null {
   const value = findOnly(patternOfCookie(name), header, ';')
   if (typeof value !== 'string') return value
-  // RFC 6265 section 5.2 removes spaces and tabs only; `trim()` would also remove a no-break space. Not by a regular
-  // expression: one that looks for blanks before an end takes quadratic time.
+  // RFC 6265 section 5.2 removes spaces and tabs only; `trim()` would also remove a no-break space. A regular expression
+  // that looks for spaces before the end would take quadratic time.
   let end = value.length
   while (value[end - 1] === ' ' || value[end - 1] === '\t') end--
   return value.slice(0, end)
@@ -67,7 +67,7 @@ const percent = 0x25
 const plus = 0x2b
 const space = 0x20
 
-/** The value of a hexadecimal digit, -1 for any other character and behind the end. */
+/** Returns the value of a hexadecimal digit; -1 for any other character and after the end. */
 function digitOf (code: number | undefined = 0): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30
   const lowerCase = code | 0x20
@@ -75,8 +75,8 @@ function digitOf (code: number | undefined = 0): number {
 }
 
 /**
- * Decodes a value as the URL Standard parses application/x-www-form-urlencoded: `+` is a space, a malformed escape stands
- * for itself, invalid UTF-8 becomes U+FFFD. URLSearchParams does the same, but takes ten times as long for many `+`.
+ * Decodes a value as the URL Standard parses application/x-www-form-urlencoded: `+` becomes a space, a malformed escape
+ * stays as it is, invalid UTF-8 becomes U+FFFD. URLSearchParams does the same, but takes ten times as long for many `+`.
  */
 function decode (value: string): string {
   if (!value.includes('%') && !value.includes('+')) return value
@@ -100,8 +100,8 @@ function decode (value: string): string {
 }
 
 /**
- * The decoded value of a query parameter.
- * @returns undefined where the parameter is missing, null where it was sent more than once
+ * Returns the decoded value of a query parameter.
+ * @returns undefined if the parameter is missing, null if it was sent more than once
  */
 export function readParameter (url: string, name: string): string | undefined | null {
   const start = url.indexOf('?')

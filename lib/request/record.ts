@@ -1,4 +1,4 @@
-/** What the guards, endpoints and readers of a registration share on one request. */
+/** The state that the guards and endpoints of a registration, and `request.tokenAuth`, share on one request. */
 import type { FastifyRequest } from 'fastify'
 import { RequestResults, type GetterResults } from '../host/getters.ts'
 import type { Host } from '../host/host.ts'
@@ -13,33 +13,33 @@ import type { Renewal } from './verify.ts'
 
 /** The registration that a record belongs to. */
 export interface Owner {
-  /** The rules of the registration itself; guards with overrides have their own. */
+  /** The rules of the registration. Guards with overrides have other rules. */
   readonly rules: AccessRules
   readonly host: Host
   /** Undefined without sessions. */
   readonly watchSession: WatchSession | undefined
 }
 
-/** A guard that has let an anonymous request pass. If a later guard renews the request, it decides about the user of the new tokens. */
+/** A guard that has let an anonymous request pass. If a later guard renews the request, this guard checks the new tokens, too. */
 export interface WaitingGuard<State> {
   readonly rules: AccessRules
   decide (renewed: State): MaybePromise<Refusal | null>
 }
 
-/** What becomes of a request that is renewed. */
+/** The renewal of a request. */
 interface Renewing<State> {
-  /** Undefined until a guard tries: each request is renewed at most once. */
+  /** Undefined until a guard tries to renew. Each request is renewed at most once. */
   attempt: Promise<Renewal | NotRenewed> | undefined
   readonly waiting: Array<WaitingGuard<State>>
 }
 
-/** One for each request and registration. It has few fields and inherits nothing: more of both slows down every guard. */
+/** One object for each request and registration. More fields, or a base class, would slow down every guard. */
 export class RequestRecord<State> implements GetterResults {
   readonly owner: Owner
   readonly request: FastifyRequest
   /** The record of another registration. */
   readonly next: RequestRecord<State> | null
-  /** As the last guard left it; null until one opens it. */
+  /** The state under the rules of the last guard; null before the first guard. */
   state: State | null = null
   #results: RequestResults | undefined
   #renewing: Renewing<State> | undefined

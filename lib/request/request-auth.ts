@@ -1,4 +1,4 @@
-/** `request.tokenAuth`: what the application may know of the authentication state of a request. */
+/** `request.tokenAuth`: the part of a request's authentication state that the application can read. */
 import type { Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth, VerifiedRequest } from '../../types/instance.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -7,7 +7,7 @@ import { createSignal } from './signal.ts'
 import type { SignedOut } from './signed-out.ts'
 import type { RequestState } from './state.ts'
 
-/** The public face of a request's state. The state itself, with rules and registration, stays private. */
+/** The public view of a request's state. The state itself, with rules and registration, stays private. */
 class RequestAuth implements RequestTokenAuth<object> {
   readonly #state: RequestState
   #signal: AbortSignal | undefined
@@ -38,13 +38,13 @@ class RequestAuth implements RequestTokenAuth<object> {
     const { payload, userId, scopes, sessionId, issuer, token, source } = this
     if (payload === null || userId === null || token === null || source === null) throw this.#state.toRefused()
     const verified = { payload, userId, scopes, sessionId, issuer, token, source }
-    // Loggers, `inspect` and `structuredClone` take the enumerable properties.
+    // Not enumerable, so that loggers, `inspect` and `structuredClone` do not copy the token.
     return Object.defineProperty(verified, 'token', { enumerable: false })
   }
 
   get signal (): AbortSignal {
-    // Without a valid token, one that never aborts. Not kept, because the token may turn out to be valid when the keys of its
-    // issuer have been fetched, and not shared, because listeners on it would stay.
+    // Without a valid token, a signal that never aborts. Not cached, because the token may be valid when the keys of its
+    // issuer have been fetched, and not shared, because its listeners would accumulate.
     const { valid } = this.#state
     if (valid === null) return new AbortController().signal
     this.#signal ??= createSignal(valid.credential, this.#state)
@@ -52,7 +52,7 @@ class RequestAuth implements RequestTokenAuth<object> {
   }
 }
 
-/** Returns the public face of a request's state, always the same object. */
+/** Returns the public view of a request's state, always the same object. */
 export function faceOf (state: RequestState): RequestTokenAuth<object> {
   state.face ??= new RequestAuth(state)
   return state.face

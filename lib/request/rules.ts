@@ -1,4 +1,4 @@
-/** The rules of validity of a registration, or of one guard with overrides, prepared at registration. */
+/** The rules that a valid token satisfies, for a registration or for one guard with overrides. Prepared at registration. */
 import type { Purpose } from '../authorities/authority.ts'
 import { prepareSettings, type SettingsOfRequest } from '../host/getters.ts'
 import { whenSettled } from '../promises.ts'
@@ -10,28 +10,28 @@ import type { Checks } from './checks.ts'
 import { verifyCredential, type CredentialKind, type ValidCredential, type Verification } from './verify.ts'
 
 /**
- * What makes a token valid under given settings. What follows from a refusal, such as a redirect, belongs to the guard.
- * Key material is reachable through no property of this object.
+ * Verifies tokens under the settings of a registration or a guard. The guard responds to refusals, for example with a
+ * redirect. No property of this object gives access to key material.
  */
 export interface AccessRules {
-  /** The settings, without what getters compute. */
+  /** The settings, without the values that getters compute. */
   readonly settings: Readonly<Settings>
   /** Whether a getter computes a setting per request. */
   isComputed (name: SettingName): boolean
-  /** The settings as one request sees them. */
+  /** Returns the settings for one request. */
   readonly settingsOf: SettingsOfRequest
   /**
    * Verifies a credential.
-   * @param acceptsAny whether the caller decides about `Authority.unlessAccepted`; otherwise such a credential is refused
-   * @returns a promise only where a key or a check is asynchronous
-   * @throws {HandlerFailed} where a getter fails
+   * @param acceptsAny whether the caller checks `Authority.unlessAccepted`; otherwise this method refuses such a credential
+   * @returns a promise only if a key or a check is asynchronous
+   * @throws {HandlerFailed} if a getter fails
    */
   verify (text: string, verification: Verification, purpose: Purpose, acceptsAny?: boolean): MaybePromise<Verdict<ValidCredential>>
 }
 
 const unlessAccepted = (verdict: Verdict<ValidCredential>) => verdict instanceof Refusal ? verdict : verdict.credential.authority.unlessAccepted ?? verdict
 
-/** Prepares rules. @param kinds the kinds of credentials, of which the last one takes every text */
+/** Prepares rules. @param kinds the kinds of credentials; the last one handles any text */
 export function prepareRules (resolved: Resolved, kinds: readonly CredentialKind[], checks: Checks): AccessRules {
   const { settings, getters } = resolved
   return {

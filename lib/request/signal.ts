@@ -1,9 +1,9 @@
 /**
- * `request.tokenAuth.signal`: an AbortSignal that aborts when the access token of a request is not valid any more.
+ * `request.tokenAuth.signal`: an AbortSignal that aborts when the access token of a request becomes invalid.
  *
- * Both of the following must hold. A signal that somebody listens to stays alive, even if nothing else refers to it:
- * otherwise, a connection would stay open after its token expired. A signal that nobody listens to is collected, because
- * most requests end long before their token expires.
+ * A signal with listeners must stay alive even if no other object refers to it; otherwise, a connection would stay open
+ * after its token expired. A signal without listeners must be garbage-collected, because most requests end long before
+ * their token expires.
  */
 import { getEventListeners } from 'node:events'
 import { InvalidToken, TokenExpired } from '../errors.ts'
@@ -11,7 +11,7 @@ import { watchKey } from '../keys/life.ts'
 import type { Credential } from '../authorities/authority.ts'
 import type { RequestState } from './state.ts'
 
-/** In milliseconds. Node.js replaces a longer timeout by one of 1 ms. */
+/** The longest delay of a timer, in milliseconds. Node.js replaces a longer delay with 1 ms. */
 const longestTimeout = 2 ** 31 - 1
 
 /**
@@ -21,12 +21,12 @@ const longestTimeout = 2 ** 31 - 1
 const sources = new WeakMap<AbortSignal, AbortController>()
 
 /**
- * Keeps signals alive while their connection is open, also without a listener: a signal that the application derives from
- * one with `AbortSignal.any` depends on the controller, to which Node.js gives it a weak reference only.
+ * Keeps signals alive as long as their request, even without listeners: a signal that the application derives with
+ * `AbortSignal.any` holds only a weak reference to the signal of the controller.
  */
 const connections = new WeakMap<object, AbortSignal[]>()
 
-/** A signal that is to abort at a time. */
+/** A scheduled abort. */
 interface Expiry {
   /** In milliseconds since 1970. */
   readonly end: number
@@ -41,10 +41,10 @@ function forget (expiry: Expiry): void {
   clearTimeout(expiry.timer)
 }
 
-/** Forgets controllers that were collected. */
+/** Cancels the timers of controllers that were garbage-collected. */
 const collected = new FinalizationRegistry<Expiry>(forget)
 
-/** In milliseconds: how often all ends are compared with the clock. While a machine sleeps the clock goes on, and timers do not. */
+/** How often all expiries are compared with the clock, in milliseconds. Timers stop while a machine sleeps, the clock does not. */
 export const watchTime = 15_000
 let watch: NodeJS.Timeout | undefined
 
@@ -57,7 +57,7 @@ function watchClock (): void {
   }, watchTime).unref()
 }
 
-// Not functions inside of createSignal, which would refer to its variables, and keep the signal alive.
+// Defined outside of createSignal(): closures in it would capture its variables and keep the signal alive.
 const createExpired = () => new TokenExpired()
 const createInvalid = () => new InvalidToken()
 
@@ -75,7 +75,7 @@ function abortAt (end: number, controller: AbortController, createReason: () => 
   const wait = () => {
     const rest = Math.ceil(end - Date.now())
     expiry.timer = rest > longestTimeout ? setTimeout(wait, longestTimeout) : setTimeout(abort, rest)
-    // A process with nothing else to do must end.
+    // The timer must not keep the process alive.
     expiry.timer.unref()
   }
   if (Date.now() >= end) return abort()
@@ -85,7 +85,7 @@ function abortAt (end: number, controller: AbortController, createReason: () => 
   collected.register(controller, expiry)
 }
 
-/** Node.js 20 and 22 keep an aborted signal forever if it has a listener, and with it what the listener refers to. */
+/** Node.js 20 and 22 never release an aborted signal that has listeners, nor the objects that the listeners refer to. */
 function removeListeners (signal: AbortSignal): void {
   for (const listener of getEventListeners(signal, 'abort')) {
     for (const capture of [false, true]) signal.removeEventListener('abort', listener as () => void, { capture })
@@ -93,8 +93,8 @@ function removeListeners (signal: AbortSignal): void {
 }
 
 /**
- * Creates a signal that aborts after whoever asked for it has added its listeners: they would never be called for one that is
- * aborted already.
+ * Creates a signal that aborts in `setImmediate`, after the caller has added listeners: a listener that is added to an
+ * aborted signal is never called.
  */
 function abortSoon (reason: unknown): AbortSignal {
   const controller = new AbortController()
@@ -107,7 +107,7 @@ function abortSoon (reason: unknown): AbortSignal {
 }
 
 /**
- * Creates the signal of a valid token. Where the token has ceased to be valid since it was verified, it aborts by
+ * Creates the signal of a valid token. If the token became invalid after its verification, the signal aborts in
  * `setImmediate`.
  */
 export function createSignal (token: Credential, { request: { raw }, settings, sessionId, record: { owner } }: RequestState): AbortSignal {
@@ -119,13 +119,13 @@ export function createSignal (token: Credential, { request: { raw }, settings, s
   if (end !== Infinity) abortAt(end, controller, end === expiry ? createExpired : createInvalid)
   if (controller.signal.aborted) return abortSoon(controller.signal.reason)
 
-  // Not the signal of the controller itself, which Node.js does not keep alive for its listeners.
+  // Node.js keeps this signal alive while it has listeners, but not `controller.signal`.
   const signal = AbortSignal.any([controller.signal])
   sources.set(signal, controller)
   const others = connections.get(raw)
   if (others === undefined) connections.set(raw, [signal])
   else others.push(signal)
-  // Later, because the listeners of the signal are called after those of the controller.
+  // In a microtask, because the listeners of `signal` run after those of `controller.signal`.
   controller.signal.addEventListener('abort', () => { queueMicrotask(() => { removeListeners(signal) }) })
   return signal
 }

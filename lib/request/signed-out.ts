@@ -1,15 +1,15 @@
-/** Why nobody is logged in, as pages say it. */
+/** Why a request is anonymous, for pages of the application. */
 import type { Refusal } from '../refusal.ts'
 import { isWithoutToken } from './extract.ts'
 
-/** No token came, one came that was refused, or its session has ended. */
+/** The request has no token, its token was refused, or the session of its token has ended. */
 export type SignedOut = 'absent' | 'expired' | 'ended'
 
-/** That a guard has tried to renew a request, without success. */
+/** The result of a guard that has tried to renew a request without success. */
 export interface NotRenewed {
   /** For the setting `debug`. */
   readonly reason: string
-  /** What a refused refresh token says; undefined where none was tried. */
+  /** The reason if the refresh token was refused; undefined if the guard did not try one. */
   readonly signedOut: Exclude<SignedOut, 'absent'> | undefined
 }
 

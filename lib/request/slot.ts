@@ -1,4 +1,4 @@
-/** Where a request keeps its records: a linked list, because most requests have one. */
+/** The records of a request, one for each registration: a linked list, because most requests have only one. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { invalidToken } from '../refusal.ts'
 import { RequestRecord, type Owner } from './record.ts'
@@ -14,7 +14,7 @@ const notRead = invalidToken('the endpoint does not read it')
 
 interface SlottedRequest extends FastifyRequest { [slot]?: Record | null }
 
-/** Reserves the slot once for each application, so that all requests keep one hidden class. */
+/** Adds the slot to all requests of an application, so that they have the same hidden class. */
 export function reserveSlot (fastify: FastifyInstance): void {
   if (!fastify.hasRequestDecorator(slot)) fastify.decorateRequest(slot, null)
 }
@@ -31,8 +31,8 @@ function recordOf (owner: Owner, request: FastifyRequest): Record {
 }
 
 /**
- * Returns the state of a request under the rules of a guard. Other rules begin with a new state: what was found under laxer
- * rules must not let a request pass stricter ones. Only results of getters are kept.
+ * Returns the state of a request under the rules of a guard. Other rules get a new state, because a result of laxer rules
+ * must not pass stricter ones. Only the results of getters and the renewal are kept.
  */
 export function openState (owner: Owner, request: FastifyRequest, rules: AccessRules): RequestState {
   const record = recordOf(owner, request)
@@ -42,7 +42,7 @@ export function openState (owner: Owner, request: FastifyRequest, rules: AccessR
   return record.state
 }
 
-/** As {@link openState}, for a request that a renewal has given new tokens. */
+/** As {@link openState}, for a request that was renewed. */
 export function openRenewed ({ record }: RequestState, rules: AccessRules, renewal: Renewal): RequestState {
   const { state } = record
   if (state?.rules === rules && state.renewal === renewal) return state
@@ -50,7 +50,7 @@ export function openRenewed ({ record }: RequestState, rules: AccessRules, renew
   return record.state
 }
 
-/** Returns a state in which a request carries no access token, whatever it carries. Readers of the request do not see it. */
+/** Returns a state that ignores the access token of a request. `request.tokenAuth` does not use this state. */
 export function withoutToken (record: Record): RequestState {
   const state = new RequestState(record, record.owner.rules)
   state.refuse(notRead)
@@ -58,8 +58,8 @@ export function withoutToken (record: Record): RequestState {
 }
 
 /**
- * As {@link withoutToken}, for an endpoint that does not look at the token: readers see this state. Otherwise, the application
- * could take the user of one token for the user of another one.
+ * As {@link withoutToken}, for an endpoint that ignores the access token. `request.tokenAuth` uses this state; otherwise,
+ * the application could confuse the user of the access token with that of the refresh token.
  */
 export function openWithoutToken (owner: Owner, request: FastifyRequest): RequestState {
   const record = recordOf(owner, request)
@@ -67,12 +67,12 @@ export function openWithoutToken (owner: Owner, request: FastifyRequest): Reques
   return record.state
 }
 
-/** Returns the state of a request as its last guard left it; without a guard, under the rules of the registration. */
+/** Returns the state under the rules of the last guard; without a guard, under the rules of the registration. */
 export function stateOf (owner: Owner, request: FastifyRequest): RequestState {
   return recordOf(owner, request).state ?? openState(owner, request, owner.rules)
 }
 
-/** Returns the state of a request under the rules of the registration, without a change to what its guard left. */
+/** Returns a state under the rules of the registration. `request.tokenAuth` keeps the state of the last guard. */
 export function registeredStateOf (owner: Owner, request: FastifyRequest): RequestState {
   const known = stateOf(owner, request)
   return known.rules === owner.rules ? known : new RequestState(known.record, owner.rules, known.renewal)

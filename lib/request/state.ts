@@ -22,23 +22,23 @@ export interface RefreshSubject {
   readonly userId: UserId
 }
 
-/** What one request was found to carry, under the rules of one guard. Created for each request; never share it between requests. */
+/** The credential of one request and its verification, under the rules of one guard. Never share it between requests. */
 export class RequestState implements Verification {
-  /** What all guards of the registration share on this request. */
+  /** The record that all guards of the registration share on this request. */
   readonly record: RequestRecord<RequestState>
   readonly request: FastifyRequest
   readonly rules: AccessRules
   readonly settings: Readonly<Settings>
   readonly renewal: Renewal | undefined
-  /** Set where a guard has tried to renew, without success. */
+  /** Set if a guard has tried to renew the request without success. */
   notRenewed: NotRenewed | undefined = undefined
   waitsForKeys = false
-  /** What the application sees as `request.tokenAuth`, from when it asks. */
+  /** The object `request.tokenAuth`, created at the first access. */
   face: RequestTokenAuth<object> | undefined = undefined
-  /** Undefined until something asks; then the refusal, null for a valid token, or a promise of either. */
+  /** Undefined before the verification; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
   #isDeciding = false
-  /** Whether a guard has accepted a credential of a kind for which somebody must ask. */
+  /** Whether a guard has accepted every kind of credentials, including those with `Authority.unlessAccepted`. */
   #isAccepted = false
   #found: FoundToken | undefined
   #valid: ValidCredential | undefined
@@ -56,14 +56,14 @@ export class RequestState implements Verification {
 
   get results (): RequestRecord<RequestState> { return this.record }
 
-  /** Where tokens are read. */
+  /** The parts of the request from which tokens are read. */
   get carrier (): TokenCarrier { return this.renewal === undefined ? parsed(this.request.raw) : this.renewal.carrier }
 
   /**
    * Verifies the credential of the request, once.
-   * @param accepts whether the caller accepts a credential of a kind for which somebody must ask. Readers see it then
+   * @param accepts whether the caller accepts credentials with `Authority.unlessAccepted`. `request.tokenAuth` then shows them
    * @returns the refusal, or null for a valid credential
-   * @throws {HandlerFailed} where a getter fails
+   * @throws {HandlerFailed} if a getter fails
    */
   verify (accepts = false): MaybePromise<Refusal | null> {
     // Not `??=`: null is the most frequent value.
@@ -76,18 +76,18 @@ export class RequestState implements Verification {
     return this.#unlessAccepted(refusal)
   }
 
-  /** Returns the refusal that stays where every kind of credentials is accepted. */
+  /** Returns the refusal, or null if it is only `Authority.unlessAccepted`. */
   #unlessAccepted (refusal: Refusal | null): Refusal | null {
     return refusal === this.#valid?.credential.authority.unlessAccepted ? null : refusal
   }
 
-  /** As {@link verify}, for what only the users of this instance may do: to end sessions, for example. */
+  /** As {@link verify}, for actions that require a token of this instance, such as ending sessions. */
   async verifyOwn (): Promise<Refusal | null> {
     return await this.verify() ?? (this.authority!.hasSessions ? null : notOwn)
   }
 
   #verifyOnce (): MaybePromise<Refusal | null> {
-    if (this.#isDeciding) throw new InitializationFailure('request.tokenAuth was read by a function that decides about its token, such as "trusted" or a getter. Use the parameters of the function.')
+    if (this.#isDeciding) throw new InitializationFailure('request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.')
     this.#isDeciding = true
     try {
       return this.#verifyAccess()
@@ -100,7 +100,7 @@ export class RequestState implements Verification {
     const found = extractToken(this.carrier, this.settings)
     if (found instanceof Refusal) return found
     this.#found = found
-    // A browser adds cookies to requests that pages of other origins make. Before the verification, so that the answer says nothing of the token.
+    // Browsers add cookies to cross-origin requests. Checked before the verification, so that the response reveals no result of it.
     const crossOrigin = found.source === 'cookie' ? checkOrigin(this.request, this.settings) : null
     if (crossOrigin !== null) return crossOrigin
     const verdict = this.rules.verify(found.token, this, 'access', true)
@@ -111,7 +111,7 @@ export class RequestState implements Verification {
     })
   }
 
-  /** Refuses the request whatever it carries, for its readers too. */
+  /** Refuses the request without verification. `request.tokenAuth` reports this refusal, too. */
   refuse (refusal: Refusal): void {
     this.#outcome = refusal
   }
@@ -122,7 +122,7 @@ export class RequestState implements Verification {
     return verdict.credential.authority.unlessAccepted ?? null
   }
 
-  /** Verifies the access token that comes with a refresh request, once: it may have expired, everything else must hold. */
+  /** Verifies the access token of a refresh request, once. It may have expired, or its key may be retired; all other checks apply. */
   verifyForRefresh (): Promise<Verdict<RefreshSubject>> {
     this.#refreshSubject ??= this.#verifyRefresh()
     return this.#refreshSubject
@@ -136,13 +136,13 @@ export class RequestState implements Verification {
     return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.credential.authority.userIdOf(valid.credential.payload, this.settings) }
   }
 
-  /** As {@link verify}, for readers that cannot wait. */
+  /** As {@link verify}, for synchronous readers. */
   #isValid (): boolean {
     const outcome = this.verify()
     if (outcome instanceof Promise) {
-      // A rejection that nobody handles would end the process.
+      // An unhandled rejection would end the process.
       outcome.catch(() => {})
-      // Anybody can send a token whose key is not known yet.
+      // Not an error of the application: anyone can send a token whose key is not known yet.
       if (this.waitsForKeys) return false
       throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in a log, use requestSerializer({ userId: true }), and in "trusted" itself, use the parameters.')
     }
@@ -154,8 +154,8 @@ export class RequestState implements Verification {
   }
 
   /**
-   * Creates the error of a refusal for the application. With the setting `debug` it says which check failed and where the
-   * token was found.
+   * Creates the error of a refusal for the application. With the setting `debug`, `detail` contains the failed check and
+   * the source of the token.
    */
   toError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
@@ -169,20 +169,20 @@ export class RequestState implements Verification {
     return error
   }
 
-  /** As {@link toError}, for a refresh token that is missing or refused where it is expected. */
+  /** As {@link toError}, for a refresh token that is missing or refused. */
   toRefreshError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError()
     if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings, 'refresh')})`
     return error
   }
 
-  /** Creates the error with which a guard would answer a request that has no valid token. */
+  /** Creates the error that a guard would send for a request without a valid token. */
   toRefused (): TokenAuthError {
     const outcome = this.verify()
     return this.toError(outcome instanceof Refusal ? outcome : keyNotKnown)
   }
 
-  /** Why nobody is logged in; null with a valid token. */
+  /** Why the request is anonymous; null with a valid token. */
   get signedOut (): SignedOut | null {
     if (this.#isValid()) return null
     return signedOutBy(this.#outcome instanceof Refusal ? this.#outcome : keyNotKnown, this.notRenewed)
@@ -197,7 +197,7 @@ export class RequestState implements Verification {
     return this.#isValid() ? this.#valid!.credential.payload : null
   }
 
-  /** The verified token if other requests with it get the same object, so that decisions about it can be remembered; otherwise null. */
+  /** The verified token if all requests with it share this object, so that results can be stored on it; otherwise null. */
   get remembered (): Credential | null {
     return this.#isValid() && this.#valid!.credential.isRemembered ? this.#valid!.credential : null
   }
@@ -216,16 +216,16 @@ export class RequestState implements Verification {
     return this.authority?.scopesOf(this.#valid!.credential.payload, this.settings) ?? null
   }
 
-  /** Who vouches for the token. */
+  /** The authority of the valid token: this instance or an issuer. */
   get authority (): Authority | null { return this.#isValid() ? this.#valid!.credential.authority : null }
 
   get sessionId (): string | null {
-    // What an issuer calls a session is none of this instance.
+    // The claim `sid` of another issuer is not a session of this instance.
     const claims = this.authority?.hasSessions === true ? this.claims : null
     return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
   }
 
-  /** Where the token was found that let the request pass; null where none was verified. Unlike {@link source} it verifies nothing. */
+  /** The source of the verified token; null if none was verified. Unlike {@link source}, it does not start a verification. */
   get verifiedSource (): TokenSource | null {
     return this.#valid === undefined ? null : this.#found!.source
   }
@@ -238,7 +238,7 @@ export class RequestState implements Verification {
   async #retrieveUser (): Promise<object | null> {
     await this.verify()
     const { payload, userId, authority } = this
-    // An issuer has ids of its own.
+    // The user ids of an issuer differ from those that the handler returns.
     const retrieve = authority?.issuer === null ? retrieveOwnUser : retrieveUser
     return payload === null ? null : await retrieve(this.record.owner.host.handlers, this.request, payload, this.settings, userId)
   }

@@ -11,7 +11,7 @@ import type { CredentialKind, Verification } from './verify.ts'
 
 function verifyToken (verifier: TokenVerifier, token: string, verification: Verification, purpose: Purpose): MaybePromise<Verdict<Credential>> {
   const { renewal } = verification
-  // A guard that reads the header, for example, finds another token, which was sent.
+  // After a renewal, a guard may still verify a token that the client sent, for example in the header.
   const signedBy = renewal?.accessToken.token === token ? renewal.accessToken.signedBy : undefined
   const verified = verifier(token, purpose, signedBy)
   if (!(verified instanceof Promise)) return verified
@@ -22,7 +22,7 @@ function verifyToken (verifier: TokenVerifier, token: string, verification: Veri
   })
 }
 
-/** Prepares the kind. It takes every text, so it is the last one of a list. */
+/** Prepares the kind of credentials. It handles any text, so it must be the last one of a list. */
 export function prepareTokens (finders: Prepared<KeyFinders>, { settings: { tokenCacheSize }, getters }: Resolved): CredentialKind {
   if (typeof finders !== 'function' && !getters.has('tokenCacheSize')) {
     const verifier = verifierOf(finders, tokenCacheSize)

@@ -1,4 +1,4 @@
-/** Whether a credential is valid (specification, States and transitions): its signature, then its claims, then the checks of the application. */
+/** Verifies credentials (specification, States and transitions): the signature, then the claims, then the checks of the application. */
 import type { FastifyRequest } from 'fastify'
 import type { Credential, Purpose } from '../authorities/authority.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
@@ -9,33 +9,33 @@ import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { runChecks, type Checks } from './checks.ts'
 import type { TokenCarrier } from './extract.ts'
 
-/** What a renewal has given a request. */
+/** The result of a renewal. */
 export interface Renewal {
-  /** What the request would be if it had been sent with the new tokens. */
+  /** The request as if it had been sent with the new tokens. */
   readonly carrier: TokenCarrier
-  /** The new access token, which nobody has received yet. */
+  /** The new access token, which was not sent yet. */
   readonly accessToken: SignedToken
 }
 
-/** The record of one verification. */
+/** The context of one verification. */
 export interface Verification extends RequestSettings {
-  /** Undefined for a token that did not come with a request. */
+  /** Undefined for a token that is verified without a request. */
   readonly request: FastifyRequest | undefined
   /** Undefined for a request that no guard has renewed. */
   readonly renewal: Renewal | undefined
-  /** Whether the keys of the authority of the token are waited for, and nothing of the application. */
+  /** Whether the verification waits for keys, such as those of an issuer, and not for a function of the application. */
   waitsForKeys?: boolean
 }
 
-/** The refusal of a token for whose key a reader cannot wait. */
+/** The refusal of a token whose key is still being fetched, for synchronous readers. */
 export const keyNotKnown = invalidToken('its key is not known yet, and is being fetched')
 
-/** A kind of credentials. */
+/** A kind of credentials, such as access tokens. */
 export interface CredentialKind {
   /**
-   * Verifies what never changes for a credential, such as its signature.
-   * @returns undefined for a text that is not of this kind; a promise only where something has to be fetched
-   * @throws {HandlerFailed} where a getter fails
+   * Verifies the parts of a credential that never change, such as its signature.
+   * @returns undefined for text that is not of this kind; a promise only if a key must be fetched
+   * @throws {HandlerFailed} if a getter fails
    */
   verify (text: string, verification: Verification, purpose: Purpose): MaybePromise<Verdict<Credential>> | undefined
 }
@@ -43,7 +43,7 @@ export interface CredentialKind {
 /** A credential that is valid now. */
 export interface ValidCredential {
   readonly credential: Credential
-  /** The private copy of the payload that the checks were given; undefined without checks. */
+  /** The copy of the payload that the checks received; undefined without checks. */
   readonly payload: Payload | undefined
 }
 
@@ -61,12 +61,12 @@ function checkVerified (credential: Verdict<Credential>, checks: Checks, verific
   return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : refused ?? valid
 }
 
-const noKind = invalidToken('it is of no kind of credentials that is accepted here')
+const noKind = invalidToken('this kind of credential is not accepted here')
 
 /**
- * Verifies a credential. What may be remembered of it is its signature and its content, never the decision: that is made anew
+ * Verifies a credential. Its signature and its content may be cached, but not the result: claims and checks are evaluated
  * on every request.
- * @returns the valid credential, or the refusal; a promise only where a key or a check has to be waited for
+ * @returns the valid credential, or the refusal; a promise only if a key or a check is asynchronous
  */
 export function verifyCredential (text: string, kinds: readonly CredentialKind[], checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidCredential>> {
   for (const kind of kinds) {
@@ -77,5 +77,5 @@ export function verifyCredential (text: string, kinds: readonly CredentialKind[]
   return noKind
 }
 
-/** Returns a payload that its reader may change. */
+/** Returns a copy of the payload that the caller may change. */
 export const ownPayload = ({ credential, payload }: ValidCredential): Payload => payload ?? copyPayload(credential.payload)

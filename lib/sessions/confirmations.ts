@@ -1,6 +1,6 @@
 /**
- * Proof that refresh tokens were received: an access token of the same response was accepted. What gets lost with the process
- * prolongs the time in which a replaced refresh token can be exchanged, until the session is refreshed again.
+ * Confirms to the store that refresh tokens were received: an access token of the same response was accepted. If a
+ * confirmation is lost with the process, a replaced refresh token can be exchanged until the session is refreshed again.
  */
 import type { ReceivedGeneration, SessionFeed } from '../../types/sessions.ts'
 import type { Credential } from '../authorities/authority.ts'
@@ -11,9 +11,9 @@ import { callStore } from './store-call.ts'
 import { itemsNotWritten } from './stores/not-written.ts'
 import { isUnsent } from './unsent.ts'
 
-/** How many generations are remembered as told, half of them in each of two parts. What is forgotten is told again. */
+/** The maximum number of confirmations that are remembered. Forgotten ones are sent again. */
 const remembered = 20_000
-/** How many the store is told in one call. */
+/** The maximum number of confirmations in one call. */
 const toldAtOnce = 1000
 
 const isGeneration = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximumCounter
@@ -22,7 +22,7 @@ const isGeneration = (value: unknown): value is number => Number.isInteger(value
 export class Confirmations {
   readonly outbox: Outbox<ReceivedGeneration>
   readonly #store: SessionFeed
-  /** Those that the store was told, or will be. */
+  /** The generations that were confirmed to the store, or will be. */
   readonly #told = new Generations<string, true>(remembered / 2)
 
   constructor (store: SessionFeed) {
@@ -35,16 +35,16 @@ export class Confirmations {
     })
   }
 
-  /** Notes that an access token was accepted, unless the store was told so before, or its response is still to be sent. Never throws. */
+  /** Queues the confirmation for an accepted access token, unless it was queued before, or the token was not sent yet. Never throws. */
   receive (verified: Credential, sid: string, userOf: (payload: Credential['payload']) => string): void {
     const { payload } = verified
     const n: unknown = Object.hasOwn(payload, 'sgen') ? payload.sgen : undefined
     if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#willTell({ sid, user: userOf(payload), n }, verified.token)) return
-    // Also of a token that says nothing, so that it is not looked at again. Tokens that are not remembered are objects of one request.
+    // Also for a token that confirms no generation, so that it is checked once. A token that is not cached is a new object each time.
     verified.toldTo = this
   }
 
-  /** Sees to it that the store is told. @returns false where it is not: the next request with the token is another chance */
+  /** Queues a confirmation. @returns false if it was not queued; the next request with the token tries again */
   #willTell (received: ReceivedGeneration, token: string): boolean {
     if (isUnsent(token)) return false
     const key = `${received.sid} ${received.n}`

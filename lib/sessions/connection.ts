@@ -1,17 +1,17 @@
-/** Whether somebody still waits for the response to a refresh: a rotation that its client never hears of must not take place. */
+/** Checks before a rotation whether the client is still connected: it must be able to receive the new tokens. */
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { memberOf } from '../values.ts'
 
 /**
- * A process that was paused reads a request first, and the end of its connection in a later turn of the event loop: over
- * HTTP/1 in the second, over HTTP/2 in the third.
+ * After a pause, a process reads a request before the end of its connection, which it reads in a later turn of the event
+ * loop: over HTTP/1 in the second, over HTTP/2 in the third.
  */
 const turnsUntilClosed = 3
 
 /**
- * Whether nobody can receive the response any more. Over HTTP/2, a response has no `destroyed`, but its stream has. Over
- * HTTP/1, the response to a pipelined request knows nothing of the connection before it is its turn.
+ * Whether the client has closed the connection. Over HTTP/2, not the response, but its stream has `destroyed`. Over HTTP/1,
+ * the response to a pipelined request has no reference to the connection before its turn.
  */
 export async function hasNoConnection ({ raw: { socket } }: FastifyRequest, { raw }: FastifyReply): Promise<boolean> {
   for (let turns = 0; turns < turnsUntilClosed; turns++) await setImmediate()

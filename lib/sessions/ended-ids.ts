@@ -8,12 +8,12 @@ export class EndedIds {
     return this.#ids.has(sid)
   }
 
-  /** @param at when the session was reported, as a whole number: a `Map` has these in less memory than others. The latest time counts. */
+  /** @param at when the session was reported: an integer, which a `Map` stores in less memory. The latest time is kept. */
   add (sid: string, at: number): void {
     this.#ids.set(sid, Math.max(at, this.#ids.get(sid) ?? at))
   }
 
-  /** The ids with their times, those as well that are added meanwhile. */
+  /** Iterates over the ids and times, including those that are added during the iteration. */
   entries (): IterableIterator<[sid: string, at: number]> {
     return this.#ids.entries()
   }

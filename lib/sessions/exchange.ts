@@ -1,4 +1,4 @@
-/** How a refresh token is exchanged for new tokens: at the refresh endpoint, and where a guard renews in place. It is the only gate. */
+/** Exchanges refresh tokens for new tokens, for the refresh endpoint and for guards that renew. No other code rotates a session. */
 import type { FastifyReply } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { publishIssued } from '../events.ts'
@@ -32,11 +32,11 @@ interface Exchange {
   readonly reply: FastifyReply
   /** The refresh token that the client presents. */
   readonly purportedToken: string
-  /** What {@link SessionService.read} has found in it. */
+  /** The content of `purportedToken`; undefined if it is not valid. */
   readonly token: RefreshToken | undefined
 }
 
-/** What the application is shown before anything is rotated. */
+/** The values that the application gets before a session rotates. */
 export interface Purported {
   readonly user: object
   readonly accessToken: string
@@ -47,15 +47,15 @@ export interface Purported {
 export interface Exchanged extends NewTokens {
   /** The fingerprint of the key that signed the access token. */
   readonly signedBy: string
-  /** Without that of an unchanged refresh token, because a slow response could overwrite a newer cookie of another tab. */
+  /** Without an unchanged refresh token: a slow response could overwrite a newer cookie of another tab. */
   readonly cookies: readonly string[]
   /** The generation of the refresh token. */
   readonly generation: number
 }
 
 /**
- * Clients discard their tokens on 401. What another library throws with this status, such as an HTTP client, must not make
- * them do so. It need not be an `Error` of this realm.
+ * Replaces an error with status 401 that another library threw, such as an HTTP client, because clients discard their
+ * tokens on 401. The error need not be an `Error` of this realm.
  */
 export function withoutForeign401 (thrown: unknown): unknown {
   const isForeign = !(thrown instanceof TokenAuthError) && !(thrown instanceof Refusal) && memberOf(thrown, 'statusCode') === 401
@@ -63,12 +63,12 @@ export function withoutForeign401 (thrown: unknown): unknown {
 }
 
 /**
- * Exchanges a refresh token. The access token of the request is not looked at, and `retrieveUser` and the hooks do not see
- * it. Nothing that can fail comes after the store has advanced the session, so that a client never loses a rotation: a
- * failure before it is retried with the same refresh token. Call {@link noteSent} when the response with the tokens was sent:
- * from then on, a use of the access token shows that they were received.
- * @param prepare called with what the response will contain, before anything is rotated. If it throws, nothing is
- * @returns the refusal of the refresh token; `gone` if nobody waits for the response any more, undefined if the request was
+ * Exchanges a refresh token. Ignores the access token of the request, also for `retrieveUser` and the hooks. Runs
+ * everything that can fail before the store advances the session, so that the client can retry with the same refresh token.
+ * Call {@link noteSent} when the response with the tokens was sent: from then on, the use of the access token proves that
+ * they were received.
+ * @param prepare called with values of the response before the session rotates. If it throws, the session does not rotate
+ * @returns the refusal of the refresh token; `gone` if the client closed the connection; undefined if the request was
  * answered in the meantime
  * @throws {SessionStoreUnavailable} {HandlerFailed} {MissingRegisteredClaim} {TokenTooLarge} {InvalidUserObject}
  */
@@ -87,11 +87,11 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   if (difference !== undefined) return refusedRefresh(difference)
   const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
   const { token: accessToken } = issued
-  // Before the application sees it.
+  // Before the application can use the token.
   noteIssued(accessToken)
   await prepare({ user, accessToken, payload })
-  // Everything that the response needs is computed now, with the presented token: settings are computed at their first use,
-  // and all refresh tokens of a session have the same length, so that the next one fits into a cookie if this one does.
+  // Read all settings now, because getters compute them at their first use. The presented token stands in for the next one:
+  // all refresh tokens of a session have the same length, so both fit into a cookie, or neither does.
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
   if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings)
 
@@ -104,7 +104,7 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken
-  // An access token that comes with the presented token again does not show that another one was received.
+  // With an unchanged refresh token, the use of the access token must not confirm that a later refresh token was received.
   const sent = isUnchanged ? await issued.withoutGeneration() : issued
   if (isAnswered(request, reply)) return undefined
   let sentCookies: readonly string[] = []

@@ -1,51 +1,51 @@
 /**
- * What a session store must be told, such as that a refresh token was received: it is collected here, told with the polls,
- * never on the way of a request, and told again until a call has resolved.
+ * A queue of notifications for a session store, for example that a refresh token was received. They are sent with the
+ * polls, so that no request waits for them, and repeated until a call resolves.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { SessionRules } from '../../types/sessions.ts'
 
-/** A registration with the store. */
+/** A registration that uses the store. */
 export interface Teller {
   readonly instanceName: string
   readonly log: FastifyBaseLogger
   readonly rules: SessionRules
 }
 
-/** How a store is told. */
+/** How items are sent to a store. */
 export interface Delivery<Item> {
-  /** Tells the store. Where it resolves, the store has written all of it, except what it resolves to: that is told again with the next poll. */
+  /** Sends items to the store. Resolves to those that the store has not written, if any; the next poll sends them again. */
   readonly tell: (items: readonly Item[], rules: SessionRules) => Promise<ReadonlySet<unknown> | void>
-  /** How many the store is told in one call. */
+  /** The maximum number of items in one call. */
   readonly atOnce: number
-  /** What is logged, after the name of the instance, when the store cannot be told, and when it can again. */
+  /** Log messages, after the name of the instance: when the store fails, and when it works again. */
   readonly failed: string
   readonly recovered: string
 }
 
-/** How many wait at most. More are not taken. */
+/** The maximum number of waiting items. Further items are refused. */
 const maximumWaiting = 10_000
 /** The longest pause after failures, in polls. */
 const longestPause = 64
 
 export class Outbox<Item> {
   readonly #delivery: Delivery<Item>
-  /** By what makes an item the same as another one, so that it waits once. */
+  /** By a key that identical items share, so that each waits only once. */
   readonly #waiting = new Map<string, Item>()
-  /** The registrations whose applications close: the client of the database may be closed at any time, so nothing waits. */
+  /** The registrations whose applications are closing. New items are sent at once, because the database client may be closed soon. */
   readonly #closing = new Set<Teller>()
   #writing: Promise<void> | undefined
-  /** The polls until the store is tried again, and how many there were after the last failure; 0 while it can be told. */
+  /** The number of polls to skip before the next attempt, and the pause after the last failure in polls; 0 while the store works. */
   #skip = 0
   #pause = 0
-  /** The registrations that know that the store cannot be told. */
+  /** The registrations that have logged that the store fails. */
   readonly #failing = new Set<Teller>()
 
   constructor (delivery: Delivery<Item>) {
     this.#delivery = delivery
   }
 
-  /** Tells the store what waits, without regard to pauses. @returns whether it was told all */
+  /** Sends all waiting items, regardless of pauses. @returns whether all were written */
   async flush (tellers: readonly Teller[]): Promise<boolean> {
     await this.write(tellers, true)
     return this.#waiting.size === 0
@@ -53,7 +53,7 @@ export class Outbox<Item> {
 
   /**
    * Adds an item, unless it waits already.
-   * @returns whether the store will be told: false where too many wait
+   * @returns whether the item will be sent; false if too many items wait
    */
   add (key: string, item: Item): boolean {
     if (this.#waiting.size >= maximumWaiting && !this.#waiting.has(key)) return false
@@ -63,8 +63,8 @@ export class Outbox<Item> {
   }
 
   /**
-   * Tells the store what waits, one call after the other. Never rejects.
-   * @param isLast without regard to pauses, because no poll may follow
+   * Sends waiting items, one call after the other. Never rejects.
+   * @param isLast whether to ignore pauses, because no poll may follow
    */
   async write (tellers: readonly Teller[], isLast = false): Promise<void> {
     if (!isLast && this.#skip > 0) {
@@ -75,13 +75,13 @@ export class Outbox<Item> {
     await this.#writing
   }
 
-  /** Writes what waits, and from now on whatever is added at once: the application of a registration begins to close. */
+  /** Sends waiting items, and from now on each new item at once: the application of a registration begins to close. */
   async close (teller: Teller): Promise<void> {
     this.#closing.add(teller)
     await this.write([teller], true)
   }
 
-  /** Ends what {@link close} has begun. */
+  /** Sends the last items, and ends the mode that {@link close} has begun. */
   async closed (teller: Teller): Promise<void> {
     await this.write([teller], true)
     this.#closing.delete(teller)
@@ -89,10 +89,10 @@ export class Outbox<Item> {
 
   async #writeAll (tellers: readonly Teller[]): Promise<void> {
     const [teller] = tellers
-    // Every application with the store has closed.
+    // All applications that use the store have closed.
     if (teller === undefined) return
     const { rules } = teller
-    // What the store can be told, but cannot write now.
+    // Items that the store has received, but cannot write now.
     const later = new Set<string>()
     for (let some = this.#first(later); some.size > 0; some = this.#first(later)) {
       let notWritten: ReadonlySet<unknown> | void
@@ -101,7 +101,7 @@ export class Outbox<Item> {
       } catch (error) {
         this.#pause = Math.min(Math.max(2 * this.#pause, 1), longestPause)
         this.#skip = this.#pause - 1
-        // Behind the others, which must not wait for what the store may never take.
+        // Move them to the end, so that they do not block the other items if the store never accepts them.
         for (const [key, item] of some) {
           this.#waiting.delete(key)
           this.#waiting.set(key, item)
@@ -129,7 +129,7 @@ export class Outbox<Item> {
     return some
   }
 
-  /** Tells each registration once that the store cannot be told, and once that it can again. */
+  /** Logs once for each registration that the store fails, and once that it works again. */
   #say (tellers: readonly Teller[], error?: unknown): void {
     for (const teller of tellers) {
       if (this.#failing.has(teller) === (error !== undefined)) continue

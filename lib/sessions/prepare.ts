@@ -25,7 +25,7 @@ export interface PreparedSessions {
   readonly service: SessionService | undefined
   /** Whether an entry of `sessions.secret` can be guessed. */
   readonly isWeak: boolean
-  /** What is around the text of an entry of `sessions.secret`; undefined for nothing. */
+  /** Characters around the text of an entry of `sessions.secret`, and how to remove them; undefined if there are none. */
   readonly residue: string | undefined
   readonly check: SessionCheck
   readonly watch: WatchSession
@@ -41,23 +41,23 @@ function readSecret (given: unknown): Key {
   throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions-reference.md#settings' })
 }
 
-/** The key material of refresh tokens: the secrets of sessions, or what signs access tokens. */
+/** Returns the key material of refresh tokens: the secrets of sessions, or the key that signs access tokens. */
 function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): { materials: [Buffer, ...Buffer[]], isWeak: boolean, residue: string | undefined } {
   if (secrets !== undefined) {
-    // An entry that is undefined, such as a variable that is not set, is refused like any other that is no secret.
+    // Refuses undefined entries, too, such as environment variables that are not set.
     const [first, ...others] = [readSecret(secrets[0]), ...secrets.slice(1).map(readSecret)] as const
     return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short), residue: residueIn([first, ...others]) }
   }
-  // A ring changes, and sessions must not change with it.
+  // The keys of a ring change, but refresh tokens must stay valid.
   if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24' })
   return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false, residue: undefined }
 }
 
 /**
  * Prepares sessions.
- * @param fingerprints those of the keys that verify access tokens
- * @param signing undefined with `authMode: false`, and with keys that change
- * @throws {InvalidConfiguration} for a secret that does not fit, or a store of users of another key
+ * @param fingerprints the fingerprints of the keys that verify access tokens
+ * @param signing undefined with `authMode: false`, and with the setting "keys"
+ * @throws {InvalidConfiguration} for a secret that is not allowed, or a store of an instance with another key
  */
 export function prepareSessions (sessions: SessionSettings, settings: Settings, fingerprints: readonly string[], signing: Key | undefined): PreparedSessions {
   const store = sessions.store ?? memorySessions()
@@ -81,11 +81,11 @@ export function prepareSessions (sessions: SessionSettings, settings: Settings, 
 
 /** An instance of an open application. */
 interface OpenInstance {
-  /** Those of the keys that verify its access tokens. */
+  /** The fingerprints of the keys that verify its access tokens. */
   readonly fingerprints: readonly string[]
   /** Undefined without sessions. */
   readonly store: SessionFeed | undefined
-  /** What its access tokens say besides: issuer, audience, and the claim of the user id. Undefined where a request decides. */
+  /** Issuer, audience and user id claim of its access tokens. An entry is undefined if a getter computes it. */
   readonly names: ReadonlyArray<string | null | undefined>
 }
 
@@ -97,10 +97,10 @@ const acceptEachOther = (one: OpenInstance, other: OpenInstance) =>
 const open = new Set<OpenInstance>()
 
 /**
- * Notes an instance until its application closes.
- * @param fingerprints those of the keys that verify access tokens; none where they are computed per request
+ * Records an instance until its application closes.
+ * @param fingerprints the fingerprints of the keys that verify access tokens; empty if a getter computes a key
  * @param store undefined without sessions
- * @returns whether an open instance that accepts these tokens, and whose tokens this one accepts, has other sessions
+ * @returns whether an open instance with another store accepts the access tokens of this one, and this one accepts its tokens
  */
 export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined, { settings, getters }: Resolved): boolean {
   if (fingerprints.length === 0) return false
@@ -111,10 +111,10 @@ export function noteInstance (fastify: FastifyInstance, fingerprints: readonly s
   return differs
 }
 
-/** Reads the ended sessions from when the application is ready until it closes. Before the hooks `onClose`, which run last first, the store is told what waits. */
+/** Reads the ended sessions while the application is open. Sends waiting items in `preClose`, before `onClose` hooks close the client. */
 export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, store, settings: { rules, poll } }: PreparedSessions): void {
   const reader = { instanceName, log: fastify.log, rules, poll }
-  // Fastify does not add its default of 10 seconds here, which is enough.
+  // If the option is missing here, Fastify uses its default of 10 seconds, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig
   fastify.addHook('onReady', () => ended.start(reader, pluginTimeout))
   fastify.addHook('preClose', async () => await ended.prepareStop(reader))

@@ -52,12 +52,12 @@ export function newSessionId (): string {
   return randomBytes(sidBytes).toString('base64url')
 }
 
-/** Whether a value has the form of a session id. 22 characters have 132 bits, of which the last four must be zero. */
+/** Whether a value has the form of a session id. 22 characters encode 132 bits; the last four bits must be zero. */
 export function isSessionId (value: unknown): value is string {
   return typeof value === 'string' && /^[\w-]{21}[AQgw]$/.test(value)
 }
 
-/** HKDF (RFC 5869) separates this use of the key material from others, because it can be the key that signs access tokens. */
+/** HKDF (RFC 5869) derives a separate key, because the key material may also sign access tokens. */
 function deriveKey (material: Buffer): KeyObject {
   return createSecretKey(Buffer.from(hkdfSync('sha256', material, '', 'fastify-token-auth refresh v1', 32)))
 }
@@ -74,7 +74,7 @@ function userIdFrom (bytes: Buffer): UserId | undefined {
 }
 
 /**
- * Derives the keys. They stay in closures.
+ * Creates a codec. The derived keys stay in closures.
  * @param materials key material: the first one signs, all verify
  */
 export function createRefreshTokenCodec (materials: readonly [Buffer, ...Buffer[]], bindTo: Binding): RefreshTokenCodec {
@@ -107,7 +107,7 @@ export function createRefreshTokenCodec (materials: readonly [Buffer, ...Buffer[
       const bytes = Buffer.from(text, 'base64url')
       const end = bytes.length - macBytes
       if (end <= userAt || end > userAt + maximumUserBytes || bytes[0] !== version) return undefined
-      // Buffer.from also accepts the base64 alphabet, padding, spare bits that are not zero, and characters of no alphabet.
+      // Buffer.from() also accepts the base64 alphabet, padding, spare bits that are not zero, and invalid characters.
       if (bytes.toString('base64url') !== text) return undefined
       const body = bytes.subarray(0, end)
       const mac = bytes.subarray(end)

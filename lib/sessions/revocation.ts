@@ -1,6 +1,6 @@
 /**
- * The sessions that have ended, in the memory of each process, so that their access tokens are refused without a request
- * to the store. The store is read regularly: pushed messages would be lost while a connection is down.
+ * The ended sessions, in the memory of each process, so that their access tokens are refused without a call of the store.
+ * The store is polled, because pushed messages would be lost while a connection is down.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { SessionFeed } from '../../types/sessions.ts'
@@ -16,68 +16,68 @@ import { Rotations } from './rotations.ts'
 import { callStore } from './store-call.ts'
 import { closeStore, type Closable } from './stores/closable.ts'
 
-/** A registration that reads a feed. */
+/** A registration that reads the ended sessions of a store. */
 interface Reader extends Teller {
   /** Seconds. */
   readonly poll: number
 }
 
-/** Every so many reads, everything is read again: what became visible late is known then. */
+/** One of this number of reads is a full read, which finds sessions that became visible late in the store. */
 const fullEvery = 60
-/** After so many ids of a read, other work gets its turn: a hundred thousand of them at once would block the event loop for longer than a request may take. */
+/** The number of ids to process before other work gets a turn: 100,000 at once would block the event loop for too long. */
 const idsAtOnce = 5000
-/** In milliseconds: how long the start of an application waits for the first read at most, and how often it tries. */
+/** The longest wait for the first read when an application starts, and the pause between its attempts, in milliseconds. */
 export const startTime = 5000
 export const retryTime = 250
-/** In milliseconds: how long an application that closes waits for the store. */
+/** The longest wait for the store when an application closes, in milliseconds. */
 export const closeTime = 1000
 
 export const createReason = (): SessionEnded => new SessionEnded()
 
-/** Whole seconds that no change of the clock moves. */
+/** The monotonic time, in whole seconds. */
 const secondsPassed = () => Math.floor(performance.now() / 1000)
 
-/** Names a session of a user. */
+/** Returns a key for a session of a user. */
 export const pairOf = (sid: string, user: string): string => `${sid} ${user}`
 
 /** The ended sessions of one store. Registrations with the same store object share it. */
 export class EndedSessions {
   readonly confirmations: Confirmations
   readonly rotations = new Rotations()
-  /** The sessions that a token has ended while the store could not end them. Each item ends one. */
+  /** Sessions that were ended by one of their tokens while the store was unavailable. Each item ends one in the store. */
   readonly endings = new Outbox<() => Promise<unknown>>({
     tell: async (items) => { await Promise.all(items.map((end) => end())) },
     atOnce: 1,
-    failed: 'the session store ends no sessions. This process refuses those that have ended by a logout, by another login or because of their user, and ends them as soon as the store can.',
+    failed: 'the session store ends no sessions. This process refuses the access tokens of sessions that a logout, another login or a missing user has ended, and ends them in the store later.',
     recovered: 'the session store ends sessions again.'
   })
 
   readonly #store: Closable<SessionFeed>
   readonly #readers = new Set<Reader>()
   #ended = new EndedIds()
-  /** The ids that will be known after a read of everything, while it takes place. */
+  /** The ids that replace `#ended` after a full read; undefined when none takes place. */
   #next: EndedIds | undefined
-  /** Sessions that one of their tokens has ended: when, by session and user. Whether the session was that user's, the store did not say. */
+  /** When sessions were ended by one of their tokens, by session and user. The store may not know whether the session is the user's. */
   readonly #endedOf = new Map<string, Map<string, number>>()
-  /** How long an id stays after it was reported, in seconds: as long as the registration needs that needs it longest. */
+  /** How long an id is kept after it was reported, in seconds: the longest time that a registration needs. */
   #keep = 0
   /** The controllers that are aborted when a session ends, by session, and by session and user. */
   readonly #watching = new WatchedControllers<string>()
   #cursor: string | null = null
-  /** The number of reads until everything is read again. */
+  /** The number of reads before the next full read. */
   #untilFull = 0
   #timer: NodeJS.Timeout | undefined
   #reading: Promise<void> | undefined
   #started: Promise<void> | undefined
-  /** Whether the first reads are tried. Their failures are not told: a client that was created just before the registration still connects. */
+  /** Whether the first reads take place. Their failures are not logged, because a client that was just created is still connecting. */
   #isStarting = false
-  /** Milliseconds of `performance.now()`, which no change of the clock moves; undefined before the first good read. */
+  /** The time of the last successful read, in milliseconds of `performance.now()`; undefined before the first one. */
   #lastGood: number | undefined
-  /** Whether an application that closes has waited for the store in vain, so that nothing waits for it again. */
+  /** Whether the store did not answer while an application closed. Later steps of closing do not wait for it. */
   #hangs = false
-  /** What made the last failed read fail. */
+  /** The error of the last failed read. */
   #lastError: unknown
-  /** The readers that know that the last read failed. */
+  /** The registrations that have logged that the last read failed. */
   readonly #stale = new WeakSet<Reader>()
 
   constructor (store: Closable<SessionFeed>) {
@@ -94,17 +94,17 @@ export class EndedSessions {
     return this.#lastGood !== undefined
   }
 
-  /** Whether the last good read is more than some seconds ago. */
+  /** Whether the last successful read is more than `seconds` ago, or there was none. */
   isOlderThan (seconds: number): boolean {
     return this.#lastGood === undefined || performance.now() - this.#lastGood > seconds * 1000
   }
 
   /**
    * Whether {@link addOf} was called for a session and its user.
-   * @param readUser called only for sessions for which it was called
+   * @param readUser called only if {@link addOf} was called for the session
    */
   hasOf (sid: string, readUser: () => string): boolean {
-    // Hardly ever is there one.
+    // Usually empty.
     return this.#endedOf.size > 0 && this.#endedOf.get(sid)?.has(readUser()) === true
   }
 
@@ -113,7 +113,7 @@ export class EndedSessions {
     return await this.endings.flush([...this.#readers])
   }
 
-  /** Adds sessions that this process ended, before it answers. */
+  /** Adds sessions that this process ended, before it sends the response. */
   add (sids: readonly string[]): void {
     const at = secondsPassed()
     for (const sid of sids) {
@@ -124,9 +124,9 @@ export class EndedSessions {
   }
 
   /**
-   * Adds a session that a token of a user has ended, whatever the store said: it may have ended it in a call whose answer was
-   * lost, and the feed may have it later. A token of another user, which may name the same session, is not concerned.
-   * @param user as the store is given it
+   * Adds a session that a token of the user has ended, even if the store did not end it: it may have done so in a call whose
+   * response was lost, and may list the session later. Tokens of other users that contain the same session id are not refused.
+   * @param user in the form that the store gets
    */
   addOf (sid: string, user: string): void {
     const users = this.#endedOf.get(sid) ?? new Map<string, number>()
@@ -134,7 +134,7 @@ export class EndedSessions {
     this.#watching.abort(pairOf(sid, user), createReason)
   }
 
-  /** Aborts a controller when a session of a user ends, or at once where it has. Keeps only weak references to it. */
+  /** Aborts a controller when a session of a user ends, or immediately if it has ended. Keeps only weak references to it. */
   watch (sid: string, user: string, controller: AbortController): void {
     if (this.#ended.has(sid) || this.hasOf(sid, () => user)) return controller.abort(createReason())
     this.#watching.add(sid, controller)
@@ -142,9 +142,9 @@ export class EndedSessions {
   }
 
   /**
-   * Begins to read for a registration: resolves after the first read, or after 5 seconds without one.
-   * @param pluginTimeout that of the application, in milliseconds, after which Fastify gives up on its start; 0: never
-   * @throws {InvalidConfiguration} where the store does not fit its database
+   * Starts to read for a registration. Resolves after the first successful read, or after at most 5 seconds.
+   * @param pluginTimeout the time after which Fastify aborts the start of the application, in milliseconds; 0: never
+   * @throws {InvalidConfiguration} if the store does not fit its database
    */
   async start (reader: Reader, pluginTimeout: number): Promise<void> {
     this.#readers.add(reader)
@@ -156,18 +156,18 @@ export class EndedSessions {
   }
 
   async #begin (patience: number): Promise<void> {
-    // The result of an earlier read, before an application with this store closed, is outdated.
+    // The last read may be from before all applications with this store closed.
     this.#lastGood = this.#lastError = undefined
     this.#isStarting = true
     await isDoneWithin(patience, () => this.#readFirst(patience))
     this.#isStarting = false
-    // Nobody would see that it reads nothing, or not all.
+    // Otherwise, the application would start with an incomplete list of ended sessions.
     if (this.#configurationError !== undefined) throw this.#configurationError
-    // A read that hangs tells of its failure itself.
+    // A read that still hangs reports its failure itself.
     if (this.#lastGood === undefined && this.#lastError !== undefined) this.#changeTo(true, this.#lastError)
   }
 
-  /** What a store of this package says of the database for which it was configured. */
+  /** The configuration error with which a store of this package has rejected the last failed read. */
   get #configurationError (): InvalidConfiguration | undefined {
     const { cause } = Object(this.#lastError)
     return cause instanceof InvalidConfiguration ? cause : undefined
@@ -183,15 +183,15 @@ export class EndedSessions {
   }
 
   /**
-   * Tells the store what it was not told yet, and from now on everything at once: the application of a registration begins to
-   * close, and may close the client of the database before {@link stop}.
+   * Sends waiting items to the store, and from now on new ones at once: the application of a registration begins to close,
+   * and may close the database client before {@link stop}.
    */
   async prepareStop (reader: Reader): Promise<void> {
     const told = Promise.all([this.confirmations.outbox.close(reader), this.endings.close(reader)])
     if (!this.#hangs) this.#hangs = !await isDoneWithin(closeTime, () => told)
   }
 
-  /** Ends reading for a registration; the last one stops the timer. */
+  /** Stops reading for a registration. The last one stops the timer. */
   async stop (reader: Reader): Promise<void> {
     this.#readers.delete(reader)
     const told = Promise.all([this.confirmations.outbox.closed(reader), this.endings.closed(reader)])
@@ -200,7 +200,7 @@ export class EndedSessions {
     this.#started = undefined
     if (!this.#hangs) await isDoneWithin(closeTime, () => Promise.all([this.#reading, told]))
     this.#hangs = false
-    // Its own: a proxy of the application may answer to every name.
+    // An own property, because a proxy of the application may return a value for every name.
     if (Object.hasOwn(this.#store, closeStore)) this.#store[closeStore]?.()
   }
 
@@ -209,11 +209,11 @@ export class EndedSessions {
     if (this.#readers.size === 0) return
     const seconds = Math.min(...[...this.#readers].map(({ poll }) => poll))
     this.#timer = setTimeout(() => { this.read().then(() => this.#schedule()) }, seconds * 1000)
-    // A process with nothing else to do must end.
+    // The timer must not keep the process alive.
     this.#timer.unref()
   }
 
-  /** Reads what has ended since the last read. One read at a time. Never rejects. */
+  /** Reads the sessions that have ended since the last read. One read at a time. Never rejects. */
   async read (): Promise<void> {
     this.#reading ??= this.#readOnce().finally(() => { this.#reading = undefined })
     await this.#reading
@@ -222,23 +222,23 @@ export class EndedSessions {
   async #readOnce (): Promise<void> {
     const [reader] = this.#readers
     if (reader === undefined) return
-    // Not waited for: they may hang.
+    // Not awaited, because they may hang.
     this.confirmations.outbox.write([...this.#readers])
     this.endings.write([...this.#readers])
     const isFull = this.#cursor === null || this.#untilFull === 0
-    // The age of the result is counted from the start of the read.
+    // The age of the result is measured from the start of the read.
     const begun = performance.now()
     try {
       const { ended, cursor, staleFor = 0, reason = 'A part of the ended sessions could not be read: the store answered with "staleFor".' } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       await this.#learn(ended, isFull)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
-      // What was known before a part could not be read is still known.
+      // A partial read is as old as its oldest part, and must not replace a more recent good read.
       const good = Math.max(this.#lastGood ?? -Infinity, begun - staleFor)
       if (good > -Infinity) this.#lastGood = good
       this.#tell(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
     } catch (error) {
-      // Where reading everything takes too long, what is new is still read, in turn with it.
+      // After a failed full read comes an incremental one: if full reads always take too long, new entries are still read.
       if (this.#untilFull === 0) this.#untilFull = 1
       this.#tell(error)
     } finally {
@@ -252,8 +252,8 @@ export class EndedSessions {
   }
 
   /**
-   * Adds ids that the feed has reported. With a read of everything, those leave whose access tokens have expired by the
-   * monotonic clock of this process. A store that has lost them, in a failover or with a backup, makes nothing leave early.
+   * Adds ids that the store has reported. A full read also removes ids whose access tokens have expired, by the monotonic
+   * clock of this process. Ids that the store has lost, in a failover or with a restored backup, are not removed early.
    */
   async #learn (reported: readonly string[], isFull: boolean): Promise<void> {
     const now = secondsPassed()
@@ -279,11 +279,11 @@ export class EndedSessions {
       }
     }
     this.#ended = next
-    // Only now: until here, `watch` could still be called for them.
+    // Only now, because `watch` may have been called for them in the meantime.
     for (const sid of added) this.#watching.abort(sid, createReason)
   }
 
-  /** Tells each reader once that the ended sessions cannot be read, and once that they can be read again. */
+  /** Logs once for each registration that the ended sessions cannot be read, and once that they can be read again. */
   #changeTo (isStale: boolean, error?: unknown): void {
     for (const reader of this.#readers) {
       if (this.#stale.has(reader) === isStale) continue
@@ -300,13 +300,13 @@ export class EndedSessions {
   }
 }
 
-/** The feeds of stores, with the number of registrations whose applications are open. */
+/** The ended sessions of each store, and the number of open registrations with it. */
 const feeds = new WeakMap<object, { readonly ended: EndedSessions, readonly fingerprints: Set<string>, holders: number }>()
 
 /**
  * Returns the ended sessions of a store.
- * @param fingerprints those of the keys that verify access tokens
- * @throws {InvalidConfiguration} where registrations with different keys share a store: user 1 of two user bases would be one
+ * @param fingerprints the fingerprints of the keys that verify access tokens
+ * @throws {InvalidConfiguration} if registrations with different keys share a store: users with equal ids would share sessions
  */
 export function endedSessionsOf (store: SessionFeed, fingerprints: readonly string[]): EndedSessions {
   const existing = feeds.get(store)
@@ -323,7 +323,7 @@ export function endedSessionsOf (store: SessionFeed, fingerprints: readonly stri
   throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { page: 'sessions-reference.md#settings' })
 }
 
-/** Forgets the ended sessions of a store when the last application closes that has a registration with it. */
+/** Releases the ended sessions of a store when the last application closes that has a registration with it. */
 export function releaseEndedSessions (store: SessionFeed): void {
   const feed = feeds.get(store)
   if (feed !== undefined && --feed.holders === 0) feeds.delete(store)

@@ -1,20 +1,20 @@
-/** The rotations that this process has seen while a page is rendered that has renewed its tokens: they may retire those. */
+/** Records rotations while a page with renewed tokens is rendered: a later rotation in this process may retire these tokens. */
 import { Generations } from '../generations.ts'
 
-/** Of how many sessions they are known, half of them in each of two parts. */
+/** The maximum number of sessions in memory. */
 const remembered = 20_000
 
 export class Rotations {
   readonly #latest = new Generations<string, number>(remembered / 2)
 
-  /** Returns the latest generation to which a session was seen to rotate since this was first asked; 0 if none was. */
+  /** Returns the latest generation to which a session has rotated since the first call for this session; 0 without a rotation. */
   latestOf (sid: string): number {
     const latest = this.#latest.get(sid) ?? 0
     this.#latest.set(sid, latest)
     return latest
   }
 
-  /** Notes that a session has rotated to a generation. A sibling, which retires none, is no rotation. */
+  /** Records that a session has rotated to a generation. Not for siblings, which retire no generation. */
   note (sid: string, n: number): void {
     const latest = this.#latest.get(sid)
     if (latest !== undefined && n > latest) this.#latest.set(sid, n)

@@ -1,4 +1,4 @@
-/** The sessions of one registration: what its endpoints and its public face call. */
+/** The sessions of one registration, for its endpoints and for `fastify.tokenAuth.sessions`. */
 import type { FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
 import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
@@ -14,22 +14,22 @@ import type { SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
 import { canHaveSessions, storedUser } from './user.ts'
 
-/** In bytes: what `sessions.data` may return as JSON. */
+/** The maximum size of the result of `sessions.data` as JSON, in bytes. */
 const maximumData = 1024
 
-/** The reason why a session ended, where an event says one. */
+/** The reason why a session ended, in events. */
 export type EndReason = Extract<SessionChange, { type: 'ended' }>['reason']
 
 /**
- * Where the session is that of an authentic token of the user: this process refuses its access tokens from then on, also
- * where the store says that it had ended before, or does not know it. Anybody can give any id for the other reasons.
+ * Reasons for which an authentic token of the user identifies the session. This process then refuses its access tokens, even if
+ * the store does not know the session, or it had ended before. For the other reasons, a caller can pass the id of any session.
  */
 const ofToken: ReadonlySet<EndReason> = new Set<EndReason>(['logout', 'replaced', 'no-user'])
 
-/** The outcomes with which a client gets a refresh token that is new. */
+/** The outcomes for which a client gets a new refresh token. */
 const rotations: ReadonlySet<Advance['outcome']> = new Set<Advance['outcome']>(['rotated', 'recovered', 'reissued'])
 
-/** In milliseconds: how long it is known that the store does not know a session. And of how many sessions, half of them in each of two parts. */
+/** How long a session is remembered that the store does not know, in milliseconds, and the maximum number of such sessions. */
 const unknownTime = 5000
 const knownUnknown = 10_000
 
@@ -55,7 +55,7 @@ export class SessionService {
   readonly #sessions: SessionSettings
   readonly #store: SessionStore
   readonly #codec: RefreshTokenCodec
-  /** For sessions that the store did not know: of which user, and when, in milliseconds of `performance.now()`. */
+  /** Sessions that the store did not know: their user, and the time of the call, in milliseconds of `performance.now()`. */
   readonly #unknown = new Generations<string, { readonly user: string, readonly at: number }>(knownUnknown / 2)
 
   constructor ({ settings, sessions, store, codec, ended }: ServiceParts) {
@@ -85,7 +85,7 @@ export class SessionService {
     const shown: unknown = await callHost('sessions.data', () => data(request, user))
     if (!isPlainObject(shown)) throw wrongResult('sessions.data', 'a plain object', shown)
     const text: unknown = await callHost('sessions.data', () => JSON.stringify(shown))
-    // With a method toJSON it can become anything.
+    // A method toJSON() can return any value.
     if (typeof text !== 'string' || !text.startsWith('{')) throw wrongResult('sessions.data', 'an object whose JSON is an object', shown)
     if (Buffer.byteLength(text) > maximumData) throw wrongResult('sessions.data', `an object of at most ${maximumData} bytes as JSON`, shown)
     return text
@@ -110,8 +110,8 @@ export class SessionService {
   }
 
   /**
-   * Whether nothing can come of a refresh token: its session has ended, or the store has just said that it does not know it.
-   * Whoever sends it again and again must not cost a call of a handler and a signature each time.
+   * Whether a refresh token cannot succeed: its session has ended, or the store did not know it within the last 5 seconds.
+   * A client that sends it again and again must not cause a call of a handler and a signature each time.
    */
   isOver (token: RefreshToken): boolean {
     const { sid, userId } = token
@@ -120,19 +120,19 @@ export class SessionService {
     return unknown !== undefined && performance.now() - unknown.at < unknownTime && unknown.user === storedUser(userId, this.#settings)
   }
 
-  /** Advances the counter of a session, and publishes what became of it. @throws {SessionStoreUnavailable} */
+  /** Advances the counter of a session, and publishes the result. @throws {SessionStoreUnavailable} */
   async advance ({ sid, n, userId }: RefreshToken, request: FastifyRequest): Promise<Advance> {
     const user = storedUser(userId, this.#settings)
     const advance = await callStore('advance', () => this.#store.advance(user, sid, n, this.#sessions.rules))
     const { outcome } = advance
     if (outcome === 'unknown') this.#unknown.set(sid, { user, at: performance.now() })
     if (rotations.has(outcome) && outcome !== 'reissued') this.ended.rotations.note(sid, advance.n)
-    // Ended by this process while the store was asked: the response must not set the cookies of an ended session.
+    // The session ended in this process during the call: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
     if (rotations.has(outcome)) this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered', reissued: outcome === 'reissued' }, request)
     if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind > 0 ? 1 : 0 }, request)
-    if (outcome === 'recovered') request.log.warn({ sessionId: sid }, 'The store of sessions has lost writes: a refresh token was ahead of it.')
+    if (outcome === 'recovered') request.log.warn({ sessionId: sid }, 'The session store has lost writes: a refresh token has a later counter than its session.')
     if (outcome === 'reused') {
       this.ended.add([sid])
       this.publish(userId, sid, { type: 'reused', behind }, request)
@@ -141,24 +141,24 @@ export class SessionService {
     return advance
   }
 
-  /** The generation that the access token of a refresh carries; undefined without a window, in which nothing has to be confirmed. */
+  /** Returns the generation for the access token of a refresh; undefined with `grace: 0`, which needs no confirmations. */
   generationOf ({ n }: RefreshToken): number | undefined {
     return this.#sessions.rules.graceMs === 0 ? undefined : n
   }
 
-  /** Writes the refresh token for a counter. */
+  /** Creates a refresh token. */
   write (token: RefreshToken): string {
     return this.#codec.write(token)
   }
 
-  /** Refuses the access tokens of a session of a user from now on, whatever the store says of it. */
+  /** Refuses the access tokens of a user's session from now on, regardless of the store. */
   refuse (userId: UserId, sid: string): void {
     if (canHaveSessions(userId)) this.ended.addOf(sid, storedUser(userId, this.#settings))
   }
 
   /**
-   * Ends one session of a user, or all but one. One that was ended by its token ends later, where the store is unavailable.
-   * @returns the ids of those that ended
+   * Ends one session of a user, or all except one. If the store is unavailable, a session that its token identifies ends later.
+   * @returns the ids of the sessions that ended
    * @throws {SessionStoreUnavailable}
    */
   async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
@@ -186,12 +186,12 @@ export class SessionService {
     return ended
   }
 
-  /** Lists the active sessions of a user, the one that was used last first. @throws {SessionStoreUnavailable} */
+  /** Lists the active sessions of a user, the most recently used one first. @throws {SessionStoreUnavailable} */
   async list (userId: UserId): Promise<StoredSession[]> {
     if (!canHaveSessions(userId)) return []
     const user = storedUser(userId, this.#settings)
     const sessions = await callStore('list', () => this.#store.list(user, this.#sessions.rules))
-    // A copy: the array is the store's.
+    // A copy, because the array belongs to the store.
     return [...sessions].sort((one, other) => other.usedAt - one.usedAt)
   }
 }

@@ -1,4 +1,4 @@
-/** The check of access tokens that belong to sessions: it refuses those of ended ones, and confirms that the others were received. */
+/** Checks access tokens that belong to sessions: refuses those of ended sessions, and confirms that clients have received the others. */
 import type { Credential } from '../authorities/authority.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import { Refusal } from '../refusal.ts'
@@ -13,14 +13,14 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
 
 /**
  * Prepares the check of access tokens.
- * @param refuseAfter seconds without a good read after which tokens of sessions are refused with 503; null: never
- * @param userOf returns the user of a payload as the store is given it
+ * @param refuseAfter seconds without a successful read after which tokens of sessions are refused with 503; null: never
+ * @param userOf returns the user of a payload in the form that the store gets
  */
 export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: Credential['payload']) => string): SessionCheck {
   const { confirmations } = sessions
   return (verified, isRenewed) => {
     const { payload } = verified
-    // A token without a session can only expire.
+    // A token without a session stays valid until it expires.
     if (!Object.hasOwn(payload, 'sid')) return undefined
     const { sid } = payload
     if (!isSessionId(sid)) return malformed

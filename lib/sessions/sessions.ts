@@ -28,7 +28,7 @@ const place = { page: 'sessions-reference.md#settings', duringRequest: true } as
 
 const userIdMember = required(given<UserId>('a non-empty string, a safe integer or a boolean', isUserId))
 
-/** @throws {InvalidConfiguration} where a variable is not set, or a user is given instead of the id */
+/** @throws {InvalidConfiguration} for any other value, such as undefined or a user object */
 function checkUserId (userId: unknown, method: string): void {
   readValue(`The user id that is given to sessions.${method}()`, userId, userIdMember, place)
 }
@@ -36,7 +36,7 @@ function checkUserId (userId: unknown, method: string): void {
 /** The options of `start`. */
 export const startShape = { members: { authTime: optional(authTime) }, example: '{ authTime }', ...place } as const
 
-/** The options of `endAll`. A misspelt one would end the session that stays, too. */
+/** The options of `endAll`. Unknown names are refused, because a misspelt `except` would end the session that must not end. */
 export const endAllShape = {
   members: { except: preset(orNull(given<string>('the id of a session', isSessionId)), null) },
   example: '{ except: sessionId }',
@@ -44,8 +44,8 @@ export const endAllShape = {
 } as const
 
 /**
- * Returns the ids that a given one stands for. A path parameter is text, where the id of the user may be a number: with the
- * text alone, the sessions of a disabled user would not end, and nothing would say so.
+ * Returns the user ids that a user id may stand for. A path parameter is a string even if the id of the user is a number:
+ * with the string alone, `endAll` would silently end no session of a disabled user.
  */
 function idsOf (userId: UserId, claim: string): UserId[] {
   const number = Number(userId)
@@ -71,7 +71,7 @@ export class InstanceSessions implements Sessions<object> {
     const { authTime } = readRecord(optionsOf('sessions.start()'), options, startShape)
     preventStoring(reply)
     const state = stateOf(request)
-    // A login of another page would set its cookies: it could log the visitor in as somebody else.
+    // Login CSRF: a page of another origin could log the visitor in as another user.
     const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
     if (crossOrigin !== null) throw state.toError(crossOrigin)
     let tokens: NewTokens | undefined

@@ -1,4 +1,4 @@
-/** The option `sessions`: read, checked and completed. */
+/** Reads the option `sessions`, checks it, and adds defaults. */
 import type { FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { SessionRules, SessionStore } from '../../types/sessions.ts'
@@ -39,14 +39,14 @@ export const sessionsShape = {
   page
 } as const
 
-/** As {@link sessionsShape}, for an instance that only verifies tokens. The type is wider than what it calls of its store. */
+/** As {@link sessionsShape}, for an instance that only verifies tokens, and requires only `endedSince` of its store. */
 const feedShape = { ...sessionsShape, members: { ...sessionsShape.members, store: optional(objectWith<SessionStore>(['endedSince']), storeAdvice) } }
 
-/** The settings of sessions, complete. */
+/** The settings of sessions, with defaults. */
 export interface SessionSettings {
-  /** Undefined: the store of the process's memory. */
+  /** Undefined: sessions are stored in the memory of the process. */
   readonly store: SessionStore | undefined
-  /** Undefined: the refresh tokens' keys are derived from the key that signs. */
+  /** Undefined: the keys of refresh tokens are derived from the key that signs access tokens. */
   readonly secrets: readonly unknown[] | undefined
   readonly rules: SessionRules
   /** Seconds. */
@@ -58,15 +58,15 @@ export interface SessionSettings {
   readonly data: SessionData | undefined
 }
 
-/** The error of a value that its bounds do not allow. */
+/** Creates the error of a value outside of its bounds. */
 const outOfBounds = (name: keyof typeof sessionsShape.members, value: number, allowed: string) => wrongValue(place.nameOf(name), allowed, String(value), sessionsShape)
 
 type Bounded = { readonly grace: number } & Pick<Values<typeof sessionsShape.members>, 'idle' | 'lifetime' | 'poll' | 'refuseAfter'>
 
-/** Bounds that depend on other settings. */
+/** Checks bounds that depend on other settings. */
 function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { authMode, expirationDelta }: Settings): void {
   if (refuseAfter !== null && refuseAfter < 2 * poll) throw outOfBounds('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
-  // An instance that only verifies tokens does not use the others, whose defaults must not restrict its "expirationDelta".
+  // An instance that only verifies tokens ignores the other settings. Their defaults must not restrict its "expirationDelta".
   if (!authMode) return
   const least = `at least "expirationDelta", which is ${expirationDelta} seconds`
   if (grace > expirationDelta / 2) throw outOfBounds('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
@@ -74,10 +74,10 @@ function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { a
   if (typeof lifetime === 'number' && lifetime < expirationDelta) throw outOfBounds('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
 }
 
-/** Getters with which users of two tenants would share a list, or an ended session be accepted again. */
+/** Getters that sessions exclude: users of two tenants could share a list of sessions, or an ended session could be accepted. */
 const refusedGetters: readonly SettingName[] = [...keyUseSettings, 'verifyExp', 'leeway', ...bindingSettings]
 
-/** Settings and handlers that contradict sessions. @throws {InvalidConfiguration} by name */
+/** Checks settings and handlers that contradict sessions. @throws {InvalidConfiguration} which names the setting */
 function checkConflicts (resolved: Resolved): void {
   const { settings, getters, given, generateRefreshToken } = resolved
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
@@ -94,12 +94,12 @@ function checkConflicts (resolved: Resolved): void {
 
 /**
  * Reads the option `sessions`.
- * @returns undefined where it is not given
- * @throws {InvalidConfiguration} which names what is wrong
+ * @returns undefined if the option is missing
+ * @throws {InvalidConfiguration} which names the wrong setting
  */
 export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
-  // A store in the place of its option, which would have many unknown members.
+  // A store was passed instead of `{ store }`. Without this check, the error would name one of its methods as unknown option.
   if (Object.hasOwn(Object(option), 'create')) throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
   const { settings } = resolved
   const { expirationDelta, leeway } = settings
@@ -114,7 +114,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
     rules: Object.freeze({
       graceMs: grace * 1000,
       idleMs: idle * 1000,
-      // Verifiers of other services may have a larger leeway than the issuer: hence twice as long as its own need.
+      // Twice the time that the issuer needs, because verifiers in other services may have a larger leeway.
       keepMs: 2 * (expirationDelta + leeway) * 1000,
       maxPerUser
     }),
@@ -125,7 +125,7 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   }
 }
 
-/** Sessions have refresh tokens, whatever the default of `refreshTokenEnabled` is. */
+/** Returns the settings with `refreshTokenEnabled`, because sessions have refresh tokens. */
 export function withSessions (resolved: Resolved): Resolved {
   return { ...resolved, hasSessions: true, settings: Object.freeze({ ...resolved.settings, refreshTokenEnabled: true }) }
 }

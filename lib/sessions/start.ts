@@ -1,4 +1,4 @@
-/** How a session starts: at the login endpoint, and where the application logs a user in itself. */
+/** Starts sessions, for the login endpoint and for `sessions.start()`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { publishIssued } from '../events.ts'
 import { isAnswered } from '../host/call.ts'
@@ -26,14 +26,14 @@ interface Login {
   readonly request: FastifyRequest
   readonly reply: FastifyReply
   readonly user: unknown
-  /** The beginning of messages about the user. */
+  /** The beginning of error messages about the user. */
   readonly from: string
   /** When the user entered credentials, in seconds since 1970. */
   readonly authTime: number | undefined
   readonly grant: 'authenticate' | 'start'
 }
 
-/** OWASP ASVS 5 section 7.2.4: a login over an old session ends that one. A failure is only logged: the new session is there. */
+/** OWASP ASVS 5 section 7.2.4: a login ends the old session of the browser. A failure is only logged, as the new session is stored. */
 async function endReplaced ({ sessions, state: { settings }, request }: Login, sid: string): Promise<void> {
   const found = extractRefreshToken(request.raw, settings)
   if (found === undefined || found instanceof Refusal || found.source !== 'cookie') return
@@ -66,7 +66,7 @@ export async function startSession (login: Login, prepare: (tokens: NewTokens, u
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
   await prepare({ accessToken, refreshToken }, known)
 
-  // A session that nobody receives is not stored.
+  // Do not store a session that the client cannot receive.
   if (isAnswered(request, reply)) return undefined
   await sessions.create(draft, request)
   publishIssued(settings.instanceName, userId, login.grant, request)

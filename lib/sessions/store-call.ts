@@ -1,4 +1,4 @@
-/** Calls of the session store, and the errors that result from its failures. */
+/** Calls the session store, and converts its failures to errors. */
 import { SessionStoreUnavailable } from '../errors.ts'
 import { wrongResult } from '../host/call.ts'
 import { within } from '../promises.ts'
@@ -21,7 +21,7 @@ const maximumTime = 8.64e15
 const outcomes: ReadonlySet<unknown> = new Set<Advance['outcome']>(['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'])
 
 const isTime = (value: unknown) => isWhole(value, 0, maximumTime)
-/** Infinity is one: of what was never read. */
+/** Infinity is allowed, for a part that was never read. */
 const isAge = (value: unknown) => typeof value === 'number' && value >= 0
 const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 const isListOfIds = (result: unknown): result is string[] => Array.isArray(result) && result.every(isText)
@@ -30,7 +30,7 @@ function isAdvance (result: unknown): result is Advance {
   return isRecord(result) && outcomes.has(result.outcome) && isWhole(result.n, 0, maximumCounter)
 }
 
-/** Whether a value is JSON text of an object, as it was given to the store. Throws if it is no JSON at all. */
+/** Whether a value is the JSON text of an object. Throws if it is not JSON. */
 const isJsonObject = (value: unknown) => typeof value === 'string' && isRecord(JSON.parse(value))
 
 function isStoredSession (value: unknown): value is StoredSession {
@@ -45,7 +45,7 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
     expected: 'an array of { sid, createdAt, usedAt, endsAt, data }, with times in whole milliseconds and data as JSON',
     isFit: (result): result is StoredSession[] => Array.isArray(result) && result.every(isStoredSession)
   },
-  // Nothing is expected of it.
+  // The result is ignored.
   confirm: { expected: 'anything', isFit: (_result): _result is Results['confirm'] => true },
   endedSince: {
     expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds, and reason, a string or null',
@@ -60,8 +60,8 @@ const waitFor = async (name: string, call: () => unknown): Promise<unknown> =>
   await within(storeTimeoutMs, call, () => { throw new Error(`${name} did not settle within ${storeTimeoutMs / 1000} seconds.`) }, false)
 
 /**
- * An error that says something: client libraries also reject with nothing, or with errors without a message, such as the
- * AggregateError of a host with several addresses.
+ * Returns an error with a message. Client libraries also reject with undefined, or with errors without a message, such as
+ * the AggregateError of a host with several addresses.
  */
 function withMessage (name: string, thrown: unknown): unknown {
   const [message, code] = [memberOf(thrown, 'message'), memberOf(thrown, 'code')]
@@ -82,8 +82,8 @@ function fits<Result> ({ isFit }: Expectation<Result>, result: unknown): result 
 
 /**
  * Calls a method of the store.
- * @throws {SessionStoreUnavailable} if it throws, rejects, or does not settle within five seconds. The type of its error does
- * not matter: with an error of status 401, clients would discard valid tokens.
+ * @throws {SessionStoreUnavailable} if the method throws, rejects, or does not settle within five seconds. An error of the
+ * store is only its cause: with an error of status 401, clients would discard valid tokens.
  * @throws {HandlerFailed} if its result has the wrong type
  */
 export async function callStore<Method extends keyof SessionStore> (method: Method, call: () => unknown): Promise<Results[Method]> {

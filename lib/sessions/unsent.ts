@@ -1,23 +1,23 @@
 /**
- * The access tokens that this process has issued for a refresh, and whose responses it has not sent. Whatever uses one of
- * them before then, such as a handler of the application, does not show that a client has received it.
+ * The access tokens of refreshes whose responses this process has not sent yet. A use of such a token, for example by a
+ * handler of the application, does not prove that the client has received it.
  */
 import { Generations } from '../generations.ts'
 
-/** Of how many tokens it is known that they are to be sent, half of them in each of two parts. Those that are forgotten count as sent. */
+/** The maximum number of unsent tokens in memory. Forgotten tokens are treated as sent. */
 const remembered = 20_000
 
-/** The tokens of responses that are still to be sent. */
+/** The tokens of responses that were not sent yet. */
 const unsent = new Generations<string, true>(remembered / 2)
 
 /**
- * The tokens that were sent last, in a ring. One of another response, of the same second, may be the same. It is read for
- * unsent tokens alone, so that a refresh costs no search.
+ * The tokens that were sent last, in a ring buffer, because two responses within one second may contain the same token.
+ * Only `isUnsent` searches it, and only for unsent tokens, so that a refresh does not.
  */
 const sent = new Array<string>(5000).fill('')
 let next = 0
 
-/** Whether no response with a token was sent. */
+/** Whether a token was issued, but no response with it was sent. */
 export const isUnsent = (token: string): boolean => unsent.get(token) === true && !sent.includes(token)
 
 /** Notes that a token was issued. */

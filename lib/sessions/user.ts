@@ -35,8 +35,8 @@ export function userIdText (userId: UserId): string {
 }
 
 /**
- * Returns the user as the store gets it. It contains what {@link bound} returns: services that differ in it can share a
- * store, although a user id can belong to a different user in each of them.
+ * Returns the user in the form that the store gets. It contains the result of {@link bound}, so that services with
+ * different issuers or audiences can share a store, although equal user ids belong to different users.
  * @throws {InvalidUserObject}
  */
 export function storedUser (userId: UserId, binding: Binding): string {
@@ -45,10 +45,10 @@ export function storedUser (userId: UserId, binding: Binding): string {
   return names.every((name) => name === null) ? text : JSON.stringify([userId, ...names])
 }
 
-/** Returns a function that returns the user of a verified payload as the store is given it; an empty text for one who can have no sessions. */
+/** Returns a function that converts a verified payload to the user for the store; an empty string if the user can have no sessions. */
 export function userOfPayload (settings: Binding & { readonly userId: string }): (payload: Readonly<Record<string, unknown>>) => string {
   return (payload) => {
-    // It was checked with the other claims.
+    // The user id was checked with the other claims.
     const userId = asClaimed(settings.userId, payload[settings.userId] as UserId)
     return canHaveSessions(userId) ? storedUser(userId, settings) : ''
   }

@@ -401,7 +401,7 @@ t.test('while the key of an issuer is fetched, a reader takes the token for inva
 t.test('reading request.tokenAuth inside of trusted or a getter is an error that says so, and no recursion', async (t) => {
   const reads: Array<(request: FastifyRequest) => unknown> = [({ tokenAuth }) => tokenAuth.payload, ({ tokenAuth }) => tokenAuth.verified, ({ tokenAuth }) => tokenAuth.signal, (request) => request.server.tokenAuth.isAuthenticated(request)]
   const { state, ask } = await service(t)
-  const message = /request\.tokenAuth was read by a function that decides about its token, such as "trusted" or a getter\. Use the parameters of the function\./
+  const message = /request\.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter\. Use the parameters of the function\./
   const said = async (url: string) => (await ask({ url })).payload.replaceAll('\\', '')
   for (const read of reads) {
     for (const trusted of [(request: FastifyRequest) => read(request) !== null, async (request: FastifyRequest) => read(request) !== null]) {

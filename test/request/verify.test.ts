@@ -24,5 +24,5 @@ t.test('a check that has to be waited for decides about the token, and gets a pa
   t.match(await passed, { credential, payload: { user_id: 1, tenant: 'b' } })
   t.equal(payload.tenant, 'a')
   for (const answer of [false, undefined, 1]) t.equal(await verdictOf(answer), refusal)
-  t.match(verifyCredential('x.y.z', [{ verify: () => undefined }], { session: undefined, all: [], withoutClaims: [] }, context, 'access'), { reason: 'it is of no kind of credentials that is accepted here' })
+  t.match(verifyCredential('x.y.z', [{ verify: () => undefined }], { session: undefined, all: [], withoutClaims: [] }, context, 'access'), { reason: 'this kind of credential is not accepted here' })
 })

@@ -415,7 +415,7 @@ t.test('a refresh token that is ahead of a store that lost writes is good, and t
   const recovered = await refresh(app, current)
   t.equal(recovered.statusCode, 200)
   t.match(events, [{ type: 'refreshed', recovered: true, userId: 1, sessionId: sid }])
-  t.match(lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 40), [{ sessionId: sid, msg: 'The store of sessions has lost writes: a refresh token was ahead of it.' }])
+  t.match(lines.map((line) => JSON.parse(line)).filter(({ level }) => level === 40), [{ sessionId: sid, msg: 'The session store has lost writes: a refresh token has a later counter than its session.' }])
   t.equal((await refresh(app, current)).json().refresh_token, recovered.json().refresh_token, 'a repetition')
   setTime(noon + 5000)
   t.equal((await refresh(app, recovered.json().refresh_token)).statusCode, 200)

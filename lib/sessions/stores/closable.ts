@@ -1,7 +1,7 @@
-/** How a store of this package closes what it has opened itself. */
+/** How a store of this package closes the connections that it has opened. */
 
-/** By `Symbol.for`, so that the stores of one copy of this package work with another one. */
+/** A global symbol, so that the stores of one copy of this package work with another copy. */
 export const closeStore = Symbol.for('fastify-token-auth.close')
 
-/** A store that is called when the last application closes that uses it. It can be used again afterwards. */
+/** A store whose method is called when the last application that uses it closes. The store can be used again afterwards. */
 export type Closable<Store> = Store & { [closeStore]? (): void }

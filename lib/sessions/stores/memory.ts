@@ -29,8 +29,8 @@ const sweptPerCall = 4
 const maximumOutdated = 1000
 
 /**
- * The ended sessions, in order. A cursor is a position in it, and they are kept by the monotonic clock of the process: one that
- * is set forward and back makes access tokens valid again that had expired, so it must not make their sessions forgotten.
+ * The ended sessions, in order. A cursor is a position in this list. Entries expire by the monotonic clock: if the system
+ * clock is set forward and back, expired access tokens become valid again, so the list must still contain their sessions.
  */
 function createFeed () {
   let entries: Ended[] = []
@@ -113,7 +113,7 @@ export function memorySessions (): SessionStore {
     session.expiresAt = expiryOf(now, session.endsAt, idleMs)
   }
 
-  /** Called first by each method. Deletes a few expired sessions, because nobody may ask for them again. Returns the time. */
+  /** Called first by each method except `list`. Deletes a few expired sessions that may never be requested again. Returns the time. */
   function begin (): number {
     const now = Date.now()
     feed.trim()

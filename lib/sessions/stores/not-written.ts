@@ -1,4 +1,4 @@
-/** What a store has not written of what it was told in one call, because other transactions hold it. The rest it has written. */
+/** The items of a call that a store has not written, because other transactions lock their rows. It has written the others. */
 export class NotWritten extends Error {
   readonly items: ReadonlySet<unknown>
 
@@ -8,7 +8,7 @@ export class NotWritten extends Error {
   }
 }
 
-/** Returns the items of the error of a call of a store. @throws every other error */
+/** Returns the items if a call of a store failed with {@link NotWritten}. @throws any other error */
 export function itemsNotWritten (error: unknown): ReadonlySet<unknown> {
   const { cause } = Object(error)
   if (cause instanceof NotWritten) return cause.items

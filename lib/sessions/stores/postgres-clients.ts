@@ -1,4 +1,4 @@
-/** The clients of PostgreSQL that hosts pass, behind one function. */
+/** One function for the PostgreSQL clients that applications use. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isPromise } from '../../promises.ts'
 import { memberOf, typeName } from '../../values.ts'
@@ -9,14 +9,14 @@ export type Query = (sql: string, values: readonly unknown[]) => Promise<readonl
 const allowed = 'a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js or neon() returns'
 const place = { page: 'stores.md' } as const
 
-/** Clients whose query() takes something else, by a method that no client of PostgreSQL has. */
+/** Other clients whose query() has other parameters, recognized by a method that no PostgreSQL client has. */
 const others: ReadonlyArray<[method: string, name: string]> = [['escapeId', 'a client of MySQL'], ['request', 'a client of SQL Server'], ['anyFirst', 'a pool of slonik']]
 
 const isRow = (value: unknown): value is Row => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
- * Reads what a client has returned: `{ rows }`, the rows, or, as TypeORM does for an UPDATE, the rows and their number. Rows that
- * are no objects are refused: a list in the place of a row would be taken for a session.
+ * Returns the rows in a result: `{ rows }`, the rows, or, from TypeORM for an UPDATE, the rows and their number. Refuses
+ * rows that are not objects, because an array would be treated as a session.
  * @throws {InvalidConfiguration}
  */
 function rowsOf (answer: unknown): readonly Row[] {
@@ -25,7 +25,7 @@ function rowsOf (answer: unknown): readonly Row[] {
   throw new InvalidConfiguration(`The client that is given to postgresSessions() returned something other than rows that are objects: ${typeName(answer)}. Pass ${allowed}, and let it return rows in this form.`, place)
 }
 
-/** Recognizes a client: most have `query`, postgres.js has `unsafe`. Those of neon() have both, of which only `query` executes. @throws {InvalidConfiguration} */
+/** Recognizes a client: most have `query`, postgres.js has `unsafe`. With neon(), only `query` executes. @throws {InvalidConfiguration} */
 export function queryOf (db: unknown): Query {
   const client: Record<string, unknown> = Object(db)
   const [, other] = others.find(([method]) => typeof client[method] === 'function') ?? []

@@ -1,58 +1,58 @@
 /** The SQL of the store in PostgreSQL. */
 
-/** The id of the row that tells readers of replicas how far they are behind. Ids of sessions are longer. */
+/** The id of the row from which readers of replicas compute how far they are behind. Session ids are longer. */
 const heartbeat = 'heartbeat'
 
 const now = 'clock_timestamp()'
 const milliseconds = (value: string) => `(${value}::float8 * interval '1 millisecond')`
 /**
- * Whether a session is active at a time. The time after which an unused session expires is part of the session: processes
- * with a shorter one must not take it for expired.
+ * Whether a session is active at a time. `idle_ms` is stored with each session, because processes with a shorter `idle`
+ * must not treat it as expired.
  */
 const activeAt = (at: string) => `ended_at IS NULL AND ends_at > ${at} AND used_at > ${at} - ${milliseconds('idle_ms')}`
 const active = activeAt(now)
-/** Names without an underscore, which postgres.js may be set to change. */
+/** Selects a time in milliseconds since 1970. The names have no underscore, because postgres.js may be configured to convert it. */
 const epoch = (column: string, name: string) => `(extract(epoch from ${column}) * 1000)::bigint::text AS ${name}`
 /** Whether the server may still execute a call. */
 const inTime = (deadline: string, at = now) => `${at} <= to_timestamp(${deadline}::float8 / 1000)`
-/** How far the clocks of the servers of a cluster may differ, and how late a transaction may become visible, before only the complete read finds an ended session. In seconds. */
+/** How far clocks in a cluster may differ, or a commit be late, in seconds. Beyond this, only the full read finds an ended session. */
 const overlap = 10
 
-/** In milliseconds: how long a statement waits for a lock. Its call was given up by then, and it would keep the connection. */
+/** How long a statement waits for a lock, in milliseconds. Its call was given up by then, and it would block the connection. */
 const lockTime = 5000
-/** As {@link lockTime}, for a statement behind which others wait. */
+/** As {@link lockTime}, for a statement that delays those of other sessions. */
 const shortLockTime = 500
 
 /**
- * The beginning of a statement that changes sessions: it locks them, and reads the clock as `at` when it has all locks. A lock
- * may have to be waited for, and PostgreSQL does not look at the conditions again where the transaction that had it is rolled
- * back. So what depends on the time is compared again with `at`. An aggregate returns only after its last row.
- * @param rows a SELECT that ends with its conditions. The longest time for a lock is one more of them: it is set before the row is locked
+ * The beginning of a statement that changes sessions: it locks them, and reads the clock as `at` when it has all locks,
+ * because an aggregate returns only after its last row. Compare all times again with `at`: the statement may have waited
+ * for a lock, and PostgreSQL does not repeat the conditions if the transaction that held the lock is rolled back.
+ * @param rows a SELECT that ends with its conditions. A further condition sets `lock_timeout`, before the row is locked
  */
 const locking = (rows: string, { order = '', time = lockTime, how = '' } = {}) => `WITH locked AS MATERIALIZED (${rows} AND set_config('lock_timeout', '${time}', true) IS NOT NULL ${order} FOR NO KEY UPDATE OF s ${how}),
       clock AS MATERIALIZED (SELECT count(*) AS count, ${now} AS at FROM locked)`
 
-/** Whether the window, whose length is the fourth parameter, is over. */
+/** Whether the window, whose length is the parameter `$4`, is over. */
 const closed = (at: string) => `(rotated_at IS NULL OR rotated_at <= ${at} - ${milliseconds('$4')})`
 const used = 'rotated_at = at, used_at = at'
 
-/** Writes the name of a table, which may have that of its schema before it, as SQL. */
+/** Quotes the name of a table, optionally with a schema, for SQL. */
 export const quotedTable = (name: string): string => name.split('.').map((part) => `"${part}"`).join('.')
 
 /** Returns the statements, with the parameters `$1` and so on. @param name of the table */
 export function statementsOf (name: string) {
-  // Quoted, so that letter case counts and reserved words are names.
+  // Quoted, so that names are case-sensitive and may be reserved words.
   const table = quotedTable(name)
-  // now(), not clock_timestamp(), with which no index would be used.
+  // now(), because PostgreSQL uses no index for a comparison with clock_timestamp().
   const gone = (column: string) => `${column} < now() - ${milliseconds('$7')} ORDER BY ${column} LIMIT 5`
   const remove = (condition: string) => `DELETE FROM ${table} WHERE sid IN (SELECT sid FROM ${table} WHERE ${condition} FOR UPDATE SKIP LOCKED)`
-  /** Whether policies of row security hide rows from this connection, so that what is not found may be there. */
+  /** Whether row security applies to this connection, so that it may hide rows. */
   const filtered = `row_security_active('${table}')::text AS filtered`
-  /** The row of a call that writes: ids of sessions, whether the call was too late and has done nothing, and the time of the server. */
+  /** Selects the result of a call that writes: session ids, whether the call was late and has changed no row, and the server's time. */
   const answer = (ids: string, deadline: string) => `SELECT (SELECT coalesce(string_agg(sid, ','), '') FROM ${ids}) AS ids, (NOT ${inTime(deadline, 'at')})::text AS late, ${epoch(now, 'time')}, ${filtered} FROM clock`
-  /** Reads rows of sessions, or one row without a session where there is none. */
+  /** Selects sessions, or one row without a session if there is none. */
   const read = (columns: string, condition: string) => `SELECT ${columns}, ${filtered} FROM (VALUES (true)) AS one LEFT JOIN ${table} ON ${condition}`
-  /** Changes one session. `condition` compares with the time that it is given. */
+  /** Changes one session. `condition` gets the time to compare with, as SQL. */
   const change = (condition: (at: string) => string, deadline: string, values: string) => {
     const may = (at: string) => `s.sid = $1 AND user_id = $2 AND ${condition(at)} AND ${activeAt(at)} AND ${inTime(deadline, at)}`
     return `${locking(`SELECT sid AS id FROM ${table} s WHERE ${may(now)}`)}
@@ -60,8 +60,8 @@ export function statementsOf (name: string) {
       RETURNING n::text, ${epoch(now, 'time')}`
   }
   /**
-   * Ends sessions. A session that has ended before, and is still fed, is fed again: a transaction that had to wait for its
-   * commit may have ended it so long ago that the processes that read the feed did not see it.
+   * Ends sessions. Sets `ended_at` again for a session that is still in the feed: the transaction that ended it may have
+   * committed so late that the processes that read the feed have missed it.
    */
   const end = (condition: string) => {
     const may = (at: string) => `user_id = $1 AND ${condition} AND (${activeAt(at)} OR ended_at > ${at} - ${milliseconds('$3')}) AND ${inTime('$4', at)}`
@@ -70,8 +70,8 @@ export function statementsOf (name: string) {
       ${answer('ended WHERE NOT again', '$4')}`
   }
   /**
-   * Confirms families, and returns the sessions of those that it should have confirmed, and has not: they are locked, or were
-   * changed meanwhile. Given as text, because postgres.js serialises what it takes for JSON.
+   * Confirms families, and returns the sessions whose families it could not confirm, because they are locked or were
+   * changed meanwhile. Its parameter is text, because postgres.js would serialize a JSON parameter once more.
    */
   const confirm = (options: { how?: string, time?: number }) => {
     const found = `FROM ${table} s, json_to_recordset($1::text::json) AS given (sid text, "user" text, n bigint)
@@ -81,16 +81,16 @@ export function statementsOf (name: string) {
       ${answer(`(SELECT s.sid ${found} EXCEPT SELECT id FROM locked) AS rest`, '$2')}`
   }
   /**
-   * A standby shows what it has replayed: the next read begins with that, not with its time. The age of the heartbeat is that
-   * of all rows of the statement. Seconds since 1970: the text of a timestamp would depend on the DateStyle of the connection.
-   * The ids are one text, because the clients read a large array many times slower, and block the event loop for it.
+   * A standby shows the rows that it has replayed, so its cursor is the time of the last replayed transaction, not the current
+   * time. One statement reads rows and heartbeat, so that its age is theirs. Seconds since 1970, because the text of a timestamp
+   * depends on DateStyle. The ids are one text, because clients parse large arrays many times slower, and block the event loop.
    */
   const endedWhere = (condition: string) =>
     `SELECT extract(epoch from CASE WHEN pg_is_in_recovery() THEN least(coalesce(pg_last_xact_replay_timestamp(), 'epoch'), now()) ELSE now() END)::text AS cursor,
       ${epoch(now, 'time')}, ${filtered}, pg_is_in_recovery()::text AS standby,
       (SELECT (extract(epoch from ended_at) * 1000)::text FROM ${table} WHERE sid = '${heartbeat}') AS beat,
       array_to_string(ARRAY(SELECT sid FROM ${table} WHERE ended_at ${condition} AND sid <> '${heartbeat}'), ',') AS ids`
-  // All columns are text: applications set the type parsers of their clients, also those of numbers and booleans.
+  // All columns are text, because applications can replace the type parsers of their clients, also those of numbers and booleans.
   return {
     create: `${locking(`SELECT s.sid AS id FROM ${table} s, (
         SELECT sid, row_number() OVER (ORDER BY least(used_at + ${milliseconds('idle_ms')}, ends_at) DESC) AS place FROM ${table} WHERE user_id = $2 AND ${active}) mine
@@ -101,11 +101,11 @@ export function statementsOf (name: string) {
       expired AS (${remove(gone('ends_at'))}),
       outdated AS (${remove(gone('ended_at'))})
       ${answer('ended', '$8')}`,
-    // The lines of `decide` in rotation.ts that change a session. A member of the family, after the window:
+    // These statements implement `decide` of rotation.ts. A member of the family, after the window:
     swap: change((at) => `n - siblings <= $3 AND n >= $3 AND ${closed(at)}`, '$6', `n = n + 1, parent = (n - $3 + 1)::integer, siblings = 0, confirmed = false, ${used}, idle_ms = $5`),
-    // A member of several, within the window:
+    // A member of a family of several, within the window:
     receive: change(() => 'n - siblings <= $3 AND n >= $3 AND siblings > 0 AND NOT confirmed', '$4', 'confirmed = true, rotated_at = at'),
-    // The parent. By its distance, not by the latest generation that was read, so that many late copies at once are all executed:
+    // The parent. Compared by its distance, not by the latest generation that was read, so that all of many late copies are executed:
     reissue: change((at) => `n - parent = $3 AND CASE WHEN confirmed THEN NOT ${closed(at)} ELSE siblings > 0 OR ${closed(at)} END`, '$6', 'n = n + 1, parent = parent + 1, siblings = siblings + 1, rotated_at = CASE WHEN confirmed THEN rotated_at ELSE at END, used_at = at, idle_ms = $5'),
     look: read(`n::text, parent::text, siblings::text, confirmed::text, (rotated_at > ${now} - ${milliseconds('$3')})::text AS fresh, (NOT ${inTime('$4')})::text AS late, ${epoch(now, 'time')}`, `sid = $1 AND user_id = $2 AND ${active}`),
     jump: change(() => 'n < $3', '$5', `n = $3::bigint + 1, parent = 1, siblings = 0, confirmed = false, ${used}, idle_ms = $4`),
@@ -116,7 +116,7 @@ export function statementsOf (name: string) {
     list: read(`sid, ${epoch('created_at', 'created')}, ${epoch('used_at', 'used')}, ${epoch('ends_at', 'ends')}, data`, `user_id = $1 AND ${active}`),
     ended: endedWhere('IS NOT NULL'),
     endedSince: endedWhere(`> to_timestamp($1::float8 - ${overlap})`),
-    // Its columns are those that a reader may see. Not waited for until it is on disk: one that is lost is followed by another.
+    // It sets columns that readers of replicas may select. Without waiting for the disk, because another heartbeat follows a lost one.
     beat: `INSERT INTO ${table} (sid, user_id, ends_at, ended_at, idle_ms, data)
       SELECT '${heartbeat}', '', 'infinity', ${now}, 0, '' FROM set_config('synchronous_commit', 'off', true) AS one, set_config('lock_timeout', '${lockTime}', true) AS other
       ON CONFLICT (sid) DO UPDATE SET ended_at = excluded.ended_at`

@@ -14,10 +14,10 @@ import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
 
-/** Leaves room for the names of the indexes: PostgreSQL cuts names off after 63 bytes. */
+/** The longest name of a table. It leaves room for the names of indexes, because PostgreSQL truncates names after 63 bytes. */
 const maximumName = 48
 
-/** The name of a table, perhaps with that of its schema before it. */
+/** The name of a table, optionally with a schema: `schema.table`. */
 const tableForm = /^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w*$/
 
 const tableMember = preset(
@@ -25,7 +25,7 @@ const tableMember = preset(
   'token_auth_sessions'
 )
 
-/** The name of a table without that of its schema. */
+/** Returns the name of a table without its schema. */
 function nameIn (table: string): string {
   return table.slice(table.indexOf('.') + 1)
 }
@@ -33,7 +33,7 @@ function nameIn (table: string): string {
 export const postgresShape = {
   members: {
     table: tableMember,
-    // Whether the policies of row security show and let change every row, as far as the application knows.
+    // Whether the application states that the policies of row security allow to read and change every row.
     allowRowSecurity: preset(flag, false),
     replicas: preset(flag, false)
   },
@@ -41,20 +41,20 @@ export const postgresShape = {
   ...place
 } as const
 
-/** In milliseconds: up to this age, or three times the time between two reads, a heartbeat is not worth a warning. */
+/** The age of a heartbeat that never causes a warning, in milliseconds. An age of three times the poll interval causes none either. */
 const usualAge = 5000
 
 /**
- * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application. It
- * can be executed repeatedly, and by several processes at once.
- * @param table at most 48 letters, digits and `_`, perhaps after the name of a schema, which exists, and a dot
+ * Returns the SQL that creates the table of {@link postgresSessions} and its indexes, for a migration of the application.
+ * It can be executed repeatedly, and by several processes at once.
+ * @param table at most 48 letters, digits and `_`, optionally after the name of an existing schema and a dot
  * @throws {@link InvalidConfiguration} for another name
  */
 export function postgresSessionSchema (table?: string): string {
   const name = readValue('The table that is given to postgresSessionSchema()', table, tableMember, place)
   const [quoted, index] = [quotedTable(name), nameIn(name)]
-  // The lock, until the end of the transaction: PostgreSQL refuses a table that two processes create at once, despite IF NOT EXISTS.
-  // No index has a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
+  // The lock lasts until the end of the transaction: concurrent creation of a table fails in spite of IF NOT EXISTS. No
+  // index contains a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
   return `SELECT pg_advisory_xact_lock(hashtext('${name}'));
 CREATE TABLE IF NOT EXISTS ${quoted} (
   sid text PRIMARY KEY,
@@ -78,16 +78,16 @@ CREATE INDEX IF NOT EXISTS "${index}_ends" ON ${quoted} (ends_at);
 `
 }
 
-/** Serialization failures and deadlocks, after which PostgreSQL asks for the transaction to be repeated. */
+/** The SQLSTATE of serialization failures and deadlocks, after which the transaction should be repeated. */
 const repeatable: ReadonlySet<unknown> = new Set(['40001', '40P01'])
 const attempts = 5
 /** The longest pause before the second attempt, in milliseconds. Before each further attempt it is twice as long. */
 const firstPause = 100
 /** The SQLSTATE of a table that does not exist. */
 const undefinedTable = '42P01'
-/** That of a lock that was waited for too long. */
+/** The SQLSTATE of a lock that was not available within `lock_timeout`. */
 const lockNotAvailable = '55P03'
-/** In milliseconds: how long a call waits for sessions that are locked. */
+/** How long a call of `confirm` waits for locked sessions, in milliseconds. */
 const confirmTime = 3000
 
 function withRetries (query: Query, table: string): Query {
@@ -101,37 +101,37 @@ function withRetries (query: Query, table: string): Query {
         if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
         if (attempt === attempts || !repeatable.has(code)) throw error
       }
-      // At random, because transactions that failed at once would meet again.
+      // A random pause, so that transactions that failed together do not collide again.
       await setTimeout(Math.random() * firstPause * 2 ** (attempt - 1))
       attempt++
     }
   }
 }
 
-/** Reads ids that PostgreSQL returned as one text. Anything else is an error: no id would say that no session has ended. */
+/** Reads ids from a comma-separated text. Any other value is an error, because an empty list would mean that no session has ended. */
 function idsOf ({ ids }: Row): string[] {
   if (typeof ids !== 'string') throw new TypeError('The database returned something other than a text.')
   return ids === '' ? [] : ids.split(',')
 }
 
-const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and hides sessions that have ended without an error. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, place)
+const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and may silently hide ended sessions. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, place)
 
 /**
- * Says how old the answers of a standby are: as old as the heartbeat that it has replayed, by the clocks of the servers, and
- * by that of this process since it has seen another one. Clocks of servers may be wrong, and be set.
+ * Computes how old the answers of a standby are: the larger of the age of its last replayed heartbeat, by the clocks of the
+ * servers, which may be wrong or set, and the time since this process has read a new one.
  */
 class ReplayedHeartbeats {
   #last: unknown
   #seenAt = 0
 
   /**
-   * @param beat the time of the last one, and `time` that of the server, in milliseconds since 1970, as text
+   * @param row `beat`: the time of the last heartbeat, `time`: that of the server, in milliseconds since 1970, as text
    * @param begun when the read began, by `performance.now()`
-   * @param usual see {@link usualAge}
+   * @param usual the age up to which there is no warning, in milliseconds
    */
   ageOf ({ beat, time }: Row, begun: number, usual: number): { staleFor: number, reason: string | null } {
     if (typeof beat !== 'string') {
-      return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
+      return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so its delay is unknown. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
     }
     if (beat !== this.#last) {
       this.#last = beat
@@ -143,15 +143,15 @@ class ReplayedHeartbeats {
 }
 
 /**
- * Returns a function that writes a heartbeat. Its first one is waited for, so that an error, such as that of a missing right,
- * is seen. Later ones must not disturb the reads of this process: readers of replicas notice that there are none.
+ * Returns a function that writes a heartbeat. It waits only for the first one, so that errors, such as a missing right, are
+ * reported. Failures of later ones must not disturb the reads of this process; readers of replicas notice them.
  */
 function heartbeats (write: () => Promise<unknown>): () => Promise<void> {
   let writing: Promise<void> | undefined
   let begun = 0
   let isFirst = true
   return async () => {
-    // As every call, one that hangs is given up.
+    // A heartbeat that hangs is given up after the time limit of store calls.
     if (performance.now() - begun >= storeTimeoutMs) writing = undefined
     if (writing === undefined) {
       begun = performance.now()
@@ -163,7 +163,7 @@ function heartbeats (write: () => Promise<unknown>): () => Promise<void> {
   }
 }
 
-/** How often `advance` looks again, because another request changed the session between two of its statements. */
+/** How often `advance` tries again if another request changes the session between two of its statements. */
 const rounds = 4
 
 /**
@@ -178,14 +178,14 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
   const sql = statementsOf(table)
   const clock = new StoreClock()
 
-  /** Returns the first row. Where row security hides rows, those that are not found may be there. @throws {InvalidConfiguration} */
+  /** Returns the first row. @throws {InvalidConfiguration} if row security may hide rows, so that a missing row may exist */
   function firstOf ([row]: readonly Row[]): Row {
     if (row === undefined) throw new TypeError('The database returned no row.')
     if (row.filtered === 'true' && !allowRowSecurity) throw rowSecurityError(table)
     return row
   }
 
-  /** Executes a statement that changes sessions, unless the server says that it is too late. @param start of the call, by `performance.now()` @returns ids of sessions */
+  /** Executes a change, and repeats it if the server refuses it as late. @param start by `performance.now()` @returns session ids */
   async function write (statement: string, values: readonly unknown[], start: number): Promise<string[]> {
     for (;;) {
       const row = firstOf(await query(statement, [...values, clock.deadline(start)]))
@@ -195,7 +195,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
     }
   }
 
-  /** Executes what {@link decide} said. A rotation is tried again first, in the next round. */
+  /** Executes the result of {@link decide}. Not a rotation, which the next round tries first. */
   async function apply (outcome: Advance['outcome'], session: readonly unknown[], [graceMs, idleMs]: readonly [number, number], deadline: number): Promise<readonly Row[]> {
     if (outcome === 'recovered') return await query(sql.jump, [...session, idleMs, deadline])
     if (outcome === 'repeated') return await query(sql.receive, [...session, deadline])
@@ -225,7 +225,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
         clock.learn(Number(found.time))
         if (found.late === 'true') {
           clock.requireTime(start)
-          // Nothing was tried.
+          // The late round changed no session, so it is repeated.
           round--
           continue
         }
@@ -237,7 +237,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
           return ended.length === 0 ? { outcome: 'unknown', n: 0 } : { outcome, n: answer }
         }
         if (change === undefined) return { outcome, n: answer }
-        // After a change by another request in the meantime, none of these changes a row.
+        // If another request has changed the session in the meantime, these statements change no row.
         const [changed] = await apply(outcome, [sid, user, n], [graceMs, idleMs], deadline)
         if (changed !== undefined) return { outcome, n: outcome === 'repeated' ? answer : Number(changed.n) }
       }
@@ -260,7 +260,7 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
       const start = performance.now()
       const locked = new Set(await write(sql.confirmFree, [JSON.stringify(received)], start))
       if (locked.size === 0) return
-      // One by one, so that nobody waits for a row that is locked while another one is waited for. Each has its turn to be the first.
+      // One by one, so that a locked row never waits for the lock of another one. Each item has its turn to be the first.
       const rest = received.filter(({ sid }) => locked.has(sid))
       const first = Math.floor(Math.random() * rest.length)
       const notWritten: ReceivedGeneration[] = []

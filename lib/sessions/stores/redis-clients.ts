@@ -1,4 +1,4 @@
-/** The clients of Redis that hosts pass, behind one interface. */
+/** One interface for the Redis clients that applications use. */
 import { createHash } from 'node:crypto'
 import type { IoredisLike, NodeRedisLike } from '../../../types/sessions.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
@@ -14,23 +14,23 @@ export const scriptOf = (text: string): Script => ({ text, sha: createHash('sha1
 export interface Connection {
   /** Executes a script. All keys are in one bucket, so that a cluster finds their node by any of them. */
   execute (script: Script, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<unknown>
-  /** Connects once more, as the client is configured. Missing for clusters and sentinels. */
+  /** Opens another connection with the options of the client. Missing for clusters and sentinels. */
   open?: (() => OwnConnection) | undefined
 }
 
-/** A connection that the application does not know of. It does not keep the process alive, and does not connect again: its timers would. */
+/** A connection that this package opens. It does not keep the process alive, so it does not reconnect: the timers would do so. */
 export interface OwnConnection {
   readonly connection: Connection
-  /** Resolves when it can be used, and rejects when it was closed before. */
+  /** Resolves when the connection can be used, and rejects if it was closed before. */
   readonly ready: Promise<unknown>
-  /** Whether it is closed. */
+  /** Whether the connection is closed. */
   isOver (): boolean
   close (): void
 }
 
 const isMissingScript = (error: unknown) => String(memberOf(error, 'message')).startsWith('NOSCRIPT')
 
-/** Executes a script by its digest, and sends its text where the server does not know it. */
+/** Executes a script by its digest. If the server does not know the script, sends its text. */
 async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Promise<unknown> {
   try {
     return await call(true)
@@ -41,14 +41,14 @@ async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Prom
 }
 
 /**
- * The client libraries keep commands while they are not connected, and send them later. A refresh that is executed after its
- * call was given up would retire the token that its client still has.
+ * Client libraries queue commands while they are not connected, and send them later. A refresh that is executed after its
+ * time limit would retire the token that the browser still has.
  */
 function requireConnection (isConnected: boolean, state: string): void {
   if (!isConnected) throw new Error(`The Redis client is not connected: ${state}. It connects again by itself, but if it never was connected, call its method connect().`)
 }
 
-/** Its errors are those of calls, too. Without a listener, node-redis would end the process, and ioredis write to the console. */
+/** Ignores connection errors, which calls report, too. Without a listener, node-redis would end the process, and ioredis log them. */
 const ignore = () => {}
 
 function ioredisConnection (client: IoredisLike): Connection {
@@ -68,7 +68,7 @@ function ioredisConnection (client: IoredisLike): Connection {
           own.on('ready', resolve)
           own.on('end', () => { reject(new Error('The connection has ended.')) })
         })
-        // With `lazyConnect`, it does not connect by itself.
+        // With `lazyConnect`, the duplicate does not connect by itself.
         if (own.status === 'wait') own.connect().catch(ignore)
         return { connection: ioredisConnection(own), ready, isOver: () => own.status === 'end', close: () => { own.disconnect() } }
       }
@@ -76,7 +76,7 @@ function ioredisConnection (client: IoredisLike): Connection {
   }
 }
 
-/** The slot of the keys of a bucket in a cluster: CRC-16 (XMODEM) of the digit in their braces. */
+/** Returns the slot of the keys of a bucket in a cluster: CRC-16 (XMODEM) of the digit in their braces. */
 function slotOf (key: string): number {
   let crc = key.charCodeAt(key.indexOf('{') + 1) << 8
   for (let bit = 0; bit < 8; bit++) crc = crc << 1 ^ ((crc & 0x8000) === 0 ? 0 : 0x1021)
@@ -84,19 +84,19 @@ function slotOf (key: string): number {
 }
 
 function nodeRedisConnection (given: NodeRedisLike): Connection {
-  // How long it keeps a command that it could not send.
+  // The time after which node-redis discards a queued command.
   const client = given.withCommandOptions?.({ timeout: storeTimeoutMs }) ?? given
   const { duplicate } = given
   return {
     execute: async (script, keys, values) => await byDigest((isKnown) => {
       // Clusters of node-redis 5 have no isReady.
       requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
-      // A cluster is open while one of its servers is down, and keeps the commands for that one.
+      // A cluster is open while one of its servers is down, and queues the commands for that server.
       requireConnection(given.slots?.[slotOf(keys[0]!)]?.master.client?.isReady !== false, 'the server of the cluster that has the session is not ready')
       const options = { keys: [...keys], arguments: values.map(String) }
       return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
     }),
-    // A sentinel or a cluster, which find their primaries themselves, has no unref().
+    // Sentinels and clusters have no unref(). They find a new primary themselves.
     ...duplicate !== undefined && given.unref !== undefined && {
       open: () => {
         const own = duplicate.call(given, { socket: { ...given.options?.socket, reconnectStrategy: false } })
@@ -106,7 +106,7 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
           connection: nodeRedisConnection(own),
           ready: own.connect(),
           isOver: () => own.isOpen !== true,
-          // Version 5 throws where it is closed.
+          // destroy() of version 5 throws if the client is closed.
           close: () => { if (own.isOpen === true) own.destroy() }
         }
       }
@@ -124,15 +124,15 @@ const isNodeRedis = (client: object): client is NodeRedisLike => {
   return typeof evalSha === 'function' && typeof (isReady ?? isOpen) === 'boolean'
 }
 
-/** Says what was given in the place of a client, and what to do. */
+/** Describes a value that is not a supported client, and what to do about it. */
 function describeOther (client: unknown): string {
   const [evalsha, evalSha] = [memberOf(client, 'evalsha'), memberOf(client, 'evalSha')]
   if (isPromise(client)) return 'a promise. Await it.'
   if (typeof evalsha !== 'function' && typeof evalSha !== 'function') return `${typeName(client)}.`
-  return 'an object that executes scripts and has no connection, as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
+  return 'an object that executes scripts and has no connection, such as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
 }
 
-/** Recognizes a client by the spelling of its methods and the state of its connection, so that this package depends on none. @throws {InvalidConfiguration} */
+/** Recognizes a client by its methods and connection state, so that this package depends on no client. @throws {InvalidConfiguration} */
 export function connectionOf (client: IoredisLike | NodeRedisLike): Connection {
   if (Object(client) === client) {
     if (isNodeRedis(client)) return nodeRedisConnection(client)

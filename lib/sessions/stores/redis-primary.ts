@@ -1,38 +1,38 @@
 /**
- * A connection to the server that takes writes. In a failover, a managed Redis may give another server the name of its primary,
- * and leave the connections to the old one open: that one refuses what writes, until its clients connect again. The connections
- * of the application are its own, so this package opens one itself.
+ * A connection to the server that accepts writes. In a failover, a managed Redis may assign the name of its primary to
+ * another server, and leave the connections to the old one open, which then refuses writes until its clients connect again.
+ * Only the application may reconnect its client, so this package opens another connection.
  */
 import { isDoneWithin } from '../../promises.ts'
 import type { Connection, OwnConnection, Script } from './redis-clients.ts'
 import { memberOf } from '../../values.ts'
 
-/** What a server says that has become a replica, or one whose primary is away and which must not answer then. */
+/** Whether an error comes from a server that has become a replica, or from a replica that must not answer without its primary. */
 const isReplica = (error: unknown) => replicaMessage.test(String(memberOf(error, 'message')))
-// The second form is that of scripts before Redis 7.
+// The second form occurs in scripts before Redis 7.
 const replicaMessage = /^(?:READONLY|MASTERDOWN) |^ERR Error running script .+ -(?:READONLY|MASTERDOWN) /
 
-/** In milliseconds: how long a call waits for a new connection, and how long after one was opened another one is. */
+/** How long a call waits for a new connection, and the minimum time between two new connections, in milliseconds. */
 const patience = 3000
 const pause = 1000
 
 export class PrimaryConnection {
   readonly #given: Connection
   #own: OwnConnection | undefined
-  /** A connection that is not ready yet, and what resolves when it is, or has failed. */
+  /** A connection that is not ready yet, and a promise that resolves when it is ready or has failed. */
   #opening: { readonly connection: OwnConnection, readonly settled: Promise<void> } | undefined
   #openedAt = -Infinity
-  /** How many calls of a connection are under way, where there are any. */
+  /** The number of calls in progress of each connection, if there are any. */
   readonly #calls = new Map<Connection, number>()
   readonly #replaced = new Set<OwnConnection>()
 
-  /** @param given that of the application */
+  /** @param given the connection of the application */
   constructor (given: Connection) {
     this.#given = given
   }
 
   get #current (): Connection {
-    // It does not connect again. That of the application does.
+    // It does not reconnect, unlike that of the application.
     if (this.#own?.isOver() === true) this.#own = undefined
     return this.#own?.connection ?? this.#given
   }
@@ -43,7 +43,7 @@ export class PrimaryConnection {
       return await this.#count(used, () => used.execute(script, keys, values))
     } catch (error) {
       if (!isReplica(error)) throw error
-      // Another call may have found it meanwhile.
+      // Another call may have opened a connection meanwhile.
       if (this.#current === used) await this.#reopen()
       if (this.#current === used) throw error
       const next = this.#current
@@ -51,7 +51,7 @@ export class PrimaryConnection {
     }
   }
 
-  /** Executes a call of a connection, and closes it with its last call where another one has replaced it: the others are refused by their server, not dropped. */
+  /** Executes a call. Closes a replaced connection only after its last call, so that no call in progress is dropped. */
   async #count (connection: Connection, call: () => Promise<unknown>): Promise<unknown> {
     this.#calls.set(connection, (this.#calls.get(connection) ?? 0) + 1)
     try {
@@ -75,7 +75,7 @@ export class PrimaryConnection {
     }
   }
 
-  /** Connects again, unless that was done just before. Waits for it for some time; it may be ready later, for other calls. */
+  /** Opens a connection, unless one was opened within `pause`. Waits for it for `patience`; later, it can serve other calls. */
   async #reopen (): Promise<void> {
     if (this.#opening === undefined && performance.now() - this.#openedAt >= pause) this.#open()
     if (this.#opening === undefined) return
@@ -96,7 +96,7 @@ export class PrimaryConnection {
     this.#opening = { connection, settled }
   }
 
-  /** Closes what was opened here. The next call uses the connection of the application again. */
+  /** Closes the connections that this object has opened. The next call uses the connection of the application again. */
   close (): void {
     for (const own of this.#replaced) own.close()
     this.#replaced.clear()

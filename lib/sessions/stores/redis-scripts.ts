@@ -15,18 +15,18 @@ local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 `
 
-/** Scripts that write are not executed after the deadline, the last of ARGV. The error has the time of the server. */
+/** Refuses scripts that write after the deadline, the last element of ARGV. The error contains the time of the server. */
 const inTime = `${clock}
 if now > tonumber(ARGV[#ARGV]) then return redis.error_reply('LATE ' .. now) end
 `
 
 /**
- * Before an answer without a change. It changes nothing and is not sent to replicas, but a server that must not write refuses
- * it: a replica, or a primary without enough replicas. What such a server knows may be outdated.
+ * Precedes an answer without a change. The command changes nothing and is not sent to replicas, but a server that must not
+ * write refuses it: a replica, or a primary without enough replicas. The data of such a server may be outdated.
  */
 const requireWritable = (key: string) => `redis.call('ZREM', ${key}, '')`
 
-/** The time of an entry in the feed is never before that of an earlier entry, because the clock may be set back. */
+/** The times in the feed never decrease, even if the clock is set back: otherwise, readers would miss an entry. */
 const feed = `
 local function openFeed(feed, keep)
   local last = redis.call('ZREVRANGE', feed, 0, 0, 'WITHSCORES')
@@ -47,7 +47,7 @@ end
 
 /**
  * KEYS: session, sessions of the user, feed, beginning of session keys. ARGV: sid, data, idle, lifetime, keep, maximum, deadline.
- * Its first write is one that Redis refuses when its memory is full, because Redis refuses no write after another one of the same script.
+ * The first write must be one that Redis refuses when its memory is full: after a write, it accepts all others of the same script.
  */
 export const create = `${inTime}${feed}${prolong}
 local ended = {}
@@ -151,8 +151,8 @@ return found
 `
 
 /**
- * A replica that has lost its primary answers as it did before, and nothing of what it says is known to be true now. Users of
- * Redis may have no right to ask. An error such as that of a server with `replica-serve-stale-data no`.
+ * A replica that has lost its primary still answers, but its data may be outdated. Returns the error of a server with
+ * `replica-serve-stale-data no`. Ignores errors of INFO, because a Redis user may have no right to execute it.
  */
 const requireLink = `
 local replication = redis.pcall('INFO', 'replication')
@@ -161,7 +161,7 @@ if type(replication) == 'string' and string.find(replication, 'master_link_statu
 end
 `
 
-/** KEYS: feed. ARGV: the time from which on. Returns the time of the server, followed by the ended sessions. */
+/** KEYS: feed. ARGV: the time at which to start. Returns the time of the server, followed by the ended sessions. */
 export const since = `${requireLink}${clock}
 local answer = redis.call('ZRANGEBYSCORE', KEYS[1], ARGV[1], '+inf')
 table.insert(answer, 1, now)

@@ -13,7 +13,7 @@ import { StoreClock } from './store-clock.ts'
 /** Errors of options refer to this page of the documents. */
 const place = { page: 'stores.md' } as const
 
-/** Returns a list as texts. Anything else is an error: an empty list would say that no session has ended. */
+/** Converts a list to strings. Any other value is an error, because an empty list would mean that no session has ended. */
 function textsOf (list: unknown): string[] {
   if (!Array.isArray(list)) throw new TypeError('The database returned something other than a list.')
   return list.map(String)
@@ -23,7 +23,7 @@ const { create, advance, end, list, since, confirm } = {
   create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since), confirm: scriptOf(scripts.confirm)
 }
 
-/** Sixteen buckets spread over a cluster, and are few enough to be read by each poll. */
+/** The number of buckets: 16 spread over a cluster, and are few enough for each poll to read all. */
 const bucketCount = 16
 
 /** Keys that are on one node of a cluster. */
@@ -41,20 +41,20 @@ function bucketNumberOf (user: string): number {
   return hash % bucketCount
 }
 
-/** How far the clocks of a failed-over server may be behind, before only the complete read finds an ended session. In milliseconds. */
+/** How far the clock of a new primary may be behind, in milliseconds. Beyond this, only the full read finds an ended session. */
 const overlap = 10_000
 
 /**
- * In milliseconds: how long a read of the feed waits for its buckets, one of which may be on a server that hangs; and how long
- * it waits for one of them before it reads the next one, where it reads all that they have.
+ * The time limit of a read of the feed, in milliseconds, because the server of a bucket may hang; and how long a full read
+ * waits for one bucket before it starts to read the next one.
  */
 const readTime = 4000
 const turnTime = 250
 
-/** How many sessions a call confirms, so that it does not hold the server for long. */
+/** The maximum number of sessions that one call confirms, so that it does not block the server for long. */
 const confirmedAtOnce = 100
 
-/** What a bucket has answered, or why it has not. */
+/** The answer of a bucket, or its error. */
 type BucketRead = { readonly time: string, readonly ended: string[] } | { readonly error: unknown }
 
 const outcomes = ['rotated', 'recovered', 'repeated', 'reissued', 'reused', 'unknown'] as const
@@ -68,7 +68,7 @@ function advanceOf (result: readonly string[]): Advance {
 
 export const redisShape = {
   members: {
-    // The first braces of a key choose its node.
+    // The first braces in a key determine its node in a cluster.
     prefix: preset(textLike('a non-empty text without braces', (text) => /^[^{}]+$/.test(text), quote), 'token-auth')
   },
   example: '{ prefix }',
@@ -91,7 +91,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
     return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e`, clock }
   }
 
-  /** Executes a script that writes, unless the server says that it is too late. */
+  /** Executes a script that writes. Repeats it with a new deadline if the server refuses it as late, within the time limit. */
   async function write (script: Script, clock: StoreClock, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<string[]> {
     const start = performance.now()
     for (;;) {
@@ -144,13 +144,13 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
           calls.push(write(confirm, entries[0]!.keys.clock, entries.flatMap(({ sid, keys }) => [keys.sessions + sid, keys.user]), entries.flatMap(({ sid, n }) => [sid, n])))
         }
       }
-      // All of them, also where one of the servers is down.
+      // Waits for all calls, even if one of the servers is down.
       const failed = (await Promise.allSettled(calls)).find((result) => result.status === 'rejected')
       if (failed !== undefined) throw failed.reason
     },
 
     async endedSince (cursor) {
-      // One time for each bucket, because they may be on servers with different clocks.
+      // The cursor has one time for each bucket, because they may be on servers with different clocks.
       const times = cursor?.split(',') ?? []
       const read = async ({ base, clock }: Bucket, index: number): Promise<BucketRead> => {
         const from = Number(times[index]) - overlap
@@ -167,7 +167,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
       for (const [index, bucket] of buckets.entries()) {
         const reading = within(readTime, () => read(bucket, index), late, false)
         reads.push(reading)
-        // One after the other: to read all of a large feed at once would block the event loop.
+        // One after the other, because reading all of a large feed at once would block the event loop.
         if (cursor === null) await isDoneWithin(turnTime, () => reading)
       }
       const results = await Promise.all(reads)
@@ -178,7 +178,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
   }
   return store
 
-  /** The answer to a read of the feed. Where a server could not be read, its buckets keep the times of the cursor that was given. */
+  /** Combines the answers of the buckets. Buckets that could not be read keep the times of the previous cursor. */
   function feedOf (results: readonly BucketRead[], times: readonly string[]): Awaited<ReturnType<SessionStore['endedSince']>> {
     const ended: string[] = []
     const next: string[] = []
@@ -190,7 +190,7 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
         ended.push(...result.ended)
         next.push(result.time)
       } else {
-        // With a cursor, everything has been read before, unless its part of it is empty.
+        // An empty time in the cursor means that the bucket was never read.
         staleFor = Math.max(staleFor, time === '' ? Infinity : buckets[index]!.clock.age(Number(time)))
         next.push(time)
         if (++failed === results.length) throw result.error

@@ -401,7 +401,7 @@ t.test('a feed that row security may filter is refused, unless the application a
   const store = postgresSessions(postgres(filtered), { table: 'shop_sessions' })
   await t.rejects(store.endedSince(null, rules), {
     name: 'InvalidConfiguration',
-    message: /^Row security is active on the table "shop_sessions" for the role of this connection, and hides sessions that have ended without an error\. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass \{ allowRowSecurity: true \} to postgresSessions\(\)\. See .*docs\/stores\.md$/
+    message: /^Row security is active on the table "shop_sessions" for the role of this connection, and may silently hide ended sessions\. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass \{ allowRowSecurity: true \} to postgresSessions\(\)\. See .*docs\/stores\.md$/
   })
   t.same(await postgresSessions(postgres(filtered), { allowRowSecurity: true }).endedSince(null, rules), { ended: [], cursor: '1800000000' })
 })
@@ -440,7 +440,7 @@ t.test('the feed of a standby is as old as the last heartbeat, of which it warns
   t.same(await read(), [59_999, null])
   setTime(40_000)
   t.same(await read(), [60_001, warning(60)])
-  t.same(await read(), [Infinity, 'The database is a standby, and has replayed no heartbeat, so that nobody knows how far it is behind. Pass { replicas: true } to postgresSessions() of the services that issue tokens.'])
+  t.same(await read(), [Infinity, 'The database is a standby, and has replayed no heartbeat, so its delay is unknown. Pass { replicas: true } to postgresSessions() of the services that issue tokens.'])
 })
 
 // Promise: databases/replica-lags

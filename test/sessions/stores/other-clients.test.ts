@@ -45,7 +45,7 @@ t.test('of a client with query() and unsafe(), such as that of neon(), query() e
 const ofPostgres = 'The first parameter of postgresSessions() must be a pool or a client of pg, fastify.pg of @fastify/postgres, or what postgres.js or neon() returns; given: '
 const ofRedis = 'The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: '
 const pool = 'If an ORM or a query builder has the connections, pass the pool that it uses.'
-const noConnection = 'an object that executes scripts and has no connection, as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
+const noConnection = 'an object that executes scripts and has no connection, such as a client over HTTP, a pipeline or a transaction. Connect one of these clients to the same database.'
 
 /** What is refused when the store is created: by what it has, and what is said of it. */
 const refused: Array<[create: (client: never) => SessionStore, start: string, cases: Record<string, [client: unknown, end: string]>]> = [
