@@ -1,21 +1,21 @@
-/** Several copies of this package in one application: package managers install them for parts of a monorepo. Each knows only what it has made. */
+/** Detects several copies of this package in one application, such as in a monorepo. A copy does not recognize objects of another. */
 
-/** All copies have it in common. */
+/** The same symbol in all copies. */
 const mark = Symbol.for('fastify-token-auth')
 /** The folder of the package: its code is in dist/lib/, in the repository also in lib/. */
 const own: object & { readonly folder: string } = Object.freeze({ folder: import.meta.dirname.replace(/[\\/](?:dist[\\/])?lib$/, '') })
 
-/** Marks an instance, a guard or a class, so that other copies can say where it comes from. */
+/** Marks an instance, a guard or a class with the folder of this copy. */
 export function markOwn (value: object): void {
   Object.defineProperty(value, mark, { value: own })
 }
 
 /**
- * Says that values were made by another copy.
- * @returns text to be appended to a message; empty where no value was
+ * Describes which copies are involved if another copy created one of the values.
+ * @returns text to be appended to a message; an empty string if this copy created all of them
  */
 export function adviceOnCopies (values: readonly unknown[]): string {
   const makers = values.map((value) => Object(Reflect.get(Object(value), mark)))
   const other = makers.find((maker) => maker !== own && typeof maker.folder === 'string')
-  return other === undefined ? '' : ` What another copy of this package has made, in ${other.folder}, this copy, in ${own.folder}, does not know. Install only one of them, for example with npm dedupe.`
+  return other === undefined ? '' : ` This copy of the package, in ${own.folder}, does not recognize guards, instances and classes of another copy, in ${other.folder}. Install only one of them, for example with npm dedupe.`
 }
