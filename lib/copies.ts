@@ -12,7 +12,7 @@ export function markOwn (value: object): void {
 
 /**
  * Describes which copies are involved if another copy created one of the values.
- * @returns text to be appended to a message; an empty string if this copy created all of them
+ * @returns text to be appended to a message; an empty string if none of them comes from another copy
  */
 export function adviceOnCopies (values: readonly unknown[]): string {
   const makers = values.map((value) => Object(Reflect.get(Object(value), mark)))

@@ -228,7 +228,7 @@ const sid = (setting: string) => `"${setting}" must not be "sid" with "sessions"
 /** Options that contradict sessions, and what is said of them. */
 const contradictions: Record<string, [object, string][]> = {
   'refresh token handlers': ['storeRefreshToken', 'retrieveRefreshToken'].flatMap((name): [object, string][] => {
-    const message = `"sessions" and the handler "${name}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.${more}`
+    const message = `"sessions" and the handler "${name}" are given. With sessions, the store keeps the data of refresh tokens: remove the handler.${more}`
     const handler = async () => undefined
     class Handlers extends Authentication { constructor () { super(); Reflect.set(this, name, handler) } }
     return [
