@@ -79,7 +79,7 @@ export async function retrieveUser (handlers: Partial<HostHandlers>, request: Fa
   if (handlers.retrieveUser === undefined) return { [userId]: id }
   const user: unknown = await callHost('retrieveUser', () => handlers.retrieveUser!(request, payload))
   if (user !== undefined && user !== null) return checkUser(user, 'retrieveUser must return')
-  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found no user for a user id that is a number as text. With "userId": "sub", ids are strings in tokens and payloads (RFC 7519 section 4.1.2): if your database has numbers, convert payload.sub with Number().')
+  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found no user for a user id that is a number as text. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): if your database has numbers, convert payload.sub with Number().')
   return null
 }
 

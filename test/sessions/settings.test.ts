@@ -421,7 +421,7 @@ t.test('extendPayload and scopes cannot change the session of a token: no token 
 
 t.test('a token that expires after its ended session is forgotten is not signed; an earlier expiry is allowed', async (t) => {
   setClock(t, now())
-  const message = 'The payload of a new access token has an "exp" beyond "expirationDelta" of the registration, for which ended sessions are remembered. Check extendPayload, and getExpirationDelta.'
+  const message = 'The payload of a new access token has an "exp" later than "expirationDelta" of the registration allows. Ended sessions are remembered only for this time. Check extendPayload, and getExpirationDelta.'
   let delta = 1800
   let exp: number | undefined
   const { app, store } = await withSessions(t, { getExpirationDelta: () => delta, extendPayload: (payload) => exp === undefined ? payload : { ...payload, exp } })
