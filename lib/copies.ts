@@ -17,5 +17,5 @@ export function markOwn (value: object): void {
 export function adviceOnCopies (values: readonly unknown[]): string {
   const makers = values.map((value) => Object(Reflect.get(Object(value), mark)))
   const other = makers.find((maker) => maker !== own && typeof maker.folder === 'string')
-  return other === undefined ? '' : ` This copy of the package, in ${own.folder}, does not recognize guards, instances and classes of another copy, in ${other.folder}. Install only one of them, for example with npm dedupe.`
+  return other === undefined ? '' : ` Another copy of this package, in ${other.folder}, created guards, instances or classes that this copy, in ${own.folder}, does not recognize. Install only one of them, for example with npm dedupe.`
 }

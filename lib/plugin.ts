@@ -136,7 +136,7 @@ function createRegistration (parts: Parts): Registration {
 /** Properties of every request of Fastify that a getter would break. */
 const requestProperties = ['id', 'params', 'raw', 'query', 'log', 'body']
 
-/** Creates `fastify.<instanceName>` and `request.<instanceName>`. @throws {InvalidConfiguration} where the name is taken */
+/** Creates `fastify.<instanceName>` and `request.<instanceName>`. @throws {InvalidConfiguration} if the name is taken */
 function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: Registration): void {
   const name = instance.settings.instanceName
   const existing: unknown = Reflect.get(fastify, name)

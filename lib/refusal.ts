@@ -24,7 +24,7 @@ export function bodyOf ({ message, name, detail }: TokenAuthError): { reasons: s
   return { reasons: message, exception: name, ...(detail !== undefined && { detail }) }
 }
 
-/** The reason why a request is refused. Instances are shared by requests where the reason is always the same. */
+/** The reason why a request is refused. Requests share an instance if the reason is always the same. */
 export class Refusal {
   readonly #createError: (reason: string | undefined) => TokenAuthError
   #answer: Answer | undefined

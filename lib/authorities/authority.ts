@@ -23,7 +23,7 @@ export interface Credential extends SignedContent {
   readonly authority: Authority
   /** How long its key is valid. */
   readonly life: Readonly<Life>
-  /** The session store to which `sessions/confirmations` has reported that the client received this token. */
+  /** The object of `sessions/confirmations` that has processed this token, so that it is processed once. */
   toldTo?: object
 }
 
@@ -56,5 +56,5 @@ export interface Authority {
   endsOf (credential: Credential, settings: Settings): Ends
 }
 
-/** The refusal of a token of a trusted issuer where only own tokens are accepted. */
+/** The refusal of a token of a trusted issuer where only tokens of this instance are accepted. */
 export const notOwn = invalidToken('it is the token of a trusted issuer, and only tokens of this instance are accepted here')

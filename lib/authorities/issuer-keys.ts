@@ -78,7 +78,7 @@ class IssuerKey {
     return goesOn ? same : new IssuerKey(jwks, { until: this.life.until })
   }
 
-  /** Returns the key for an algorithm; null where the key must not be used with it. */
+  /** Returns the key for an algorithm; null if the key must not be used with it. */
   for (algorithm: Algorithm): UsableKey | null {
     let found = this.#found.get(algorithm)
     if (found === undefined) {

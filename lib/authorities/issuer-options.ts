@@ -121,7 +121,7 @@ function readEntry (value: unknown, index: number): IssuerEntry {
   }
 }
 
-/** Checks that `claimIss`, the issuer of own tokens, is not a trusted issuer. @throws {InvalidConfiguration} */
+/** Checks that `claimIss`, the issuer of this instance's tokens, is not a trusted issuer. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
   throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17' })

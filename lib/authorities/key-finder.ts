@@ -32,7 +32,7 @@ export interface KeyFinder {
 export interface KeyFinders {
   /** The maximum length of their tokens, in characters. */
   readonly longestToken: number
-  /** The header of own tokens if all have the same header; otherwise empty. */
+  /** The header of this instance's tokens if all have the same header; otherwise empty. */
   readonly expectedHeader: string
   /** Chooses the finder for a token, by its `iss`. The token is not verified yet. */
   choose (token: string, dots: Dots, header: Header): Verdict<KeyFinder>
@@ -46,7 +46,7 @@ export type FindIssuer = (token: string, dots: Dots) => KeyFinder | undefined
 
 /**
  * Joins the key finders of an instance: first the trusted issuer in `iss`, then this instance, whose tokens need no `iss`.
- * @param own the finder of own tokens, or their refusal if the instance has no keys
+ * @param own the finder for tokens of this instance, or their refusal if the instance has no keys
  * @param findIssuer undefined without issuers
  */
 export function joinFinders (own: Verdict<KeyFinder>, findIssuer: FindIssuer | undefined, expectedHeader = ''): KeyFinders {

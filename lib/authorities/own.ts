@@ -1,4 +1,4 @@
-/** The authority of own tokens. Their keys are fixed, computed from requests, or listed in the option `keys`. */
+/** The authority of this instance's tokens. Their keys are fixed, computed from requests, or listed in the option `keys`. */
 import { isHmac, type Algorithm } from '../algorithms.ts'
 import { RequiredKeysNotFound } from '../configuration-errors.ts'
 import type { Prepared } from '../host/getters.ts'
@@ -28,7 +28,7 @@ const unknownKey = invalidToken('no key of this instance has its "kid" and "alg"
 
 const wrongAlgorithm = invalidToken('its "alg" is not the algorithm of this instance')
 
-/** Vouches for own tokens, whichever key has signed them. */
+/** Vouches for tokens of this instance, whichever key has signed them. */
 export const ownAuthority: Authority = Object.freeze<Authority>({
   issuer: null,
   hasSessions: true,
@@ -47,7 +47,7 @@ export const ownAuthority: Authority = Object.freeze<Authority>({
 })
 
 /**
- * Creates the finder of the keys of own tokens.
+ * Creates the key finder for tokens of this instance.
  * @param findKeys finds the keys that may have signed a token with this header, including retired keys
  */
 export const ownFinder = (findKeys: (header: Header) => Verdict<readonly UsableKey[]>): KeyFinder => ({
@@ -69,7 +69,7 @@ function oneKey (algorithm: Algorithm, verifying: Key): (header: Header) => Verd
   return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm
 }
 
-/** Whether the `kid` in the header of an own token is invalid. */
+/** Whether the `kid` in the header of a token of this instance is invalid. */
 const hasBadKid = ({ kid }: Header) => kid === null || kid === ''
 
 /** Returns the key finders of one key. All instances with this key share them, including the remembered tokens. */

@@ -1,4 +1,4 @@
-/** The signer of own access tokens: with one key, with a key that is computed per request, or with the key of a list that signs now. */
+/** The signer of access tokens: with one key, with a key that is computed per request, or with the key of a list that signs now. */
 import type { Algorithm } from '../algorithms.ts'
 import { MissingRegisteredClaim } from '../errors.ts'
 import type { Prepared, RequestSettings } from '../host/getters.ts'
@@ -19,7 +19,7 @@ export interface SigningKey {
   readonly life: Readonly<Life>
 }
 
-/** Signs a payload under the settings of a request. @throws TypeError where the payload has no JSON form */
+/** Signs a payload under the settings of a request. @throws TypeError if the payload has no JSON form */
 export type Signer = (payload: Payload, context: RequestSettings) => MaybePromise<SignedToken>
 
 /** @param issuedAt whether tokens carry `iat` */

@@ -23,7 +23,7 @@ export interface GetterResults {
 /**
  * Creates the results for an operation without a request, such as `verifyToken`. Reading a setting with a getter throws:
  * with any other value, such as the default, a token could be accepted that no request may use.
- * @param advice the end of the error message, which says what to do instead
+ * @param advice the end of the error message, which states what to do instead
  */
 export function withoutRequest (advice: string): GetterResults {
   return {
@@ -76,7 +76,7 @@ export class RequestResults implements GetterResults {
     } catch (cause) {
       throw hostError(handler, cause)
     }
-    // The getter of a key can be asynchronous. Keys are checked where they are used.
+    // The getter of a key can be asynchronous. Keys are checked when they are used.
     if (isKey(name)) return ownPromise(value)
     if (fits(name, value)) return value
     ignoreRejection(value)

@@ -26,7 +26,7 @@ export interface Issuing {
 }
 
 /**
- * Prepares what a registration issues.
+ * Prepares the issuing of tokens for a registration.
  * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
 export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, sign: Signer, hasSessions: boolean): Issuing {

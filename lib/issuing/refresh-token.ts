@@ -14,7 +14,7 @@ export function randomRefreshToken (): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Calls the generator of refresh tokens. @throws {HandlerFailed} where it does not return a non-empty string */
+/** Calls the generator of refresh tokens. @throws {HandlerFailed} if it does not return a non-empty string */
 export async function generateRefreshToken (generate: GenerateRefreshToken, request: FastifyRequest, user: object): Promise<string> {
   const refreshToken: unknown = await callHost('generateRefreshToken', () => generate(request, user))
   // Half a surrogate pair has no form in UTF-8, so that no client could send it back.

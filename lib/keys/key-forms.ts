@@ -88,7 +88,7 @@ function readRegularFile (file: string | URL): Buffer | undefined {
  * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is not key material
  */
 export function readMaterial (name: string, value: unknown): ReadMaterial {
-  // Of any realm: Jest, for example, runs each test file in its own.
+  // Not `instanceof`: Jest, for example, runs each test file in another realm.
   if (types.isKeyObject(value)) return { object: value }
   const jwk = readJwk(name, value)
   if (jwk !== undefined) return { jwk }
@@ -100,7 +100,7 @@ export function readMaterial (name: string, value: unknown): ReadMaterial {
 }
 
 /**
- * Checks that a JWK permits what it is used for (RFC 7517 sections 4.2 to 4.4).
+ * Checks that a JWK permits an operation (RFC 7517 sections 4.2 to 4.4).
  * @throws {InvalidConfiguration} if `use`, `key_ops` or `alg` does not permit it
  */
 export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, operation: 'sign' | 'verify'): void {

@@ -78,7 +78,7 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
 /**
  * Checks a list of keys as a whole.
  * @param leeway the longest leeway of the registration and its guards, in seconds
- * @throws {InvalidConfiguration} where no key signs, or tokens outlive their key
+ * @throws {InvalidConfiguration} if no key signs, or tokens outlive their key
  */
 export function checkEntries (entries: readonly Entry[], resolved: Resolved, leeway: number): void {
   const { settings } = resolved
@@ -89,7 +89,7 @@ export function checkEntries (entries: readonly Entry[], resolved: Resolved, lee
   if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
 }
 
-/** @throws {InvalidConfiguration} where the endpoint of public keys would publish none */
+/** @throws {InvalidConfiguration} if the endpoint of public keys would publish none */
 export function checkPublished (hasPublicKey: boolean): void {
   if (hasPublicKey) return
   throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key to publish: secrets are never published, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16' })

@@ -60,7 +60,7 @@ function secretBytes (name: string, material: ReadMaterial): Buffer {
 /**
  * Checks the secret of an HS algorithm.
  * @param name the setting that holds it, for messages
- * @param operation what the secret is used for; a JWK must permit it
+ * @param operation the use of the secret, which a JWK must permit
  * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one or one that can be guessed, and for an asymmetric key in any encoding
  */
 export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
@@ -104,9 +104,9 @@ const spoiled = {
 /** Returns advice on text that is not a key, without quoting it. */
 function hint (text: string): string {
   if (pathForm.test(text.trim()) || /^file:|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
-    return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
+    return ' It looks like the path of a file, but text is the key itself: give { path } or a file: URL.'
   }
-  if (/^\s*\{/.test(text)) return ' A JWK is given as an object, not as text: parse it, as JSON.parse() does.'
+  if (/^\s*\{/.test(text)) return ' Give a JWK as an object, not as text: parse it with JSON.parse().'
   if (Buffer.from(text, 'base64').includes('-----BEGIN ')) return ' It is PEM in Base64: decode it, as Buffer.from(text, "base64") does.'
   if (!text.includes('-----')) return ' If it is a secret, set "algorithm" to HS256, HS384 or HS512.'
   return Object.entries(spoiled).flatMap(([advice, pattern]) => pattern.test(text) ? [` ${advice}`] : []).join('')
@@ -238,7 +238,7 @@ export function privateKey (algorithm: Algorithm, name: string, value: unknown):
   return pairKey(algorithm, keyObject, publicHalf, 'pkcs8')
 }
 
-/** Checks that two keys are the halves of one pair, so that what the one signs is accepted with the other. @throws {InvalidConfiguration} */
+/** Checks that two keys are the halves of one pair, so that one verifies tokens that the other signs. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
   throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
@@ -265,8 +265,8 @@ export function pick (names: readonly KeySetting[], keys: ConfiguredKeys): [KeyS
 
 /**
  * The key that verifies.
- * @throws {RequiredKeysNotFound} where there is none
- * @throws {InvalidConfiguration} where the algorithm cannot use it
+ * @throws {RequiredKeysNotFound} if there is none
+ * @throws {InvalidConfiguration} if the algorithm cannot use it
  */
 export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(verifyingNames(algorithm), keys)
@@ -278,8 +278,8 @@ export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
 
 /**
  * The key that signs.
- * @throws {RequiredKeysNotFound} where there is none
- * @throws {InvalidConfiguration} where the algorithm cannot use it
+ * @throws {RequiredKeysNotFound} if there is none
+ * @throws {InvalidConfiguration} if the algorithm cannot use it
  */
 export function signingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(signingNames(algorithm), keys)

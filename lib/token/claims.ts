@@ -97,7 +97,7 @@ export function checkClaims (payload: Claims, registered: RegisteredClaims, sett
 
 /**
  * As {@link checkClaims}, for a token of a trusted issuer. `exp` is always required. Issuer and audience were checked with
- * the signature, and the settings for the claims of own tokens do not apply.
+ * the signature, and the settings for claims of new tokens do not apply.
  * @param userId the claim of the user id
  */
 export function checkIssuerClaims (payload: Claims, { exp, nbf, fault }: RegisteredClaims, userId: string, leeway: number, now: number): Refusal | undefined {

@@ -23,7 +23,7 @@ export interface SignedToken {
   readonly signedBy: string
 }
 
-/** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
+/** Signs a payload, which is copied as JSON. Returns a promise if signing is slow. @throws TypeError if the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<SignedToken>
 
 const badSignature = invalidToken('the signature, algorithm or form is wrong')

@@ -1,7 +1,7 @@
 /** The form of a token (RFC 7515 section 7.1), and of its header. fast-jwt accepts more than the RFCs do. */
 import { isUtf8 } from 'node:buffer'
 
-/** The maximum length of own tokens, in characters. It bounds the cost of invalid tokens. */
+/** The maximum length of this instance's tokens, in characters. It bounds the cost of invalid tokens. */
 export const maximumTokenLength = 8192
 /** The maximum length of tokens of trusted issuers. Some list hundreds of groups, and Node.js allows 16 KiB for all headers. */
 export const maximumIssuerTokenLength = 16_384
@@ -67,7 +67,7 @@ export function readSegment (bytes: Buffer): Record<string, unknown> | undefined
 /** The header of a token. Until the signature is verified, it is used only to find the key. */
 export interface Header {
   readonly alg: string
-  /** Undefined if absent, null for a value that is not an id. Own tokens must not have an empty id; issuers may. */
+  /** Undefined if absent, null for a value that is not an id. Only tokens of issuers may have an empty id. */
   readonly kid: string | null | undefined
   /** Undefined if absent. */
   readonly typ: unknown
