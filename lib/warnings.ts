@@ -1,4 +1,4 @@
-/** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code, by which it can be looked up and filtered. */
+/** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code. */
 import { types } from 'node:util'
 import type { TrustedIssuers } from './authorities/issuers.ts'
 import type { OwnKeys } from './authorities/own.ts'

@@ -61,7 +61,7 @@ function secretBytes (name: string, material: ReadMaterial): Buffer {
  * Checks the secret of an HS algorithm.
  * @param name the setting that holds it, for messages
  * @param operation the use of the secret, which a JWK must permit
- * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one or one that can be guessed, and for an asymmetric key in any encoding
+ * @throws {InvalidConfiguration} for a blank secret or an asymmetric key; in production also for a short or guessable secret
  */
 export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
   const { hashLength } = algorithmTable[algorithm]

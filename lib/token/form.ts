@@ -99,7 +99,7 @@ export function readHeader (text: string): Header | undefined {
   return { alg, kid: readKid(kid), typ, isPlain: !isNested && isUtf8(bytes) && !demanding.some((name) => name in members) }
 }
 
-/** The types of tokens (RFC 8725 section 3.11), in lower case. A media type may be written without `application/` (RFC 7515 section 4.1.9). */
+/** The types of tokens (RFC 8725 section 3.11), in lowercase. `application/` may be omitted (RFC 7515 section 4.1.9). */
 const jwtType = 'jwt'
 const accessTokenTypes = ['at+jwt', 'application/at+jwt']
 

@@ -33,7 +33,7 @@ function satisfies (required: Scope, text: string, requireAllActions: boolean): 
   return requireAllActions ? required.actions.every(has) : required.actions.some(has)
 }
 
-/** Returns the strings in a scopes claim as written. A claim that is a string contains scopes separated by spaces (RFC 6749 section 3.3). */
+/** Returns the scopes in a claim as written. A string contains scopes separated by spaces (RFC 6749 section 3.3). */
 export function readScopes (claim: unknown): string[] {
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
   return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
