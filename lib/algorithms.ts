@@ -5,7 +5,7 @@
 
 /** The properties of one algorithm. */
 export interface AlgorithmRow {
-  /** The kind of signature, which decides the kind of key. */
+  /** The kind of signature. It determines the type of the key. */
   readonly family: 'HMAC' | 'RSA' | 'RSA-PSS' | 'EC' | 'Ed25519'
   /** The curve of the key, as node:crypto names it; null where keys have none. */
   readonly curve: string | null
@@ -13,9 +13,9 @@ export interface AlgorithmRow {
   readonly hash: 'sha256' | 'sha384' | 'sha512'
   /** Length of a hash in bytes. An HMAC secret must have at least as many (RFC 7518 section 3.2). */
   readonly hashLength: number
-  /** Length of a signature in bytes; null where it is that of the modulus of the key (RFC 8017 section 8.1.2). */
+  /** Length of a signature in bytes; null if it equals the length of the key's modulus (RFC 8017 section 8.1.2). */
   readonly signatureLength: number | null
-  /** Whether a signature takes around a millisecond, so that each is computed in its own turn of the event loop. */
+  /** Whether signing takes about a millisecond. Each such signature is computed in its own turn of the event loop. */
   readonly isSlowToSign: boolean
 }
 
@@ -53,16 +53,16 @@ export type Algorithm = keyof typeof algorithmTable
 /** The names of all algorithms, in the order of the table. */
 export const algorithms = Object.keys(algorithmTable) as Algorithm[]
 
-/** Other names of algorithms, which tokens and JWKs may have: `Ed25519` is EdDSA with this curve (RFC 9864 section 2.2). */
+/** Alternative names that tokens and JWKs may contain: `Ed25519` means EdDSA with this curve (RFC 9864 section 2.2). */
 const otherNames: Readonly<Partial<Record<Algorithm, string>>> = { EdDSA: 'Ed25519' }
 
-/** Returns the names that `alg` may have for an algorithm. */
+/** Returns the values of `alg` that stand for an algorithm. */
 export function namesOf (algorithm: Algorithm): string[] {
   const other = otherNames[algorithm]
   return other === undefined ? [algorithm] : [algorithm, other]
 }
 
-/** Returns the algorithm that `alg` names; undefined for none. */
+/** Returns the algorithm with this value of `alg`; undefined for an unknown one. */
 export const algorithmNamed = (name: unknown): Algorithm | undefined => algorithms.find((algorithm) => namesOf(algorithm).some((known) => known === name))
 
 /** Whether an algorithm signs and verifies with one shared secret. */

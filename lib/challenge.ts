@@ -1,34 +1,34 @@
-/** The header `WWW-Authenticate`, written in one place from what an error says and what an instance adds. */
+/** The header `WWW-Authenticate`, composed of the challenge of an error and the scheme of an instance. */
 
-/** What an error says in a challenge (RFC 6750 section 3, RFC 9470 section 3). Without `error`, no token was sent. */
+/** The challenge of an error (RFC 6750 section 3, RFC 9470 section 3). `error` is absent if the request has no token. */
 export interface Challenge {
   readonly error?: 'invalid_token' | 'insufficient_scope' | 'insufficient_user_authentication'
-  /** The message of the error, which is sent where a header may carry it. */
+  /** The message of the error. It is omitted if it has characters that the header may not contain. */
   readonly description?: string
   /** In seconds. */
   readonly maxAge?: number
   readonly scope?: string
 }
 
-/** By errors. Not as a property, which loggers would write. */
+/** The challenges by their errors. Not a property of the error, because loggers write its properties. */
 const challenges = new WeakMap<Error, Challenge>()
 
-/** Keeps what an error says in a challenge. */
+/** Sets the challenge of an error. */
 export function setChallenge (error: Error, challenge: Challenge): void {
   challenges.set(error, challenge)
 }
 
-/** Returns what an error says in a challenge; undefined for one without a challenge. */
+/** Returns the challenge of an error; undefined if it has none. */
 export const challengeOf = (error: Error): Challenge | undefined => challenges.get(error)
 
-/** The scheme of an error that knows no instance, such as one that an application creates. */
+/** The scheme of an error that belongs to no instance, such as one that the application creates. */
 export const defaultScheme = 'Bearer'
 
 /** RFC 9110 section 11.1: the characters of a scheme. */
 const isScheme = (text: string) => /^[!#$%&'*+.^_`|~\w-]+$/.test(text)
 
 /**
- * Returns the scheme that guards with a prefix accept (RFC 9110 section 11.6.1).
+ * Returns the scheme for a challenge (RFC 9110 section 11.6.1): the prefix, or `Bearer` if the prefix is not a valid scheme.
  * @param prefix the setting `authorizationHeaderPrefix`, which may be empty
  */
 export const schemeFor = (prefix: string): string => prefix === defaultScheme || !isScheme(prefix) ? defaultScheme : prefix
@@ -36,7 +36,7 @@ export const schemeFor = (prefix: string): string => prefix === defaultScheme ||
 /** RFC 6750 section 3: the characters that the values of `scope` and `error_description` may have. */
 const quotable = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/
 
-/** Writes the value of the header. What only an instance or a route knows comes last. */
+/** Returns the value of the header. Parameters that depend on the route come last. */
 export function writeChallenge ({ error, description = '', maxAge, scope }: Challenge, scheme = defaultScheme): string {
   let header = `${scheme} realm="token-auth"`
   if (error !== undefined) header += `, error="${error}"`
@@ -49,12 +49,12 @@ export function writeChallenge ({ error, description = '', maxAge, scope }: Chal
 type Headers = Readonly<Record<string, string>>
 
 /**
- * Returns the headers of the answer to a refused request, with the challenge of an instance.
- * @param headers those of the error. A challenge that the application has changed stays as it is
- * @param challenge what the error says; undefined for an error without a challenge
+ * Returns the headers of the response to a refused request. The challenge has the scheme of the instance.
+ * @param headers the headers of the error. A challenge that the application has changed is kept
+ * @param challenge the challenge of the error; undefined if it has none
  */
 export function headersOf (headers: Headers, challenge: Challenge | undefined, scheme: string): Record<string, string> {
-  // A copy in any case, because hooks of the application may change it.
+  // Always a copy, because hooks of the application may change the headers.
   if (challenge === undefined || scheme === defaultScheme || headers['www-authenticate'] !== writeChallenge(challenge)) return { ...headers }
   return { ...headers, 'www-authenticate': writeChallenge(challenge, scheme) }
 }

@@ -1,11 +1,11 @@
-/** Errors about the configuration of the plugin, which name the page of the documents on which to look it up. */
+/** Errors about the configuration of the plugin. Their messages end with the path of a page of the documents. */
 import { withFinding, withPage, type Page } from './documents.ts'
 import { TokenAuthError, type TokenAuthErrorOptions } from './errors.ts'
 
 export type { Page }
 
 interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
-  /** The page to which the end of the message refers. That of a finding is known. */
+  /** The page to which the message refers. Ignored with `finding`, which has a chapter in findings.md. */
   page?: Page | undefined
   /** Whether the error is thrown during a request, so that its message may reach a client. */
   duringRequest?: boolean | undefined
@@ -13,7 +13,7 @@ interface ConfigurationErrorOptions extends TokenAuthErrorOptions {
 
 /** 500. Thrown by `register()` for invalid options, and by `protect`, `scoped` and `injectUser` for invalid parameters. */
 export class InvalidConfiguration extends TokenAuthError {
-  /** The code of a finding, such as `TOKEN_AUTH_E01`, for keys and settings without a safe meaning. */
+  /** The code of a finding in docs/findings.md, such as `TOKEN_AUTH_E01`; undefined for other errors. */
   declare readonly finding?: string
   constructor (message?: string, options: ConfigurationErrorOptions & { finding?: string } = {}) {
     const { finding, page, cause, duringRequest } = options

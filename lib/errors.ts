@@ -14,7 +14,7 @@ export interface TokenAuthErrorOptions {
   cause?: unknown
 }
 
-/** What an error is made of. */
+/** The parts of an error. */
 interface Definition extends TokenAuthErrorOptions {
   name: string
   statusCode: number
@@ -37,7 +37,7 @@ function codeOf (name: string): string {
   return code
 }
 
-/** Returns the message and the cause of an error. In production, the message discloses nothing about the application, whose error tracking finds the full text in the cause. */
+/** Returns the message and the cause of an error. In production, the full message becomes the cause if there is a neutral message. */
 function disclose ({ message, cause, neutral }: Definition): { text: string, cause: unknown } {
   const text = `${message}`
   if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
@@ -57,7 +57,7 @@ export class TokenAuthError extends Error {
 
   constructor (definition: Definition) {
     const { name, statusCode, challenge, headers } = definition
-    // Before the limit is changed, because a message that is not a string may throw.
+    // Called before the limit is changed: the conversion of a message that is not a string may throw.
     const { text, cause } = disclose(definition)
     const limit = Error.stackTraceLimit
     // `Reflect.set` instead of an assignment, which would throw in a process with frozen intrinsics.
@@ -72,7 +72,7 @@ export class TokenAuthError extends Error {
     } else {
       const described = { description: text, ...challenge }
       setChallenge(this, described)
-      // For whoever answers it without an instance, such as the error handler of the application.
+      // For a response without an instance, such as by the application's error handler.
       this.headers = { 'www-authenticate': writeChallenge(described) }
     }
   }
@@ -166,9 +166,9 @@ export class SessionEnded extends InvalidToken {
 
 /** 401. The user of the token logged in too long ago for this route (RFC 9470 section 3). */
 export class InsufficientUserAuthentication extends TokenAuthError {
-  /** What was wrong, in words for the developer. Never a part of the token. */
+  /** Which check failed, for developers. Never contains a part of the token. */
   readonly reason: string | undefined
-  /** How many seconds ago the login may be; undefined where the error was not created by a guard. */
+  /** The maximum age of the login in seconds; undefined if no guard created the error. */
   readonly maxAge: number | undefined
   constructor (message = 'A more recent login is required.', options: TokenAuthErrorOptions & { maxAge?: number, reason?: string | undefined } = {}) {
     const { maxAge, reason, cause } = options
@@ -188,7 +188,7 @@ export class InsufficientScope extends TokenAuthError {
   }
 }
 
-/** 403. Cookie mode: a page of another origin made a browser send the request. `trustedOrigins` lists origins that may. */
+/** 403. Cookie mode: a page of another origin sent the request. `trustedOrigins` lists the origins that may send requests. */
 export class CrossOriginRequest extends TokenAuthError {
   constructor (message = 'The request comes from another origin.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'CrossOriginRequest', statusCode: 403, message })
@@ -202,7 +202,7 @@ export class MissingRefreshToken extends TokenAuthError {
   }
 }
 
-/** 404. The user has no active session with this id. Whether another user has it is not disclosed. */
+/** 404. The user has no active session with this id. The error does not disclose whether another user has it. */
 export class SessionNotFound extends TokenAuthError {
   constructor (message = 'Session not found.', options: TokenAuthErrorOptions = {}) {
     super({ ...options, name: 'SessionNotFound', statusCode: 404, message })

@@ -1,4 +1,4 @@
-/** What the plugin publishes on `node:diagnostics_channel`. Nothing is created where nobody listens. */
+/** Publishes events on `node:diagnostics_channel`. An event is created only if its channel has subscribers. */
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyRequest } from 'fastify'
 import type { IssuedEvent, KeyEvent, RefusedEvent } from '../types/events.ts'
@@ -13,12 +13,12 @@ const issued = channel('fastify-token-auth:issued')
 const refused = channel('fastify-token-auth:refused')
 const keys = channel('fastify-token-auth:keys')
 
-/** Publishes what became of a session. A listener that throws ends in `uncaughtException`, and changes no answer. */
+/** Publishes an event of a session. A subscriber that throws causes an `uncaughtException` and does not change the response. */
 export function publishSession (event: SessionEvent): void {
   if (sessions.hasSubscribers) sessions.publish(event)
 }
 
-/** Publishes what happened to the keys of an instance. */
+/** Publishes an event about the keys of an instance. */
 export function publishKeys (event: KeyEvent): void {
   if (keys.hasSubscribers) keys.publish(event)
 }
@@ -28,10 +28,10 @@ export function publishIssued (instanceName: string, userId: UserId, grant: Issu
   if (issued.hasSubscribers) issued.publish({ instanceName, ...(request !== undefined && { request }), userId, grant } satisfies IssuedEvent)
 }
 
-/** The errors whose refusals were published, by request: one that an endpoint catches must not be published again. */
+/** By request, the errors that were published. An error that an endpoint catches must not be published again. */
 const published = new WeakMap<FastifyRequest, Set<unknown>>()
 
-/** Notes that the refusal that an error stands for was published. */
+/** Records that an error was published. */
 export function markRefused (request: FastifyRequest, error: unknown): void {
   if (!refused.hasSubscribers) return
   const errors = published.get(request)
@@ -41,7 +41,7 @@ export function markRefused (request: FastifyRequest, error: unknown): void {
 
 /**
  * Publishes a refusal, once for each error.
- * @param why the refusal, or what was thrown; errors of the application are not published
+ * @param why the refusal or the thrown value; errors of the application are not published
  */
 export function publishRefused (instanceName: string, request: FastifyRequest, why: unknown): void {
   if (!refused.hasSubscribers) return

@@ -1,16 +1,16 @@
 /**
- * A bounded memory in two generations: what was used lately is in the young one; when that is full it becomes the old
- * one, and what nobody asked for since is forgotten. It holds entries with up to twice `size` as their weight.
+ * A bounded cache of two maps. When the young map is full, it replaces the old map, and the entries of the old map are lost.
+ * Reading an entry moves it to the young map. The total weight of all entries is at most twice `size`.
  */
 export class Generations<Key, Value> {
   readonly #size: number
   readonly #weightOf: (value: Value) => number
-  /** Of the young ones. */
+  /** The total weight of the young map. */
   #weight = 0
   #young = new Map<Key, Value>()
   #old = new Map<Key, Value>()
 
-  /** @param weightOf 1 for each entry by default */
+  /** @param size the maximum weight of one map @param weightOf the weight of an entry; 1 by default */
   constructor (size: number, weightOf: (value: Value) => number = () => 1) {
     this.#size = size
     this.#weightOf = weightOf

@@ -1,5 +1,5 @@
 /**
- * What the package exports; nothing else.
+ * The exports of the package.
  * @module fastify-token-auth
  */
 import * as configurationErrors from './configuration-errors.ts'
@@ -22,7 +22,7 @@ for (const base of [Authentication, Configuration, Responses, View]) markOwn(bas
 
 const named = { ...errors, ...configurationErrors, Authentication, Configuration, Responses, View, initialize, injectUser, memorySessions, postgresSessions, postgresSessionSchema, protect, redisSessions, requestSerializer, returnPath, scoped }
 
-/** The plugin, with every named export as a property: what `require()` of this package gives. */
+/** The plugin, with every named export as a property: the value that `require()` of this package returns. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
   Object.assign(plugin, named, { tokenAuth: plugin, default: plugin })
 

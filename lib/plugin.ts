@@ -47,7 +47,7 @@ const optionNames = [...settingOptionNames, ...handlerNames, ...otherOptions]
 
 type Options = Readonly<Record<string, unknown>>
 
-/** What a registration is made of. Each capability has a part of its own. */
+/** The parts of a registration. */
 interface Parts {
   readonly options: Options
   readonly resolved: Resolved
@@ -62,8 +62,7 @@ interface Parts {
 }
 
 /**
- * Copies the options. Only a plain object is accepted: a promise, a Map or an instance of a class would have fewer options
- * than it seems to have.
+ * Copies the options. Accepts only a plain object: with a promise, a Map or a class instance, options would be missed.
  * @throws {InvalidConfiguration} also for an unknown option
  */
 function readOptions (options: unknown): Options {
@@ -84,7 +83,7 @@ function readResponses ({ responsesClass = Responses }: Options): Responses {
   return new (checkSubclass('responsesClass', responsesClass, Responses, 'reference.md#responses'))()
 }
 
-/** Returns why guards answer 503; undefined where they never do. */
+/** Returns why guards may respond with 503; undefined if they never do. */
 function outageOf ({ sessions, issuers }: Parts): string | undefined {
   const reasons = [
     ...issuers === undefined ? [] : ['The keys of the issuer of the token are not available at the moment.'],
@@ -137,7 +136,7 @@ function createRegistration (parts: Parts): Registration {
 /** Properties of every request of Fastify that a getter would break. */
 const requestProperties = ['id', 'params', 'raw', 'query', 'log', 'body']
 
-/** Creates `fastify.<instanceName>` and `request.<instanceName>`. @throws {InvalidConfiguration} where the name is taken */
+/** Creates `fastify.<instanceName>` and `request.<instanceName>`. @throws {InvalidConfiguration} if the name is taken */
 function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: Registration): void {
   const name = instance.settings.instanceName
   const existing = memberOf(fastify, name)
@@ -150,7 +149,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)
-  // A getter of an outer instance with this name finds the nearest instance already.
+  // The getter of an outer instance with this name already finds the nearest instance.
   if (!fastify.hasRequestDecorator(name)) {
     fastify.decorateRequest(name, {
       getter (this: FastifyRequest) {
@@ -161,7 +160,7 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   }
 }
 
-/** Calls the function of keys regularly, and notices switches, until the application closes. */
+/** Calls the function `keys` and checks the dates of the keys regularly, until the application closes. */
 function startKeys (fastify: FastifyInstance, live: LiveKeys): void {
   live.start()
   fastify.addHook('onClose', async () => { live.stop() })
@@ -217,7 +216,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const shared: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
   await addViews(fastify, registration, views, shared)
   await addEndpoints(fastify, registration, endpoints, shared)
-  // Last: a registration that fails is no instance.
+  // Last, so that a registration that fails starts no timer and is not noted as an instance.
   if (live !== undefined) startKeys(fastify, live)
   if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn('W22', instanceName)
   if (issuers === undefined) return
@@ -226,8 +225,8 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
 }
 
 /**
- * The plugin, for `await fastify.register(tokenAuth, options)`. Its type is written down, here and in index.ts: an inferred
- * type would be spelled out in the package without the instances that a user declares.
+ * The plugin, for `await fastify.register(tokenAuth, options)`. Its type is explicit, here and in index.ts: the declaration
+ * of an inferred type would not contain the instances that an application declares.
  */
 export const tokenAuth: FastifyPluginAsync<TokenAuthOptions> = fp(plugin, { fastify: '>=5.8.5 <6', name: 'fastify-token-auth' })
 

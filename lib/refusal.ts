@@ -1,6 +1,6 @@
 /**
- * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals are only rendered, so
- * an error is created only where the application sees one.
+ * Refusals: why a request is refused, as a value that is returned instead of thrown. Most refusals only become a response,
+ * so an error is created only if the application receives it.
  */
 import { AuthenticationFailed, InvalidToken, TokenAuthError } from './errors.ts'
 import { challengeOf, type Challenge } from './challenge.ts'
@@ -8,7 +8,7 @@ import { challengeOf, type Challenge } from './challenge.ts'
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal
 
-/** What the default response to a refusal needs. */
+/** The data of the default response to a refusal. */
 export interface Answer {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string>>
@@ -19,20 +19,20 @@ export interface Answer {
   readonly text: string
 }
 
-/** Returns the default body of the answer to a refusal. */
+/** Returns the default body of the response to a refusal. */
 export function bodyOf ({ message, name, detail }: TokenAuthError): { reasons: string, exception: string, detail?: string } {
   return { reasons: message, exception: name, ...(detail !== undefined && { detail }) }
 }
 
-/** The reason why a request is refused. Instances are shared by requests where the reason is always the same. */
+/** The reason why a request is refused. Requests share an instance if the reason is always the same. */
 export class Refusal {
   readonly #createError: (reason: string | undefined) => TokenAuthError
   #answer: Answer | undefined
-  /** Which check failed, for developers; undefined where the message says it. Never contains a part of a token. */
+  /** Which check failed, for developers; undefined if the message states it. Never contains a part of a token. */
   readonly reason: string | undefined
-  /** The reason with values of claims, which are only for the setting `debug`; undefined where there are none. */
+  /** The reason with values of claims, sent only with the setting `debug`; undefined if it has none. */
   readonly explanation: string | undefined
-  /** Whether it is a refresh token that is refused, so that no place of an access token is named. */
+  /** Whether a refresh token is refused. The `detail` then does not state where the access token was found. */
   readonly isOfRefresh: boolean
 
   constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string, isOfRefresh = false) {
@@ -43,14 +43,14 @@ export class Refusal {
   }
 
   /**
-   * Creates an error. Each caller gets its own: loggers, error handlers and applications may keep and change it, and a
-   * shared one would carry what one request added into another.
+   * Creates a new error on each call: loggers, error handlers and applications may keep and change it, and a shared error
+   * would carry data of one request into another.
    */
   toError (): TokenAuthError {
     return this.#createError(this.reason)
   }
 
-  /** What to send when nothing of the application sees the error. Created once. */
+  /** The default response, for a refusal whose error the application does not receive. Created once. */
   get answer (): Answer {
     if (this.#answer === undefined) {
       const error = this.toError()
@@ -68,8 +68,8 @@ export const refusedRefresh = (reason: string) => new Refusal(() => new Authenti
 export const invalidToken = (reason: string) => new Refusal((given) => new InvalidToken(undefined, { reason: given }), reason)
 
 /**
- * Copies an error that was thrown. The original belongs to whoever threw it: it may be frozen, or thrown for many requests,
- * and loggers and error handlers may change it. Without its cause and what an application added to it, which may be secrets.
+ * Copies an error that was thrown: the original may be frozen or thrown for many requests, and a listener may change the copy.
+ * Omits the cause and the properties that the application added, because they may contain secrets.
  */
 export function copyError (error: TokenAuthError): TokenAuthError {
   const { name, statusCode, message, code, headers, stack } = error

@@ -1,4 +1,4 @@
-/** The record of one registration, which its guards, endpoints and public face share. */
+/** The record of one registration. Its guards, its endpoints and `fastify.tokenAuth` share it. */
 import { markOwn } from './copies.ts'
 import type { Responses } from './http/responses.ts'
 import type { Issuing } from './issuing/issuing.ts'
@@ -10,13 +10,13 @@ import type { Settings } from './settings/schema.ts'
 import type { KeyStatus } from '../types/keys.ts'
 import type { RouteAccess } from '../types/routes.ts'
 
-/** The routes of an application, and who may use them. */
+/** The routes of an application and their guards. */
 export interface RouteReport {
   routes (): RouteAccess[]
   printRoutes (): string
 }
 
-/** The keys of a registration as the application controls them. */
+/** Reloads and describes the keys of a registration. */
 export interface KeyControl {
   /** Undefined without the option `keys`. */
   readonly reload: (() => Promise<void>) | undefined
@@ -25,7 +25,7 @@ export interface KeyControl {
 
 /** The feed of ended sessions that a registration reads. */
 export interface FeedState {
-  /** Whether sessions end with this process. */
+  /** Whether the sessions are kept in the memory of this process. */
   readonly isMemory: boolean
   /** Whether the feed has been read since the application started. */
   wasRead (): boolean
@@ -36,22 +36,22 @@ export interface Registration extends Owner {
   readonly settings: Readonly<Settings>
   readonly responses: Responses
   readonly issuing: Issuing
-  /** The kinds of credentials. The last one, tokens, takes every text, and is another one for guards with another key. */
+  /** The kinds of credentials. The last one, tokens, accepts any text. Guards that override settings replace it. */
   readonly kinds: readonly CredentialKind[]
-  /** The rules of a logout, at which the handler `trusted` is not asked: whoever is not trusted any more can still log out. */
+  /** The rules of a logout. They do not call the handler `trusted`: a user who is no longer trusted can log out. */
   readonly logoutRules: AccessRules
-  /** The sessions; undefined in the specification's own mode, and with `authMode: false`. */
+  /** The sessions; undefined without the option `sessions`, and with `authMode: false`. */
   readonly sessions: SessionService | undefined
   /** Undefined without the option `sessions`. */
   readonly feed: FeedState | undefined
-  /** What the application may do with keys that change over time. */
+  /** Reloads and describes the keys. */
   readonly keys: KeyControl
   readonly routes: RouteReport
-  /** Whether no access token of this registration has scopes, as far as that is known beforehand. */
+  /** Whether, according to the options, no access token of this registration has scopes. */
   readonly lacksScopes: boolean
   /** Whether scopes of a trusted issuer are compared as whole strings, so that a route may require any text. */
   readonly hasExactScopes: boolean
-  /** Why a guard answers 503, for the OpenAPI document; undefined where it never does. */
+  /** Why a guard may respond with 503, for the OpenAPI document; undefined if it never does. */
   readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
   overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules

@@ -1,2 +1,2 @@
-/** What `require()` of the package gives: the plugin, which has the other exports as its properties. */
+/** The value that `require()` of the package returns: the plugin, with the other exports as its properties. */
 export { default } from './index.ts'

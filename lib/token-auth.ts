@@ -1,4 +1,4 @@
-/** `fastify.tokenAuth`: the public face of one registration. */
+/** `fastify.tokenAuth`: the public object of one registration. */
 import type { FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
 import type { Guard, GuardOptions, ProtectOptions, ScopedOptions, TokenAdditions, TokenAuthInstance } from '../types/instance.ts'
@@ -38,7 +38,7 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.#verifyToken = prepareGivenToken(registration)
   }
 
-  // The options are read first: a route that was given one of these methods itself calls it on another object.
+  // Reads the options before it uses `this`: a route with the method itself as its hook calls it on another object.
   protect (overrides: ProtectOptions = {}): Guard {
     const options = readOptions('protect', optionsOfGuards.protect, overrides)
     return makeProtectGuard(this.#registration, options)

@@ -1,4 +1,4 @@
-/** What a value is, and how it is described in messages that must not print it. */
+/** Checks types of values, and describes values in messages that must not print them. */
 import { types } from 'node:util'
 import type { UserId } from '../types/handlers.ts'
 import { isPromise } from './promises.ts'
@@ -21,13 +21,13 @@ export function typeName (value: unknown): string {
   return `a ${typeof value}`
 }
 
-/** Describes a value that is no key material. */
+/** Describes a value that is not key material. */
 export const describeKey = (value: unknown): string =>
   types.isCryptoKey(value) ? 'a CryptoKey, which only Web Crypto reads. Convert it with KeyObject.from() of node:crypto' : typeName(value)
 
 /**
  * Whether a value is an object literal, or an object without a prototype. Promises, Maps, class instances and objects that
- * inherit from others are not: options read from them would be fewer than they seem to have.
+ * inherit from other objects are not: reading options from them would miss some.
  */
 export function isPlainObject (value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
@@ -36,19 +36,19 @@ export function isPlainObject (value: unknown): value is Record<string, unknown>
   return prototype === null || (Object.getPrototypeOf(prototype) === null && Object.hasOwn(Object(prototype), 'hasOwnProperty'))
 }
 
-/** Describes a value that is no plain object, although it should be. */
+/** Describes a value that should be a plain object but is not. */
 export function describeOther (value: unknown): string {
   const isInstance = typeof value === 'object' && value !== null && !Array.isArray(value) && !isPromise(value)
   return isInstance ? 'an instance of a class, or an object that inherits from another' : typeName(value)
 }
 
-/** Returns bytes, in each form that Node.js has and of each realm, as a Buffer of the same memory; undefined for anything else. */
+/** Returns a Buffer of the same memory for a typed array, DataView or ArrayBuffer of any realm; otherwise undefined. */
 export function bytesOf (value: unknown): Buffer | undefined {
   if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
   return types.isAnyArrayBuffer(value) ? Buffer.from(value) : undefined
 }
 
-/** A century in seconds: far enough for any token, near enough that `exp` stays a date. */
+/** 100 years in seconds: long enough for any token, and short enough that `exp` is still a valid date. */
 export const maximumSeconds = 3_153_600_000
 
 export const isText = (value: unknown): value is string => typeof value === 'string'
@@ -58,10 +58,10 @@ export const isFunction = (value: unknown): value is Function => typeof value ==
 /** Whether a value is a whole number within bounds. */
 export const isWhole = (value: unknown, minimum: number, maximum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximum
 
-/** Quotes a text that is no secret, at most 60 characters of it. */
+/** Quotes at most 60 characters of a text that is not a secret. */
 export const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 57)}...` : text)
 
-/** Describes a value that is not allowed. Of texts, which may be secrets, it says only whether they are empty. */
+/** Describes a value that is not allowed. Does not print strings, which may be secrets; only states whether they are blank. */
 export function describeGiven (value: unknown): string {
   if (typeof value === 'number') return String(value)
   if (isText(value) && value.trim() === '') return value === '' ? 'an empty string' : 'a blank string'
@@ -69,8 +69,8 @@ export function describeGiven (value: unknown): string {
 }
 
 /**
- * Returns a user id as its claim has it. The claim `sub` is text (RFC 7519 section 4.1.2), so that 42 and "42" are one user there;
- * in other claims they are two.
+ * Returns a user id as its claim contains it. `sub` is always a string (RFC 7519 section 4.1.2), so 42 and "42" are the same
+ * user; in other claims they are two users.
  */
 export const asClaimed = (claim: string, userId: UserId): UserId => claim === 'sub' ? String(userId) : userId
 

@@ -1,4 +1,4 @@
-/** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code, by which it can be looked up and filtered. */
+/** The warnings of `register()`: settings that are allowed, but dangerous or without effect. Each has a code. */
 import { types } from 'node:util'
 import type { TrustedIssuers } from './authorities/issuers.ts'
 import type { OwnKeys } from './authorities/own.ts'
@@ -8,8 +8,8 @@ import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
-  W01: '"secret" is not set, so this process has generated a random secret. It accepts no tokens of other processes, and they accept none of its own, which become invalid when it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config, or, to verify what another service issues, "publicKey", "keys" or "issuers". With NODE_ENV=production, this is an error.',
-  W02: 'A secret can be guessed from one token: it is shorter than the hash of the algorithm (RFC 7518 section 3.2), repeats a few characters, or is one of examples, which everybody knows. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
+  W01: '"secret" is not set, so this process has generated a random secret. Tokens of this process are valid only in this process, and only until it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config, or, to verify what another service issues, "publicKey", "keys" or "issuers". With NODE_ENV=production, this is an error.',
+  W02: 'A secret can be guessed from one token: it is shorter than the hash of the algorithm (RFC 7518 section 3.2), repeats a few characters, or is a well-known example. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false, so every request passes every guard. Use it in tests and development only.',
   W04: '"verifyExp" is false, so access tokens never expire, and they cannot be revoked. Set it to true.',
   W05: '"queryStringSet" is true, so tokens appear in logs, browser histories and Referer headers (RFC 6750 section 2.3). Log requests with requestSerializer() of this package, and set a not-found handler, because the default one logs URLs.',
@@ -23,31 +23,31 @@ const texts = {
   W13: 'There is a handler "retrieveRefreshToken", but "refreshTokenEnabled" is false, so the handler is never called, and there are neither refresh tokens nor a refresh endpoint. Set "refreshTokenEnabled" to true, or remove the handler.',
   W14: '"scopesEnabled" is true, but there is no handler "addScopesToPayload", so tokens get no scopes at login. Add the handler, or set "scopesEnabled" to false.',
   W15: 'The "verify" method of a custom claim, an extra verification or "overrideScopeValidator" is an async function. It returns a promise, which is not true, so every request is refused. Make it synchronous, or use the handler "trusted", which may be asynchronous.',
-  W16: '"pathToJwks" publishes the public keys, and "claimIss" or "claimAud" is not set, so a service that trusts these keys cannot tell tokens for it from tokens for others (OWASP ASVS 9.2.4). Set both.',
-  W17: '"keys" has secrets and pairs of keys (OWASP ASVS 9.1.2). Use both for the time of a migration only, and remove the key that is replaced as soon as its tokens have expired.',
+  W16: '"pathToJwks" publishes the public keys, and "claimIss" or "claimAud" is not set, so a service that trusts these keys cannot distinguish tokens for it from tokens for other services (OWASP ASVS 9.2.4). Set both.',
+  W17: '"keys" contains both secrets and pairs of keys (OWASP ASVS 9.1.2). Use both only during a migration, and remove the old key as soon as its tokens have expired.',
   W18: '"audience" of an entry of "issuers" is null, so tokens that this issuer made for other services are accepted. Set it to the audience of your service.',
   W19: '"trustedOrigins" is "*", so pages of every origin can log users in and do what the cookies allow. Give a list of the origins whose pages may use the cookies.',
-  W21: 'Tokens of several issuers are accepted, and there is neither a handler "retrieveUser" nor "trusted", so users of different issuers with equal ids are taken for one user. Add "retrieveUser", and look users up by the claim "iss" of the payload and the id.',
-  W22: 'Another instance of this process has the same key, and another store of sessions or none. Each of them accepts access tokens of the other whose sessions have ended. Give both of them "sessions" with the same store, or different keys.',
+  W21: 'Tokens of several issuers are accepted, and there is neither a handler "retrieveUser" nor "trusted", so users of different issuers with equal ids are treated as one user. Add "retrieveUser", and look users up by the claim "iss" of the payload and the id.',
+  W22: 'Another instance in this process has the same key, and a different session store or none. Each instance accepts access tokens of the other instance whose sessions have ended. Give both instances "sessions" with the same store, or different keys.',
   W23: 'Sessions are kept in the memory of this process. Other processes do not know them, and all users are logged out when it ends. Set "sessions.store" to redisSessions(client), postgresSessions(pool) or a store of your own.',
-  W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so browsers delete the cookies when they are closed, however long the session lasts. Set "cookieMaxAge" to the longest lifetime.',
-  W25: '"sessions" has no effect, because all keys are those of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Give the keys of the service that has the sessions as "keys" in place of "issuers", or remove "sessions".',
-  W26: 'Routes have no guard, and do not say why they need none, so everybody may use them. Give each of them a guard, or say "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. Set "requireGuards" to true, and the application does not start with such a route; false silences this warning.',
-  W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so nobody passes, unless generateAccessToken() is given "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".',
-  W28: 'There is something around the text of a secret. It is read as a part of it, so a service that reads the secret without it refuses the tokens of this one.'
+  W24: '"sessions.lifetime" is a function, and neither "cookieMaxAge" nor "getCookieMaxAge" is set, so the cookies end when the browser is closed, even if the session has not ended. Set "cookieMaxAge" to the longest lifetime.',
+  W25: '"sessions" has no effect, because the instance has only the keys of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Set "keys" to the keys of the service that has the sessions, instead of "issuers", or remove "sessions".',
+  W26: 'Routes have neither a guard nor an exemption, so everybody may use them. Give each of them a guard, or set "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. If "requireGuards" is true, the application does not start with such a route; false silences this warning.',
+  W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so every request is refused, unless generateAccessToken() is called with "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".',
+  W28: 'A secret has characters that probably do not belong to it, such as quotation marks or a line end. They are read as a part of the secret, so a service that reads it without them refuses the tokens of this service.'
 } as const
 
 export type WarningCode = keyof typeof texts
 
 /**
  * Emits a process warning, which `process.on('warning')` receives and `--no-warnings` silences.
- * @param details what was found, as further sentences
+ * @param details further sentences about the finding
  */
 export function warn (code: WarningCode, instanceName: string, details = ''): void {
   process.emitWarning(withFinding(`${instanceName}: ${texts[code]}${details}`, code), { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
 }
 
-/** What the warnings about a registration depend on. */
+/** The parts of a registration that its warnings depend on. */
 interface Registered {
   readonly resolved: Resolved
   readonly host: Host
@@ -85,7 +85,7 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
     W10: settings.cookieSet && !settings.cookieSecure,
     W11: settings.verifyExp && settings.claimNbf && settings.claimNbfDelta - settings.leeway >= settings.expirationDelta + settings.leeway,
     W12: areScopesFixed && !scopesEnabled && handlers.addScopesToPayload !== undefined,
-    // `storeRefreshToken` alone serves `generateRefreshToken`.
+    // Not for `storeRefreshToken`: `generateRefreshToken()` also calls it.
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
     W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),

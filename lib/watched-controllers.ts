@@ -1,6 +1,6 @@
 /** Controllers that are aborted when something ends: a session, or a key. */
 
-/** Keeps only weak references to the controllers, so that those that nobody listens to are collected. */
+/** Keeps only weak references to the controllers, so that unused controllers are garbage-collected. */
 export class WatchedControllers<Key> {
   readonly #watching = new Map<Key, Set<WeakRef<AbortController>>>()
   readonly #collected = new FinalizationRegistry<{ key: Key, reference: WeakRef<AbortController> }>(({ key, reference }) => {
@@ -16,7 +16,7 @@ export class WatchedControllers<Key> {
     this.#collected.register(controller, { key, reference })
   }
 
-  /** @param createReason called for each controller: listeners may keep and change the error that they are given */
+  /** @param createReason called for each controller, because listeners may keep and change the error */
   abort (key: Key, createReason: () => Error): void {
     for (const reference of this.#watching.get(key) ?? []) reference.deref()?.abort(createReason())
     this.#watching.delete(key)

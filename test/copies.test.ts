@@ -6,7 +6,7 @@ import { authenticate, build, caseOf, environment, host, mistyped, secret, warni
 
 /** What another copy has made. */
 const foreign = <Value extends object>(value: Value): Value => Object.defineProperty(value, Symbol.for('fastify-token-auth'), { value: { folder: '/srv/orders/node_modules/fastify-token-auth' } })
-const advice = /What another copy of this package has made, in \/srv\/orders\/node_modules\/fastify-token-auth, this copy, in \/.+, does not know\. Install only one of them, for example with npm dedupe\./
+const advice = /Another copy of this package, in \/srv\/orders\/node_modules\/fastify-token-auth, created guards, instances or classes that this copy, in \/.+, does not recognize\. Install only one of them, for example with npm dedupe\./
 const foreignGuard = () => foreign(async () => { throw new InvalidToken() })
 
 t.test('a free-standing guard whose instance is of another copy refuses, and says where that copy is', async (t) => {

@@ -1,14 +1,14 @@
-/** Authorities: who answers for a credential. What depends on that is asked of the authority, so that no other file has to know which there are. */
+/** Authorities vouch for credentials: this instance, or a trusted issuer. Other files need not distinguish them. */
 import { invalidToken, type Refusal } from '../refusal.ts'
 import type { Life } from '../keys/life.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { RegisteredClaims } from '../token/claims.ts'
 import type { Payload, UserId } from '../../types/handlers.ts'
 
-/** What a token is verified for. A token for `refresh` may have expired, and its key may have been retired; everything else must hold. */
+/** The purpose of a verification. For `refresh`, the token may have expired and its key may be retired; all other checks apply. */
 export type Purpose = 'access' | 'refresh'
 
-/** What a token with a valid signature says. */
+/** The content of a token with a valid signature. */
 export interface SignedContent {
   readonly payload: Readonly<Payload>
   readonly registered: RegisteredClaims
@@ -23,7 +23,7 @@ export interface Credential extends SignedContent {
   readonly authority: Authority
   /** How long its key is valid. */
   readonly life: Readonly<Life>
-  /** The session store that was told that this token was received, of those that its sessions may be in; set by `sessions/confirmations`. */
+  /** The object of `sessions/confirmations` that has processed this token, so that it is processed once. */
   toldTo?: object
 }
 
@@ -35,26 +35,26 @@ export interface Ends {
   readonly retirement: number
 }
 
-/** Who answers for a credential: this instance, or a trusted issuer. */
+/** Vouches for credentials: this instance, or a trusted issuer. */
 export interface Authority {
   /** The issuer of its tokens; null for this instance. */
   readonly issuer: string | null
-  /** Whether its tokens are those of a login here, which may have a session and with which a client may refresh. */
+  /** Whether its tokens come from a login at this service: they may have a session, and clients may refresh them. */
   readonly hasSessions: boolean
   /** Whether its tokens carry the custom claims of the application. */
   readonly hasCustomClaims: boolean
   /** Whether scopes are compared as whole strings. */
   readonly exactScopes: boolean
-  /** How its credentials are refused where nobody has asked for their kind; undefined for those that every guard accepts. */
+  /** The refusal by guards that do not accept its kind of credentials explicitly; undefined if every guard accepts them. */
   readonly unlessAccepted: Refusal | undefined
-  /** Checks the claims of a credential under given settings, for every request. */
+  /** Checks the claims of a credential under the settings of a guard, on every request. */
   check (content: SignedContent, settings: Settings, purpose: Purpose): Refusal | undefined
   /** Returns the user id of a valid credential. */
   userIdOf (payload: Readonly<Payload>, settings: Settings): UserId
-  /** Returns the scopes of a valid credential; null for one without a claim for them. */
+  /** Returns the scopes of a valid credential; null if it has no claim for them. */
   scopesOf (payload: Readonly<Payload>, settings: Settings): string[] | null
   endsOf (credential: Credential, settings: Settings): Ends
 }
 
-/** The refusal of a token without sessions where only the token of a login here is of use. */
-export const notOwn = invalidToken('it is the token of a trusted issuer, and only a token of this instance is of use here')
+/** The refusal of a token of a trusted issuer where only tokens of this instance are accepted. */
+export const notOwn = invalidToken('it is the token of a trusted issuer, and only tokens of this instance are accepted here')

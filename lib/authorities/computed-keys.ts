@@ -25,17 +25,17 @@ const uses = {
 /** What a key is used for. */
 export type KeyUse = keyof typeof uses
 
-/** Checks each key once and keeps it while it is in use, and with it what is made of it. */
+/** Checks each key once and keeps it while it is in use, together with its decoder or signer. */
 export class CheckedKeys {
   readonly #keys = new Map<string, Generations<string | KeyObject, Key>>()
 
-  /** @throws {RequiredKeysNotFound} {InvalidConfiguration} as for a key that is given at registration */
+  /** @throws {RequiredKeysNotFound} {InvalidConfiguration} as for a key that is configured at registration */
   get (use: KeyUse, algorithm: Algorithm, keys: ConfiguredKeys): Key {
     const { namesOf, keyOf } = uses[use]
-    // Taken before the key is read, so that a file that is replaced in between is read again by the next request.
+    // Computed before the key is read, so that the next request reads a file again that is replaced in between.
     const id = identityOf(pick(namesOf(algorithm), keys)?.[1])
     if (id === undefined) return keyOf(algorithm, keys)
-    // Each use and algorithm checks a key anew: a key that may verify is not thereby allowed to sign.
+    // A key is checked for each use and algorithm: a key that may verify must not sign because of that.
     const kind = `${use} ${algorithm}`
     const known = this.#keys.get(kind) ?? new Generations(cachedKeys)
     this.#keys.set(kind, known)
@@ -48,7 +48,7 @@ export class CheckedKeys {
   }
 }
 
-/** Prepares the key of a request, for the algorithm in its settings, where one of them is computed per request. Returns a promise only where the getter of the key does. */
+/** Returns a function that finds a key or algorithm that is computed per request. It returns a promise only if the getter does. */
 export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters, keys }: Resolved): (context: RequestSettings) => MaybePromise<Key> {
   const { namesOf } = uses[use]
   const given = keys()
@@ -58,7 +58,7 @@ export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters
       if (getter !== undefined) {
         const check = (value: unknown) => {
           try {
-            // A getter that returns nothing must not lead to an empty key or to another key.
+            // A getter that returns undefined must not lead to an empty key or to another key.
             if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} returned ${typeName(value)}.`, { page: 'settings.md' })
             return checked.get(use, algorithm, { [name]: value })
           } catch (cause) {

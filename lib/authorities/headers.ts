@@ -1,8 +1,8 @@
-/** The headers of verified tokens, remembered: those of one authority hardly ever differ. */
+/** Remembers the parsed headers of verified tokens: tokens of one authority usually have the same header. */
 import { detached, readHeader, type Header } from '../token/form.ts'
 import { Generations } from '../generations.ts'
 
-/** Up to twice as many are kept. Only those of verified tokens are, so that nobody can push out good ones. */
+/** At most twice as many are kept. Only headers of verified tokens are kept, so that an attacker cannot displace them. */
 const keptHeaders = 50
 
 export class KeptHeaders {
@@ -11,14 +11,14 @@ export class KeptHeaders {
   #lastText: string
   #last: Header | undefined
 
-  /** @param expected a header that is kept from the beginning, so that a bad token with it costs no reading; empty for none */
+  /** @param expected a header that is kept from the beginning, so that it is not parsed for invalid tokens; empty for none */
   constructor (expected: string) {
     this.#lastText = expected
     this.#last = readHeader(expected)
     if (this.#last !== undefined) this.#kept.set(expected, this.#last)
   }
 
-  /** Returns a header, which is read if it is not kept. */
+  /** Returns a header, and parses it if it is not kept. */
   read (text: string): Header | undefined {
     return text === this.#lastText ? this.#last : this.#kept.get(text) ?? readHeader(text)
   }

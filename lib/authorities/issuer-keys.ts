@@ -1,11 +1,11 @@
-/** The keys of a trusted issuer, as its JWK set has them (RFC 7517 section 5). Which of them count is decided here. */
+/** The keys of a trusted issuer, from its JWK set (RFC 7517 section 5), and the checks which of them are usable. */
 import { algorithmTable, type Algorithm } from '../algorithms.ts'
 import { isAlive, remove, type Life } from '../keys/life.ts'
 import { publicKey } from '../keys/material.ts'
 import { isText, ownMemberOf } from '../values.ts'
 import type { UsableKey } from './key-finder.ts'
 
-/** One key of a set: its members that are read, copied. */
+/** A copy of one key of a set, with the members that are used. */
 export type PublishedJwk = Readonly<Record<string, unknown>>
 
 /** Members with other names are not copied: key material has forms that name a file. */
@@ -14,7 +14,7 @@ const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k']
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Copies a member. What is neither text nor a list of texts becomes false, which no check takes for a value. */
+/** Copies a string or a list of strings. Any other value becomes false, which no check accepts. */
 function copyMember (value: unknown): string | readonly string[] | false {
   if (typeof value === 'string') return value
   return Array.isArray(value) && value.every(isText) ? [...value] : false
@@ -27,19 +27,19 @@ function copyOf (jwk: object): PublishedJwk {
     // Some servers write null for a member that they do not have.
     if (value !== undefined && value !== null) copy[name] = copyMember(value)
   }
-  // Records only whether any of these exists.
+  // Only whether one of them exists, not its value.
   copy.isPrivate = privateMembers.some((name) => Object.hasOwn(jwk, name))
   return copy
 }
 
-/** A set of an issuer has a few keys. A hostile or broken one must not block the process. */
+/** The set of an issuer usually has a few keys. A hostile or broken set must not block the process. */
 const maximumEntries = 1000
 /** A token without `kid` is compared with each of them. */
 const maximumWithoutKid = 100
 
 /**
  * Reads a JWK set.
- * @throws {Error} for anything but a list of 1 to 1,000 keys. One entry that is no object spoils the set: it was not made by software that knows JWK sets
+ * @throws {Error} for anything but a list of 1 to 1,000 keys. Rejects the set if an entry is not an object
  */
 export function readKeySet (value: unknown): readonly PublishedJwk[] {
   const keys = isObject(value) ? ownMemberOf(value, 'keys') : undefined
@@ -51,15 +51,15 @@ export function readKeySet (value: unknown): readonly PublishedJwk[] {
 /** The type of the keys of an algorithm, as a JWK names it. */
 const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].family]
 
-/** Names a key by its numbers. */
+/** Identifies a key by its numbers. */
 const numbersOf = ({ kty, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, crv, x, y, n, e])
 
-/** Names a key by its id and its numbers. */
+/** Identifies a key by its id and its numbers. */
 const identityOf = (jwk: PublishedJwk) => JSON.stringify([jwk.kid, numbersOf(jwk)])
 
 /**
- * A key of a set, checked for an algorithm when a token with this algorithm first names it: sets may have many keys. The set
- * may list it several times, once for each algorithm for example.
+ * A key of a set. It is checked for an algorithm when a token first needs it, because sets may have many keys. A set may
+ * contain a key several times, for example once for each algorithm.
  */
 class IssuerKey {
   readonly jwks: readonly PublishedJwk[]
@@ -71,14 +71,14 @@ class IssuerKey {
     this.life = life
   }
 
-  /** Returns the key with other members, such as `alg`. Its tokens go on, unless one was accepted that would not be now. */
+  /** Returns the key with other members, such as `alg`. Its tokens stay valid unless the update forbids an algorithm that was used. */
   with (jwks: readonly PublishedJwk[]): IssuerKey {
     const same = new IssuerKey(jwks, this.life)
     const goesOn = [...this.#found].every(([algorithm, found]) => found === null || same.for(algorithm) !== null)
     return goesOn ? same : new IssuerKey(jwks, { until: this.life.until })
   }
 
-  /** Returns the key for an algorithm; null where the key must not be used with it. */
+  /** Returns the key for an algorithm; null if the key must not be used with it. */
   for (algorithm: Algorithm): UsableKey | null {
     let found = this.#found.get(algorithm)
     if (found === undefined) {
@@ -102,8 +102,8 @@ class IssuerKey {
 const template = '{tenantid}'
 
 /**
- * Whether a key is for an issuer. Microsoft Entra publishes the issuer of each key, with the place of a tenant's id in sets
- * for several tenants. Without this check, a key for other tenants could sign for all.
+ * Whether a key belongs to an issuer. Microsoft Entra publishes the issuer of each key; in sets for several tenants, it may
+ * contain `{tenantid}`. Without this check, the key of one tenant could sign for all tenants.
  */
 function isFor (issuer: string, { issuer: own }: PublishedJwk): boolean {
   if (own === undefined || own === issuer) return true
@@ -113,43 +113,43 @@ function isFor (issuer: string, { issuer: own }: PublishedJwk): boolean {
   return /^[^/]+$/.test(issuer.slice(start.length, issuer.length - end.length))
 }
 
-/** A token may be tried with as many keys: each verification takes as long as the first. */
+/** The maximum number of keys with which a token is verified. It bounds the cost of forgeries. */
 const maximumTries = 4
 
 /** A key for encryption may have the `kid` of a key for signatures. */
 const isForSignatures = ({ use }: PublishedJwk) => use === undefined || use === 'sig'
 
-/** The keys of one issuer that count now. */
+/** The current keys of one issuer. */
 export class IssuerKeys {
   readonly #issuer: string
   #keys: readonly IssuerKey[] = []
-  /** Empty for an id whose keys do not count: nothing better can be fetched for it. */
+  /** An id has an empty list if its keys are not usable: fetching the same set again would not help. */
   #byKid: ReadonlyMap<string, readonly IssuerKey[]> = new Map()
 
   constructor (issuer: string) {
     this.#issuer = issuer
   }
 
-  /** Returns the number of keys that count for one of some algorithms. */
+  /** Returns the number of valid keys for one of several algorithms. */
   count (algorithms: Iterable<Algorithm>): number {
     const list = [...algorithms]
     return this.#keys.filter((key) => isAlive(key.life) && list.some((algorithm) => key.for(algorithm) !== null)).length
   }
 
-  /** Whether a key counts for an algorithm. */
+  /** Whether one of the keys is usable with an algorithm. */
   has (algorithm: Algorithm): boolean {
     return this.#keys.some((key) => key.for(algorithm) !== null)
   }
 
   /**
-   * Replaces the keys. Those that were there before keep their life, so that their tokens stay remembered; tokens of those
-   * that are gone die.
-   * @param until until when the keys count if they are not replaced again, in milliseconds since 1970
-   * @returns how many keys without `kid` are left out: those after the first 100
+   * Replaces the keys. Keys that were in the previous set keep their `life`, so that their tokens stay remembered. Tokens of
+   * removed keys become invalid.
+   * @param until until when the keys are valid if they are not replaced again, in milliseconds since 1970
+   * @returns the number of keys without `kid` that are ignored: those after the first 100
    */
   replace (list: readonly PublishedJwk[], until: number): number {
     const before = new Map(this.#keys.map((key) => [identityOf(key.jwks[0]!), key]))
-    // A private key that is published is known to everybody, and its "kid" must not be left to another one.
+    // Everybody knows a published private key. Neither this key nor another key with its "kid" is used.
     const published = list.filter(({ isPrivate }) => isPrivate === true)
     const spoiled = new Set(published.flatMap((jwk) => jwk.kid === undefined ? [numbersOf(jwk)] : [numbersOf(jwk), jwk.kid]))
     const entries = new Map<string, PublishedJwk[]>()
@@ -184,8 +184,8 @@ export class IssuerKeys {
   }
 
   /**
-   * Finds the keys that a token may be signed with: those that fit, four at most (RFC 7515 appendix D).
-   * @returns null where the keys that are meant do not count; undefined where none is known, so that a newer set may have it
+   * Finds the keys that may have signed a token, at most four (RFC 7515 appendix D).
+   * @returns null if the known keys are not usable; undefined if a newer set may contain the key
    */
   find (algorithm: Algorithm, kid: string | undefined): readonly UsableKey[] | null | undefined {
     const named = kid === undefined ? this.#keys : this.#byKid.get(kid)
@@ -195,7 +195,7 @@ export class IssuerKeys {
       return found === null ? [] : [[found.verifying.fingerprint, found] as const]
     }))
     if (fitting.size > 0) return [...fitting.values()].slice(0, maximumTries)
-    // A key that is too old counts again after the next set; one that is known and does not fit is no reason to read it.
+    // The next set may make a stale key valid again. A known key that does not fit is no reason to fetch the set.
     return kid === undefined || named === undefined || alive.length < named.length ? undefined : null
   }
 }

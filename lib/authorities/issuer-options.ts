@@ -1,4 +1,4 @@
-/** The option `issuers`: read and checked, each entry by itself and all of them together. */
+/** Reads and checks the option `issuers`: each entry, and all entries together. */
 import type { ScopesOfPayload } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGiven, isText, quote } from '../values.ts'
@@ -8,12 +8,12 @@ import { entryAt, optional, preset, readRecord, readValue, required } from '../s
 import { accessorOf, keyUseSettings, registeredClaimNames } from '../settings/schema.ts'
 import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
 
-/** What a token of an issuer says, and where: all that is needed of an issuer after the verification. */
+/** Where the tokens of an issuer contain the user id and the scopes. Used after the verification. */
 export interface IssuerRules {
   readonly issuer: string
   /** The claim of the user id. */
   readonly userId: string
-  /** The claims of the scopes, or what finds them in a payload. */
+  /** The claims with the scopes, or a function that finds the scopes in a payload. */
   readonly scopesName: readonly string[] | ScopesOfPayload
   /** Whether scopes are compared as whole strings. */
   readonly exactScopes: boolean
@@ -21,37 +21,37 @@ export interface IssuerRules {
 
 /** A trusted issuer, checked. */
 export interface IssuerEntry {
-  /** Its place, for messages. */
+  /** Its position in the options, for messages: `issuers[0]`. */
   readonly place: string
   readonly rules: IssuerRules
   /** Undefined: any audience. */
   readonly audiences: ReadonlySet<string> | undefined
   readonly audienceName: string
-  /** The algorithms, by their names. */
+  /** The algorithms by the values of `alg`. */
   readonly algorithms: ReadonlyMap<string, Algorithm>
   readonly typ: 'at+jwt' | undefined
   /** In milliseconds. */
   readonly staleIfErrorMs: number
-  /** Where the keys are fetched from; undefined where `jwks` is given. */
+  /** Where the keys are fetched from; undefined if `jwks` is configured. */
   readonly jwksUri: string | undefined
-  /** The keys, or a function that returns them; undefined where `jwksUri` is given. */
+  /** The keys, or a function that returns them; undefined if `jwksUri` is configured. */
   readonly jwks: unknown
 }
 
 const page = 'issuers.md'
-/** In seconds. Keys that age before they are read again, every 10 minutes, would come and go. */
+/** In seconds. With a shorter time, keys would become stale before they are read again, every 10 minutes. */
 const minimumStale = 600
 const defaultStale = 86_400
 
 const pairNames = algorithms.filter((algorithm) => !isHmac(algorithm)).flatMap(namesOf)
 
-/** Returns each name that tokens of some algorithms may have. */
+/** Maps each value of `alg` that the algorithms may have to its algorithm. */
 const byName = (names: readonly string[]) => new Map(names.flatMap((name) => {
   const algorithm = algorithmNamed(name)!
   return namesOf(algorithm).map((known) => [known, algorithm] as const)
 }))
 
-/** A process may fetch the keys of another process of its machine without encryption. */
+/** Keys may be fetched without encryption from a process on the same machine. */
 const loopback = ['127.0.0.1', '[::1]', 'localhost']
 
 const keyAddress: Kind<string> = {
@@ -60,12 +60,12 @@ const keyAddress: Kind<string> = {
     const url = isText(value) && URL.canParse(value) ? new URL(value) : undefined
     const isProtected = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback.includes(url.hostname))
     if (url !== undefined && isProtected && url.username === '' && url.password === '' && !url.href.includes('#')) return url.href
-    // Not quoted: credentials may be a part of it.
+    // Not quoted, because it may contain credentials.
     return new Wrong(isText(value) ? 'a string of another form' : describeGiven(value))
   }
 }
 
-/** The names of claims that no other claim may have, but for those that are listed. */
+/** The name of a claim that is not a registered claim. @param except registered claims that are allowed */
 const claimName = (...except: string[]): Kind<string> => textLike(
   'the name of a claim, other than that of a date or the issuer',
   (name) => name.trim() !== '' && name !== '__proto__' && (!registeredClaimNames.includes(name) || except.includes(name)),
@@ -78,14 +78,14 @@ export const trustedIssuer = {
   members: {
     issuer: required(named('the "iss" of the issuer\'s tokens, a non-empty string', text)),
     audience: required(
-      named('the audience of your service, a non-empty string or a list of such strings, or null for tokens for anybody', orNull(oneOrMore(text.allowed, text))),
-      { finding: 'E17', advice: 'Without it, tokens that the issuer made for others would be accepted: give it.' }
+      named('the audience of your service, a non-empty string or a list of such strings, or null for any audience', orNull(oneOrMore(text.allowed, text))),
+      { finding: 'E17', advice: 'Without it, tokens that the issuer made for other services would be accepted: set it.' }
     ),
     jwksUri: optional(keyAddress, { finding: 'E17', advice: "Give the address of the issuer's keys." }),
-    // Read with its algorithms, and again where it is a function.
+    // Its content is checked later; for a function, on each call.
     jwks: optional(given<unknown>('a JWK set, { keys: [...] }, or a function that returns one')),
     algorithms: preset(
-      listOf(`a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, with which everybody who verifies tokens can issue them`, oneOf(pairNames)),
+      listOf(`a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, because every service that verifies such tokens could issue them`, oneOf(pairNames)),
       ['RS256'], { finding: 'E17', advice: 'Give the algorithms with which the issuer signs.' }
     ),
     userId: preset(claimName(), 'sub', checkName),
@@ -121,7 +121,7 @@ function readEntry (value: unknown, index: number): IssuerEntry {
   }
 }
 
-/** Checks that no issuer is that of own tokens. @throws {InvalidConfiguration} */
+/** Checks that `claimIss`, the issuer of this instance's tokens, is not a trusted issuer. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
   throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17' })
@@ -131,14 +131,14 @@ const issuerList = required(listOf('a non-empty list of issuers such as [{ issue
 
 /**
  * Reads the list of trusted issuers.
- * @throws {InvalidConfiguration} also for what an instance must not have beside it
+ * @throws {InvalidConfiguration} also for getters that an instance with `issuers` must not have
  */
 export function readIssuerEntries (list: unknown, { settings, getters }: Resolved): readonly IssuerEntry[] {
   const entries = readValue('"issuers"', list, issuerList, trustedIssuer).map(readEntry)
   const names = entries.map(({ rules }) => rules.issuer)
   for (const [index, name] of names.entries()) {
     const first = names.indexOf(name)
-    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so a token would not say whose rules count. Remove one of them; "audience" may be a list.`, { finding: 'E17' })
+    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so it would not be clear which entry applies to a token. Remove one of them; "audience" may be a list.`, { finding: 'E17' })
   }
   checkOwnIssuer(names, settings.claimIss)
   const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))

@@ -11,8 +11,8 @@ import { remoteKeySet } from './remote-key-set.ts'
 import { TrustedIssuer } from './trusted.ts'
 
 /**
- * Prepares what makes the source of an issuer's keys; undefined where they never change.
- * @throws {InvalidConfiguration} where jose is missing
+ * Returns a function that creates the source of an issuer's keys; undefined if the keys never change.
+ * @throws {InvalidConfiguration} if jose is missing
  */
 async function sourceOf ({ jwksUri, jwks }: IssuerEntry): Promise<(() => KeySource) | undefined> {
   if (jwksUri !== undefined) {
@@ -24,7 +24,7 @@ async function sourceOf ({ jwksUri, jwks }: IssuerEntry): Promise<(() => KeySour
 
 /** In milliseconds: how long the start of an application waits for the keys of issuers, all of its registrations together. */
 const startTime = 5000
-/** Until when applications wait, by what identifies them. */
+/** Until when each application waits, by the object that identifies it. */
 const waiting = new WeakMap<object, number>()
 
 /** The trusted issuers of one instance. */
@@ -36,8 +36,8 @@ export class TrustedIssuers {
   }
 
   /**
-   * Reads the option `issuers`. Nothing is fetched yet.
-   * @param report told what happens to their keys
+   * Reads the option `issuers`. Does not fetch keys yet.
+   * @param report called with events of their keys
    * @throws {InvalidConfiguration}
    */
   static async read (option: unknown, resolved: Resolved, report: (news: IssuerNews) => void): Promise<TrustedIssuers> {
@@ -50,29 +50,29 @@ export class TrustedIssuers {
     return this.#issuers.size
   }
 
-  /** Whether an issuer has tokens for any audience. */
+  /** Whether an issuer's tokens are accepted for any audience. */
   get hasAnyAudience (): boolean {
     return [...this.#issuers.values()].some(({ hasAnyAudience }) => hasAnyAudience)
   }
 
-  /** Whether scopes of one of them are compared as whole strings. */
+  /** Whether scopes of one of the issuers are compared as whole strings. */
   get hasExactScopes (): boolean {
     return [...this.#issuers.values()].some(({ exactScopes }) => exactScopes)
   }
 
-  /** Finds the issuer that a token names; undefined for none of these. */
+  /** Finds the issuer in the `iss` of a token; undefined if it is not trusted. */
   readonly findIssuer: FindIssuer = (token, [first, second]) => {
     const iss = readSegment(Buffer.from(token.slice(first + 1, second), 'base64url'))?.iss
     return typeof iss === 'string' ? this.#issuers.get(iss) : undefined
   }
 
-  /** Checks that a guard does not take the issuer of its tokens for one of these. @throws {InvalidConfiguration} */
+  /** Checks that the `claimIss` of a guard is not a trusted issuer. @throws {InvalidConfiguration} */
   checkClaimIss (claimIss: string | null): void {
     checkOwnIssuer([...this.#issuers.keys()], claimIss)
   }
 
   /**
-   * Begins to read the keys. An issuer that cannot be reached does not keep an application from starting.
+   * Begins to read the keys. The application starts even if an issuer cannot be reached.
    * @param application identifies the application, whose registrations share the time
    * @param pluginTimeout in milliseconds: how long the application waits for a plugin; 0 for no limit
    */

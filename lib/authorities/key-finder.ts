@@ -7,46 +7,46 @@ import { maximumIssuerTokenLength, maximumTokenLength, type Dots, type Header } 
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Authority, Purpose, SignedContent } from './authority.ts'
 
-/** A key that a token may be signed with. */
+/** A key that may have signed a token. */
 export interface UsableKey {
   readonly algorithm: Algorithm
   readonly verifying: Key
   readonly life: Readonly<Life>
 }
 
-/** Finds the keys of the tokens that one authority answers for. */
+/** Finds the keys for the tokens of one authority. */
 export interface KeyFinder {
   readonly authority: Authority
-  /** How many characters its tokens may have. */
+  /** The maximum length of its tokens, in characters. */
   readonly longestToken: number
   /**
-   * Finds the keys that a token with this header may be signed with: at least one, or the refusal.
-   * @returns a promise only where the keys have to be read first; it never rejects
+   * Finds the keys that may have signed a token with this header: at least one, or the refusal.
+   * @returns a promise only if the keys have to be read first; it never rejects
    */
   find (header: Header, purpose: Purpose): MaybePromise<Verdict<readonly UsableKey[]>>
-  /** Checks what never changes for a token, once: its type, and claims that the authority requires whatever the settings. */
+  /** Checks once what never changes for a token: its type, and claims that the authority requires under all settings. */
   admit (content: SignedContent, header: Header): Refusal | undefined
 }
 
 /** The key finders of an instance, or of a guard with another key. A verifier, and the tokens that it remembers, belong to this object. */
 export interface KeyFinders {
-  /** How many characters a token of any of them may have. */
+  /** The maximum length of their tokens, in characters. */
   readonly longestToken: number
-  /** The header of own tokens, where all have the same; empty for none. */
+  /** The header of this instance's tokens if all have the same header; otherwise empty. */
   readonly expectedHeader: string
-  /** Finds the authority that a token names. Nothing of the token is verified yet: this only chooses. */
+  /** Chooses the finder for a token, by its `iss`. The token is not verified yet. */
   choose (token: string, dots: Dots, header: Header): Verdict<KeyFinder>
 }
 
-/** The refusal of a header that says something that must be understood, or not what must be known. */
+/** The refusal of a header with a member that is not supported, or without a member that is required. */
 export const badHeader = invalidToken('the header is not acceptable')
 
-/** Finds the trusted issuer that a token names; undefined for none. */
+/** Finds the trusted issuer in the `iss` of a token; undefined if there is none. */
 export type FindIssuer = (token: string, dots: Dots) => KeyFinder | undefined
 
 /**
- * Joins the key finders of an instance: first the issuer that a token names, then the own one, whose tokens need not name it.
- * @param own the refusal of all other tokens where the instance has no keys
+ * Joins the key finders of an instance: first the trusted issuer in `iss`, then this instance, whose tokens need no `iss`.
+ * @param own the finder for tokens of this instance, or their refusal if the instance has no keys
  * @param findIssuer undefined without issuers
  */
 export function joinFinders (own: Verdict<KeyFinder>, findIssuer: FindIssuer | undefined, expectedHeader = ''): KeyFinders {

@@ -1,7 +1,7 @@
 /**
- * Where the keys of a trusted issuer come from, and when they are read: every 10 minutes, every 10 seconds while that fails,
- * and early when a token names a key that was not looked for. All issuers with one address share a source, so that a process fetches
- * once for all of its instances.
+ * Reads the keys of a trusted issuer: every 10 minutes, every 10 seconds after a failure, and early when a token has a `kid`
+ * that is not known. All issuers with the same address share a source, so that a process fetches once for all of its
+ * instances.
  */
 import { callPatiently } from '../host/call.ts'
 import { readKeySet, type PublishedJwk } from './issuer-keys.ts'
@@ -10,20 +10,20 @@ import { memberOf } from '../values.ts'
 
 /** In milliseconds. */
 export const refreshTime = 600_000
-/** In milliseconds. Processes that start together must not fetch together forever. */
+/** In milliseconds. Without it, processes that start at the same time would always fetch at the same time. */
 const jitter = 60_000
-/** In milliseconds: the time between attempts while they fail, for which a key that was not found is not looked for again, and in which one early attempt is gained. */
+/** In milliseconds: the time between failed attempts, between searches for a missing key, and until another early attempt is allowed. */
 export const pauseTime = 10_000
-/** How many early attempts hostile tokens can cause before new keys have to wait. */
+/** The maximum number of early attempts. It bounds the requests that invalid tokens can cause. */
 export const mostEarly = 5
 
-/** Told what a source reads. */
+/** Receives the keys of a source. */
 export interface SourceListener {
   /** @param at when the keys were read, in milliseconds since 1970 */
   accept (keys: readonly PublishedJwk[], at: number): void
-  /** The keys could not be read; called once, until they can be read again. */
+  /** Called once when the keys could not be read, until they can be read again. */
   failed (error: unknown): void
-  /** They could be read again. */
+  /** Called when the keys could be read again. */
   recovered (): void
 }
 
@@ -42,7 +42,7 @@ export class KeySource {
   #gain: NodeJS.Timeout | undefined
   /** Runs for a while after the keys were read. */
   #pause: NodeJS.Timeout | undefined
-  /** Whether it was told that these keys lack the key of a token. */
+  /** Whether it was reported that these keys lack the key of a token. */
   #isNoted = false
 
   constructor (read: ReadSet) {
@@ -69,7 +69,7 @@ export class KeySource {
     return this.#pause !== undefined
   }
 
-  /** Takes one of the early attempts. @returns whether there was one */
+  /** Uses one of the early attempts. @returns false if none was left */
   takeEarly (): boolean {
     if (this.#early === 0) return false
     this.#early--
@@ -92,7 +92,7 @@ export class KeySource {
     if (this.#last === undefined && this.#failure === undefined) await this.load()
   }
 
-  /** Removes a listener. With the last one, everything ends. @returns whether it was the last one */
+  /** Removes a listener. The removal of the last one stops the source. @returns whether it was the last one */
   remove (listener: SourceListener): boolean {
     this.#listeners.delete(listener)
     if (this.#listeners.size > 0) return false
@@ -103,7 +103,7 @@ export class KeySource {
     return true
   }
 
-  /** Reads the keys. All who call it meanwhile wait for one attempt. Never rejects. */
+  /** Reads the keys. Concurrent calls share one attempt. Never rejects. */
   load (): Promise<void> {
     this.#loading ??= this.#loadOnce().finally(() => { this.#loading = undefined })
     return this.#loading
@@ -128,11 +128,11 @@ export class KeySource {
     }
     if (this.#listeners.size === 0) return
     this.#timer = setTimeout(() => { this.load() }, this.#failure === undefined ? refreshTime - Math.random() * jitter : pauseTime)
-    // A process with nothing else to do must end.
+    // The timer must not keep the process alive.
     this.#timer.unref()
   }
 
-  /** Notes that the keys that were read last lack the key of a token. @returns whether nobody noted it before */
+  /** Records that the current keys lack the key of a token. @returns whether this is the first call for these keys */
   noteMissing (): boolean {
     const isFirst = !this.#isNoted
     this.#isNoted = true
@@ -140,7 +140,7 @@ export class KeySource {
   }
 }
 
-/** Makes a source of a function of the application. */
+/** Creates a source from a function of the application. */
 export function sourceOfFunction (load: () => unknown): KeySource {
   let isFirst = true
   return new KeySource(async () => {
@@ -149,7 +149,7 @@ export function sourceOfFunction (load: () => unknown): KeySource {
     try {
       return readKeySet(await callPatiently(load, isPatient))
     } catch (cause) {
-      // A logger prints all properties of an error, which may be secrets of what the function depends on, but not those of its cause.
+      // Loggers print all properties of an error, which may contain secrets, but not those of its cause.
       throw new Error('The function "jwks" failed. Its error is the cause.', { cause })
     }
   })
@@ -157,14 +157,14 @@ export function sourceOfFunction (load: () => unknown): KeySource {
 
 const remote = new Map<string, KeySource>()
 
-/** Gives the source of an address, which all issuers with this address share. @param read reads it; not needed where there is one */
+/** Returns the source of an address. All issuers with this address share it. @param read fetches the keys for a new source */
 export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
   const source = remote.get(uri) ?? new KeySource(async (signal) => {
     try {
       return readKeySet(await read(signal))
     } catch (error) {
       const { origin, pathname } = new URL(uri)
-      // Without the query, which may have a key for the server.
+      // Without the query, which may contain an API key.
       throw new Error(`GET ${origin}${pathname}: ${memberOf(error, 'message')}`)
     }
   })
@@ -172,7 +172,7 @@ export function sourceOfAddress (uri: string, read: ReadKeys): KeySource {
   return source
 }
 
-/** Forgets the source of an address that ended. */
+/** Forgets the source of an address after it was stopped. */
 export function forgetSource (uri: string): void {
   remote.delete(uri)
 }

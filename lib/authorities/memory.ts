@@ -2,8 +2,8 @@
 import { Generations } from '../generations.ts'
 
 /**
- * A number of 32 bits from the last characters of a token: a part of its signature, hence as good as random where that is
- * right. A hash of it all would cost more, and a slice as a key would keep the whole header in memory.
+ * A 32-bit number from the last characters of a token. They belong to the signature, so they are as good as random in a valid
+ * token. A hash of the whole token would cost more, and a substring as the key would keep the whole header in memory.
  */
 function markOf (token: string): number {
   let mark = 0
@@ -11,28 +11,28 @@ function markOf (token: string): number {
   return mark
 }
 
-/** A longer token counts once for each time that it has begun as many characters. The number of entries alone would not limit the bytes that they take. */
+/** A token takes one entry for each part of this many characters: the number of tokens alone would not limit the memory. */
 const countedLength = 2048
 const weightOf = ({ token }: { readonly token: string }) => Math.ceil(token.length / countedLength)
 
 /** A period of the filter, in multiples of the memory's size. */
 const patience = 8
-/** Slots of the filter, in multiples of the memory's size, so that few marks of a period fall on one; 16 MB at most. */
+/** Slots of the filter, in multiples of the memory's size, so that the marks of a period rarely collide; 16 MB at most. */
 const slotsPerEntry = 64
 const maximumSlots = 2 ** 22
 const half = 0xffff
 
 /**
- * Remembers verified tokens. Only tokens whose signature was right may be put in, so that nobody can push out valid ones
- * with bad ones. Once it has been full, a token is remembered only when it comes twice within 8 to 16 times `size` other
- * tokens: what comes more rarely would be forgotten before it comes again, and neither costs the insertion nor pushes out
- * what comes often. Without this filter, a request costs 3.3 us more, about 3.7 points, where there are 100,000 tokens.
+ * Remembers verified tokens. Callers must add only tokens with a valid signature, so that an attacker cannot displace them.
+ * Once it has been full, a token is remembered only when it occurs twice within 8 to 16 times `size` other tokens: a rarer
+ * token would be forgotten before its next request, and would displace more frequent tokens. Without this filter, a request
+ * costs 3.3 us more, about 3.7 points, with 100,000 different tokens.
  */
 export class TokenMemory<Entry extends { readonly token: string }> {
   readonly #entries: Generations<number, Entry>
   #room: number
   readonly #size: number
-  /** The filter, made when it is needed: in each slot the upper half of a mark, and the period in which it was seen. */
+  /** The filter, created when it is needed: each slot holds the upper half of a mark and the period in which it was seen. */
   #seen: Int32Array | undefined
   #sights = 0
 
@@ -44,7 +44,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
 
   get (token: string): Entry | undefined {
     const entry = this.#entries.get(markOf(token))
-    // The whole token is compared: many tokens may have one mark.
+    // The whole token is compared, because different tokens may have the same mark.
     return entry !== undefined && entry.token === token ? entry : undefined
   }
 
@@ -58,7 +58,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
     const slot = mark & (this.#seen.length - 1)
     const before = this.#seen[slot]!
     this.#seen[slot] = (mark & ~half) | period
-    // In this period or the last. A mistake only remembers a token at its first sight.
+    // Seen in this period or the last. After a collision, a token is merely remembered at its first request.
     return before >>> 16 === mark >>> 16 && ((period - before) & half) <= 1
   }
 

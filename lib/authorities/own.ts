@@ -1,4 +1,4 @@
-/** What this instance vouches for: tokens that its own keys sign, be they fixed, computed from requests, or listed in the option `keys`. */
+/** The authority of this instance's tokens. Their keys are fixed, computed from requests, or listed in the option `keys`. */
 import { isHmac, type Algorithm } from '../algorithms.ts'
 import { RequiredKeysNotFound } from '../configuration-errors.ts'
 import type { Prepared } from '../host/getters.ts'
@@ -28,7 +28,7 @@ const unknownKey = invalidToken('no key of this instance has its "kid" and "alg"
 
 const wrongAlgorithm = invalidToken('its "alg" is not the algorithm of this instance')
 
-/** Answers for own tokens, whichever key has signed them. */
+/** Vouches for tokens of this instance, whichever key has signed them. */
 export const ownAuthority: Authority = Object.freeze<Authority>({
   issuer: null,
   hasSessions: true,
@@ -36,19 +36,19 @@ export const ownAuthority: Authority = Object.freeze<Authority>({
   exactScopes: false,
   unlessAccepted: undefined,
   check: ({ payload, registered }, settings, purpose) => checkClaims(payload, registered, settings, secondsNow(), purpose === 'access'),
-  // It was checked with the other claims.
+  // `check` has verified its type.
   userIdOf: (payload, { userId }) => asClaimed(userId, payload[userId] as UserId),
   scopesOf: (payload, { scopesName }) => Object.hasOwn(payload, scopesName) ? readScopes(payload[scopesName]) : null,
   endsOf: ({ registered: { exp }, life }, { verifyExp, leeway }) => ({
-    // Where "exp" is not verified, guards accept a token after it, too.
+    // If "verifyExp" is false, guards also accept expired tokens.
     expiry: verifyExp && exp !== undefined ? (exp + leeway) * 1000 : Infinity,
     retirement: life.until
   })
 })
 
 /**
- * Creates the finder of the keys of own tokens.
- * @param findKeys finds the keys that may have signed a token with this header, also those that are retired
+ * Creates the key finder for tokens of this instance.
+ * @param findKeys finds the keys that may have signed a token with this header, including retired keys
  */
 export const ownFinder = (findKeys: (header: Header) => Verdict<readonly UsableKey[]>): KeyFinder => ({
   authority: ownAuthority,
@@ -69,12 +69,12 @@ function oneKey (algorithm: Algorithm, verifying: Key): (header: Header) => Verd
   return ({ alg }) => alg === algorithm ? keys : wrongAlgorithm
 }
 
-/** Whether a header of an own token has an id that no key has. */
+/** Whether the `kid` in the header of a token of this instance is invalid. */
 const hasBadKid = ({ kid }: Header) => kid === null || kid === ''
 
-/** Gives the key finders of one key, which all instances with this key share, and with them the remembered tokens. */
+/** Returns the key finders of one key. All instances with this key share them, including the remembered tokens. */
 export const findersOf: (algorithm: Algorithm, key: Key) => KeyFinders = shared((algorithm, key) => {
-  // Not with the first request.
+  // Built now, not during the first request.
   decoderOf(algorithm, key)
   const header = Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT' })).toString('base64url')
   return joinFinders(ownFinder(oneKey(algorithm, key)), undefined, header)
@@ -82,25 +82,25 @@ export const findersOf: (algorithm: Algorithm, key: Key) => KeyFinders = shared(
 
 /** Own keys, as a registration and its guards use them. */
 export interface OwnKeys {
-  /** The fingerprints of the keys that verify; none where they are computed per request, and where there is no key. */
+  /** The fingerprints of the keys that verify; empty if they are computed per request, or if there is no key. */
   readonly fingerprints: readonly string[]
-  /** Whether a secret is shorter than its hash. */
+  /** Whether a secret is too short or can be guessed. */
   readonly isShort: boolean
-  /** What is around the text of a secret; undefined for nothing. */
+  /** Advice on characters that probably do not belong to a secret; undefined if there are none. */
   readonly residue: string | undefined
   /** Whether secrets and pairs are used together. */
   readonly isMixed: boolean
   /** The key that signs, if it never changes. */
   readonly signingKey: Key | undefined
-  /** What finds the keys of tokens, where guards override nothing. */
+  /** The key finders for guards without overrides of keys. */
   readonly finders: Prepared<KeyFinders>
-  /** What signs tokens. */
+  /** The key that signs tokens. */
   readonly signing: Prepared<SigningKey>
   /**
    * Finds the keys of tokens for a guard.
    * @param overrides the settings that it overrides
    * @param overridden all settings with them
-   * @throws {InvalidConfiguration} for a key beside "keys" or "issuers", and where a token could outlive its key
+   * @throws {InvalidConfiguration} for a key beside "keys" or "issuers", and if a token could outlive its key
    */
   findersFor (overrides: Overrides, overridden: Resolved): Prepared<KeyFinders>
   /** Returns the JWK set to publish. */
@@ -110,7 +110,7 @@ export interface OwnKeys {
   status (): KeyStatus['keys']
 }
 
-/** Whether tokens are signed: an instance with endpoints must be able to, one without may be, a guard never signs. */
+/** Whether a key that signs is read: required with endpoints, optional without endpoints, never for a guard. */
 type Signing = 'must' | 'may' | 'never'
 
 /**
@@ -139,7 +139,7 @@ const unknownIssuer = invalidToken('its "iss" is not one of the trusted issuers'
 
 /**
  * Prepares keys that are fixed, or computed per request.
- * @param issuers trusted issuers beside them, so that an instance may have no key, and no guard has another one
+ * @param issuers the trusted issuers. With them, an instance may have no key, and guards cannot override keys
  */
 export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefined): OwnKeys {
   const { algorithm, authMode, pathToJwks } = resolved.settings
@@ -186,7 +186,7 @@ export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefin
   }
 }
 
-/** Prepares keys that change over time. */
+/** Prepares the keys of the option `keys`. */
 export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined): OwnKeys {
   const { keys } = live.ring
   const finders = joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)), issuers?.findIssuer)
@@ -199,7 +199,7 @@ export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined)
     finders,
     signing () {
       const key = live.signing()
-      if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come.', { page: 'keys.md', duringRequest: true })
+      if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past.', { page: 'keys.md', duringRequest: true })
       return key
     },
     findersFor (overrides, { settings }) {

@@ -2,20 +2,20 @@
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { importRefused } from '../imports.ts'
 
-/** Reads keys. @throws {Error} whose message holds nothing of what was received */
+/** Fetches keys. @throws {Error} with a message that contains no part of the response */
 export type ReadKeys = (signal: AbortSignal) => Promise<unknown>
 
 /** In milliseconds, for the whole response. */
 const timeout = 5000
-/** In bytes, after decompression. The sets of providers have a few thousand. */
+/** In bytes, after decompression. The sets of providers have a few thousand bytes. */
 const maximumSize = 262_144
 
-/** @throws {InvalidConfiguration} where jose is not installed, or is another version */
+/** @throws {InvalidConfiguration} if jose is not installed, or has another version */
 async function loadJose (load: (() => Promise<object>) | undefined) {
   let jose: Partial<typeof import('jose')> = {}
   let cause: unknown
   try {
-    // esbuild builds an application without jose only if it finds the import like this, in a block that catches its failure.
+    // esbuild bundles an application without jose only if the import is inside a `try` block.
     jose = load === undefined ? await import('jose') : await load()
   } catch (error) {
     cause = error
@@ -26,15 +26,15 @@ async function loadJose (load: (() => Promise<object>) | undefined) {
 }
 
 /**
- * Makes a function that fetches a JWK set: a status of 200 without redirects, in 5 seconds, of 256 KiB at most.
- * @param load imports another module in place of jose
+ * Returns a function that fetches a JWK set: status 200 without redirects, within 5 seconds, at most 256 KiB.
+ * @param load imports another module instead of jose
  * @throws {InvalidConfiguration} without jose
  */
 export async function remoteKeySet (uri: string, load?: () => Promise<object>): Promise<ReadKeys> {
   const { createRemoteJWKSet, customFetch } = await loadJose(load)
   return async (stop) => {
     let problem: string | undefined
-    /** Ends a response that is too large. jose would read it whole, however large it is when it is decompressed. */
+    /** Ends a response that is too large after decompression. jose would read all of it. */
     function limit (): TransformStream<Uint8Array, Uint8Array> {
       let size = 0
       return new TransformStream({
@@ -61,7 +61,7 @@ export async function remoteKeySet (uri: string, load?: () => Promise<object>): 
     try {
       await set.reload()
     } catch (error) {
-      // Without the original error as the cause: that of a JSON parser quotes what it was given.
+      // Without the original error as the cause: the error of a JSON parser quotes its input.
       const { message, cause } = Object(error)
       const { code } = Object(cause)
       throw new Error(problem ?? (typeof code === 'string' ? `${message} (${code})` : `${message}`))

@@ -1,4 +1,4 @@
-/** What a trusted issuer vouches for: which key a token is verified with, what its tokens grant, and what is known of its keys now. */
+/** The authority of a trusted issuer: finds the keys of its tokens, checks and reads their claims, and reports on its keys. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { KeysUnavailable } from '../errors.ts'
 import { readHost, wrongResult } from '../host/call.ts'
@@ -19,7 +19,7 @@ import type { IssuerEntry } from './issuer-options.ts'
 import { badHeader, type KeyFinder, type UsableKey } from './key-finder.ts'
 import { forgetSource, type KeySource } from './key-source.ts'
 
-const wrongAlgorithm = invalidToken('its issuer does not sign with its "alg"')
+const wrongAlgorithm = invalidToken('its "alg" is not an algorithm of its issuer')
 const unknownKey = invalidToken('no key of its issuer has its "kid" and "alg"')
 const unavailable = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer could not be fetched')
 const notLookedFor = new Refusal(() => new KeysUnavailable(), 'its key is not known, and the keys of its issuer were fetched too often to look for it now')
@@ -28,7 +28,7 @@ const tooSlow = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer
 /** In milliseconds: how long a request waits for keys. */
 export const waitTime = 2000
 
-/** Up to twice as many keys that a set does not have are kept. A token may name any. */
+/** The number of missing keys that are remembered; at most twice as many. Bounded, because tokens may contain any `kid`. */
 const keptMissing = 500
 
 const isoOrNull = (time: number | null) => time === null ? null : new Date(time).toISOString()
@@ -36,7 +36,7 @@ const isoOrNull = (time: number | null) => time === null ? null : new Date(time)
 const wrongIssuer = invalidClaim('iss', 'the claim "iss" is missing or names another issuer')
 const wrongType = invalidToken('its "typ" is not "at+jwt"')
 
-/** One trusted issuer of an instance. Its users have no sessions here, and its tokens no claims of this application. */
+/** One trusted issuer of an instance. Its users have no sessions at this service, and its tokens no custom claims. */
 export class TrustedIssuer implements Authority, KeyFinder {
   readonly issuer: string
   readonly hasSessions = false
@@ -48,13 +48,13 @@ export class TrustedIssuer implements Authority, KeyFinder {
   readonly #entry: IssuerEntry
   readonly #keys: IssuerKeys
   readonly #makeSource: (() => KeySource) | undefined
-  /** Undefined where the keys never change, and while they are not read. */
+  /** Undefined if the keys never change, and before `start()`. */
   #source: KeySource | undefined
-  /** Whether the keys that were read last had one for the algorithms of the issuer's tokens. */
+  /** Whether one of the keys that were read last is usable with the configured algorithms. */
   #hasKey = true
-  /** How many of the keys that were read last are not used. */
+  /** How many of the keys that were read last are ignored. */
   #leftOut = 0
-  /** Until when the keys count that were read last, in milliseconds since 1970. */
+  /** Until when the keys that were read last are valid, in milliseconds since 1970. */
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
   /** Keys that were looked for and not found, by the `alg` and `kid` of tokens. */
@@ -62,7 +62,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
   /** What the function `scopesName` returned for a payload. */
   readonly #scopes = new WeakMap<object, readonly string[]>()
 
-  /** @param makeSource undefined where the keys never change */
+  /** @param makeSource undefined if the keys never change */
   constructor (entry: IssuerEntry, makeSource: (() => KeySource) | undefined, report: (news: IssuerNews) => void) {
     const { issuer, exactScopes } = entry.rules
     this.issuer = issuer
@@ -74,13 +74,13 @@ export class TrustedIssuer implements Authority, KeyFinder {
     if (makeSource === undefined) this.#readFixed()
   }
 
-  /** Reads keys that never change. @throws {InvalidConfiguration} where no token could be verified with them */
+  /** Reads keys that never change. @throws {InvalidConfiguration} if no token could be verified with them */
   #readFixed (): void {
     const { place, jwks, algorithms } = this.#entry
     try {
       this.#use(readKeySet(jwks), Infinity)
     } catch {
-      // What is no JWK set has no key, as the message below says.
+      // The error below also covers a value that is not a JWK set.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
     throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17' })
@@ -128,7 +128,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
     if (kid === null) return badHeader
     const algorithm = this.#entry.algorithms.get(alg)
     if (algorithm === undefined) return wrongAlgorithm
-    // Some servers write an empty id for none.
+    // Some servers write an empty `kid` instead of none.
     const id = kid === '' ? undefined : kid
     const known = this.#keys.find(algorithm, id)
     if (known !== undefined) return known ?? unknownKey
@@ -156,7 +156,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
   admit ({ payload, registered }: SignedContent, { typ }: Header): Refusal | undefined {
     const { audiences, audienceName, typ: requiredTyp } = this.#entry
     if (!isPlainJwt(typ) && !isAccessToken(typ)) return badHeader
-    // Again, because what chose the issuer was not verified.
+    // Checked again, because the issuer was chosen by the `iss` of an unverified payload.
     if (registered.iss !== this.issuer) return wrongIssuer
     if (requiredTyp !== undefined && !isAccessToken(typ)) return wrongType
     if (audiences === undefined) return undefined
@@ -172,7 +172,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
 
   userIdOf (payload: SignedContent['payload']): UserId {
     const { userId } = this.#entry.rules
-    // It was checked with the other claims.
+    // `check` has verified its type.
     return asClaimed(userId, payload[userId] as UserId)
   }
 
@@ -198,7 +198,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
   }
 
   endsOf ({ registered: { exp } }: Credential, { leeway }: Settings): Ends {
-    // A valid token has a date of expiry. The issuer may prolong the life of its keys.
+    // Valid tokens of issuers have `exp`. Each fetch of the keys prolongs their validity.
     return { expiry: (exp! + leeway) * 1000, retirement: Infinity }
   }
 

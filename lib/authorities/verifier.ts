@@ -1,4 +1,4 @@
-/** Whether a token is one that an authority of an instance vouches for. A token walks from top to bottom through {@link createVerifier}. */
+/** Verifies tokens. {@link createVerifier} contains the checks in their order. */
 import { isAlive, isConfigured } from '../keys/life.ts'
 import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
@@ -11,10 +11,10 @@ import { badHeader, type KeyFinder, type KeyFinders, type UsableKey } from './ke
 import { TokenMemory } from './memory.ts'
 
 /**
- * Verifies the form and signature of a token, and what never changes for it. Never throws or rejects.
- * @param signedBy the fingerprint of the key with which this process has just signed this very token, whose signature is not
- * verified again where that key counts; undefined for any other token
- * @returns what it holds, or the refusal; a promise only where the keys of its authority have to be read first
+ * Verifies the form and signature of a token, and its properties that never change. Never throws or rejects.
+ * @param signedBy the fingerprint of the key with which this process has just signed this token. Its signature is not verified
+ * again if that key is valid. Undefined for any other token
+ * @returns the credential, or the refusal; a promise only if the keys of its authority have to be read first
  */
 export type TokenVerifier = (token: string, purpose?: Purpose, signedBy?: string) => MaybePromise<Verdict<Credential>>
 
@@ -23,7 +23,7 @@ const padded = invalidToken('its base64url has padding, the character "=", which
 
 const tooLong = (longest: number) => invalidToken(`it has more than ${longest} characters`)
 
-/** Says what is wrong with the form of a token. */
+/** Returns the refusal of a token that is not well-formed. */
 function formFault (token: string, longest: number): Refusal {
   if (token.length > longest) return tooLong(longest)
   return token.includes('=') ? padded : badForm
@@ -39,7 +39,7 @@ function frozen (payload: Credential['payload']): Credential['payload'] {
   return payload
 }
 
-/** Verifies a token with the keys that it may be signed with, and with no others. @param signedBy as in {@link TokenVerifier} */
+/** Verifies a token with the keys that may have signed it. @param signedBy as in {@link TokenVerifier} */
 function decode (token: string, dots: Dots, header: Header, finder: KeyFinder, keys: readonly UsableKey[], signedBy: string | undefined): Verdict<Credential> {
   let refusal = badHeader
   for (const { algorithm, verifying, life } of keys) {
@@ -68,14 +68,14 @@ function createVerifier ({ choose, longestToken, expectedHeader }: KeyFinders, c
     if (verified instanceof Refusal) return verified
     headers.keep(headerText, header)
     if (memory === undefined || !memory.admits(verified.token)) return verified
-    // Nothing of the request that brought it, and nothing that a request could change.
+    // Contains no part of the request, and no data that a request could change.
     const entry = { ...verified, token: detached(verified.token), payload: frozen(verified.payload), isRemembered: true }
     memory.set(entry)
     return entry
   }
 
   return function verify (token, purpose = 'access', signedBy = undefined) {
-    // Before anything is read: to find a remembered token costs a fraction of that. Whether its key is still valid is asked each time.
+    // First, because finding a remembered token costs a fraction of parsing it. Its key is checked each time.
     const known = memory?.get(token)
     if (known !== undefined && (purpose === 'access' ? isAlive(known.life) : isConfigured(known.life))) {
       return purpose === 'access' || known.authority.hasSessions ? known : notOwn
@@ -93,7 +93,7 @@ function createVerifier ({ choose, longestToken, expectedHeader }: KeyFinders, c
     const conclude = (keys: Verdict<readonly UsableKey[]>) => {
       if (keys instanceof Refusal) return keys
       const verified = decode(token, dots, header, finder, keys, signedBy)
-      // For other requests, tokens are remembered whose signature was verified.
+      // Only tokens whose signature was verified are remembered.
       return signedBy === undefined ? remember(verified, headerText, header) : verified
     }
     const keys = finder.find(header, purpose)
@@ -103,7 +103,7 @@ function createVerifier ({ choose, longestToken, expectedHeader }: KeyFinders, c
 
 const verifiers = new WeakMap<KeyFinders, Map<number, TokenVerifier>>()
 
-/** Gives the verifier of tokens whose keys these finders find, and with it the remembered tokens. @param cacheSize the setting `tokenCacheSize` */
+/** Returns the verifier of these key finders, including the remembered tokens. @param cacheSize the setting `tokenCacheSize` */
 export function verifierOf (finders: KeyFinders, cacheSize: number): TokenVerifier {
   const bySize = verifiers.get(finders) ?? new Map<number, TokenVerifier>()
   const verifier = bySize.get(cacheSize) ?? createVerifier(finders, cacheSize)

@@ -1,10 +1,10 @@
-/** How functions of the application (handlers, hooks, getters) are called, and what becomes of the errors that they throw. */
+/** Calls functions of the application (handlers, hooks, getters), and converts the errors that they throw. */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { within } from '../promises.ts'
 import { typeName } from '../values.ts'
 
-/** Whether an error was created by the application and declares a 4xx status itself. */
+/** Whether an error has a 4xx `statusCode`, which the application then chose itself. */
 function isClientError (error: unknown): boolean {
   if (typeof error !== 'object' || error === null || !('statusCode' in error)) return false
   return typeof error.statusCode === 'number' && error.statusCode >= 400 && error.statusCode < 500
@@ -27,7 +27,7 @@ export async function callHost<T> (name: string, call: () => T): Promise<Awaited
   }
 }
 
-/** As {@link callHost}, for synchronous access: a property of an object of the application may be computed, and fail. */
+/** As {@link callHost}, for synchronous access: a getter of an object of the application may throw. */
 export function readHost<T> (name: string, read: () => T): T {
   try {
     return read()
@@ -37,8 +37,8 @@ export function readHost<T> (name: string, read: () => T): T {
 }
 
 /**
- * Ends a hook with what was thrown on the way to its decision, such as by the logger of the application. Fastify takes a
- * falsy value for no error: a guard that passed it on would open its route.
+ * Ends the hook of a guard with a thrown value, such as an error of the application's logger. A falsy value is replaced:
+ * Fastify treats it as success, so the request would pass the guard.
  */
 export function failHook (done: HookHandlerDoneFunction, thrown: unknown): void {
   done((thrown || new HandlerFailed(undefined, { cause: thrown })) as Error)
@@ -49,9 +49,9 @@ export function wrongResult (name: string, expected: string, result: unknown, ve
   return new HandlerFailed(name, { cause: new TypeError(`${name} must return ${expected}; it ${verb} ${typeName(result)}.`) })
 }
 
-/** The error with which Fastify's `handlerTimeout` ended a request; undefined where it did not. */
+/** Returns the error with which Fastify's `handlerTimeout` ended a request; undefined if it did not. */
 export function timeoutOf (request: FastifyRequest): Error | undefined {
-  // Reading `request.signal` creates an AbortController: only done where the option is set.
+  // Reading `request.signal` creates an AbortController, so it is read only if the option is set.
   const { handlerTimeout } = request.routeOptions
   if (!(handlerTimeout > 0)) return undefined
   // Not `aborted`: the signal is also aborted once the body of a request was read.
@@ -60,8 +60,8 @@ export function timeoutOf (request: FastifyRequest): Error | undefined {
 }
 
 /**
- * Whether the request was answered in the meantime, so that nothing may be stored, set or begun any more. `reply.sent`
- * alone is not enough: the answer of a timeout may still wait in an asynchronous hook of the application.
+ * Whether the request has a response already, so that the caller must not store, set or start anything. `reply.sent` is not
+ * enough: the response of a timeout may still wait for an asynchronous hook of the application.
  */
 export function isAnswered (request: FastifyRequest, reply: FastifyReply): boolean {
   return reply.sent || timeoutOf(request) !== undefined
@@ -72,8 +72,8 @@ const patience = 5000
 
 /**
  * Calls a function of the application that returns keys, and waits 5 seconds at most.
- * @param isPatient whether the process must not end meanwhile
- * @throws what the function throws, or an error that says that it took too long
+ * @param isPatient whether waiting keeps the process alive
+ * @throws the error of the function, or an error after 5 seconds
  */
 export const callPatiently = async (load: () => unknown, isPatient: boolean): Promise<unknown> =>
   await within(patience, load, () => { throw new Error(`The function took more than ${patience / 1000} seconds.`) }, isPatient)

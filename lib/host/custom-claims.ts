@@ -7,7 +7,7 @@ import { memberOf, typeName } from '../values.ts'
 /**
  * Reads and checks custom claims.
  * @param hasSessions whether `sid` and `sgen` are claims of the session
- * @param existing the claims of the registration, if these are added to them for one token
+ * @param existing the custom claims of the registration, if `sources` are additions for one token
  * @throws {InvalidCustomClaim} for a claim without `key`, `setup` or `verify`, or whose key is taken
  */
 export function readCustomClaims (sources: unknown, settings: Settings, hasSessions: boolean, existing: readonly CustomClaim[] = []): CustomClaim[] {

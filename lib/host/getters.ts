@@ -23,7 +23,7 @@ export interface GetterResults {
 /**
  * Creates the results for an operation without a request, such as `verifyToken`. Reading a setting with a getter throws:
  * with any other value, such as the default, a token could be accepted that no request may use.
- * @param advice the end of the error message, which says what to do instead
+ * @param advice the end of the error message, which states what to do instead
  */
 export function withoutRequest (advice: string): GetterResults {
   return {
@@ -38,8 +38,8 @@ export function withoutRequest (advice: string): GetterResults {
 export class RequestResults implements GetterResults {
   readonly #request: object
   /**
-   * By the getter, not by the setting: whoever reaches this object without the getter of a key reads no key, and cannot set
-   * a value in advance. Created when the first getter runs, because most requests run none.
+   * By the getter, not by the setting: code that has this object but not the getter of a key can neither read the key nor
+   * set a value in advance. Created when the first getter runs, because most requests run none.
    */
   #results: Map<Getter, { value: unknown } | { error: unknown }> | undefined
 
@@ -76,7 +76,7 @@ export class RequestResults implements GetterResults {
     } catch (cause) {
       throw hostError(handler, cause)
     }
-    // The getter of a key can be asynchronous. Keys are checked where they are used.
+    // The getter of a key can be asynchronous. Keys are checked when they are used.
     if (isKey(name)) return ownPromise(value)
     if (fits(name, value)) return value
     ignoreRejection(value)
@@ -91,22 +91,22 @@ export interface RequestSettings {
   readonly results: GetterResults
 }
 
-/** What all requests share, or what each computes from its settings; a promise only where the getter of a key returned one. */
+/** A value for all requests, or a function that computes it for one. It returns a promise only if the getter of a key does. */
 export type Prepared<Value extends object> = Value | ((context: RequestSettings) => MaybePromise<Value>)
 
 /** Creates the settings object of one request. */
 export type SettingsOfRequest = (results: GetterResults) => Readonly<Settings>
 
-/** What a settings object of one request refers to. */
+/** The data of a settings object of one request. */
 interface OfRequest {
   readonly results: GetterResults
-  /** The settings that were found to contradict no other one. */
+  /** The settings whose rules were checked. */
   readonly checked: Set<SettingName>
 }
 
 /**
- * Checks the rules that a computed setting concerns: what a value that is given may not be, a computed one may not be. Those
- * with settings that are still to be computed are checked with the last of them, so that no getter runs for a check.
+ * Checks the rules that read a computed setting. A rule that reads several computed settings is checked when the last of
+ * them is computed, so that no getter runs only for a check.
  * @throws {HandlerFailed}
  */
 function checkComputed (name: SettingName, rules: readonly ComputedRule[], { settings, getters }: Resolved, results: GetterResults): void {

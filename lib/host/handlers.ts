@@ -7,19 +7,19 @@ import type { AnyRequest } from '../../types/requests.ts'
 import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
 import { memberOf, typeName } from '../values.ts'
 
-/** Handlers as methods. They belong to the instance `tokenAuth`, unless another user is named: `Authentication<Employee>`. */
+/** Handlers as methods. Their types are those of the instance `tokenAuth`, unless they are passed: `Authentication<Employee>`. */
 export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>
   extends Handlers<User, Claims, Id, AnyRequest> {}
 
 /**
- * The base of an authentication class. Each handler may be a method of a subclass instead of an option. Where both are
- * given, the option wins.
+ * The base of an authentication class. Each handler may be a method of a subclass instead of an option. If both
+ * exist, the option is used.
  */
 // The parameters belong to the interface above, which this class is merged with.
 // eslint-disable-next-line @typescript-eslint/no-unused-vars
 export class Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>> {}
 
-/** Every handler by its name, as it is called. */
+/** All handlers by their names. */
 export type HostHandlers = Required<Handlers<object, Record<string, unknown>>>
 
 /** The names of all handlers. */
@@ -52,7 +52,7 @@ function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Setti
   const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
   const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
   if (superfluous !== undefined) {
-    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.`, { page: 'sessions-reference.md#settings' })
+    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps the data of refresh tokens: remove the handler.`, { page: 'sessions-reference.md#settings' })
   }
   const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {

@@ -1,4 +1,4 @@
-/** User objects: a mapping that has the user id, or an object that has it and is serialized by `toDict()` or `toJSON()`. */
+/** User objects: plain objects with the user id, or objects with the user id that `toDict()` or `toJSON()` serializes. */
 import type { FastifyRequest } from 'fastify'
 import { InvalidUserObject } from '../errors.ts'
 import type { Settings } from '../settings/schema.ts'
@@ -31,7 +31,7 @@ export function checkUser (user: unknown, from: string): object {
 /**
  * Reads the user id of a user object.
  * @param key the setting `userId`
- * @returns the id as tokens have it: text where `key` is `sub`
+ * @returns the id as tokens contain it: a string if `key` is `sub`
  * @throws {InvalidUserObject}
  */
 export function userIdOf (user: unknown, key: string, from: string): UserId {
@@ -47,14 +47,14 @@ export async function serializeUser (user: object): Promise<object> {
   const serializer = readHost('user object', () => serializerOf(user))
   const serialized: unknown = serializer === undefined ? user : await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
   if (typeof serialized === 'object' && serialized !== null && !Array.isArray(serialized)) {
-    // A getter that throws must fail here: while the answer is written, its message would reach the client.
+    // Calls the getters now: while Fastify serializes the response, their errors would reach the client.
     readHost('user object', () => JSON.stringify(serialized))
     return serialized
   }
   throw new InvalidUserObject(`${serializer}() of a user must return an object; it returned ${typeName(serialized)}.`)
 }
 
-/** The handlers of which the log has said what they return. */
+/** By the kind of warning, the handlers for which it was logged. */
 const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), users: new WeakSet<object>() }
 
 function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
@@ -63,11 +63,11 @@ function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, re
   try {
     request.log.warn(message)
   } catch {
-    // A logger that throws must not decide about the request.
+    // A logger that throws must not make the request fail.
   }
 }
 
-/** Whether a text is that of an id that a database may have as a number. */
+/** Whether an id is a string that a database may store as a number. */
 const isTextOfNumber = (id: unknown) => typeof id === 'string' && Number.isSafeInteger(Number(id)) && String(Number(id)) === id
 
 /**
@@ -79,11 +79,11 @@ export async function retrieveUser (handlers: Partial<HostHandlers>, request: Fa
   if (handlers.retrieveUser === undefined) return { [userId]: id }
   const user: unknown = await callHost('retrieveUser', () => handlers.retrieveUser!(request, payload))
   if (user !== undefined && user !== null) return checkUser(user, 'retrieveUser must return')
-  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found nobody for a user id that is the text of a number. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): where your database has numbers, convert payload.sub with Number().')
+  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found no user for a user id that is a number as text. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): if your database has numbers, convert payload.sub with Number().')
   return null
 }
 
-/** Returns the id that is a property of a user. A getter is not called once more, and a proxy that throws does not count: the route may not need the id. */
+/** Returns the id if it is a data property. Does not call a getter again, and ignores a proxy that throws: the route may not need it. */
 function storedId (user: object | null, key: string): unknown {
   try {
     return Object.getOwnPropertyDescriptor(Object(user), key)?.value
@@ -93,24 +93,24 @@ function storedId (user: object | null, key: string): unknown {
 }
 
 /**
- * As {@link retrieveUser}, for a token of the instance itself. Says once in the log that the handler found somebody else: some
- * databases convert the text of an id to a number, and find the user 42 for the id `42bd-2f1e`.
+ * As {@link retrieveUser}, for a token of the instance itself. Logs once if the handler returned another user: some databases
+ * convert the text of an id to a number, and find the user 42 for the id `42bd-2f1e`.
  */
 export async function retrieveOwnUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, settings: Settings, id: unknown): Promise<object | null> {
   const user = await retrieveUser(handlers, request, payload, settings, id)
   const found = storedId(user, settings.userId)
-  if (isUserId(found) && String(found) !== String(id)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with that of the user.`)
+  if (isUserId(found) && String(found) !== String(id)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with the id of the user that was found.`)
   return user
 }
 
-/** The ids of a form, in words. */
+/** Describes the type of an id. */
 const formOf = (id: UserId) => ({ string: 'text, such as "42"', number: 'a number, such as 42', boolean: 'a boolean' })[typeof id as 'string' | 'number' | 'boolean']
 
 /**
- * Compares the user of a refresh with the one who has logged in. 42 and "42" are two users.
+ * Compares the user that `retrieveUser` returned at a refresh with the user of the login. 42 and "42" are two users.
  * @param userId the id of the login
  * @param user the result of {@link retrieveUser}
- * @returns why they are not the same; undefined where they are
+ * @returns why they are not the same; undefined if they are
  * @throws {InvalidUserObject}
  */
 export function differenceOf (userId: UserId, user: object, key: string, handlers: Partial<HostHandlers>, request: FastifyRequest): string | undefined {

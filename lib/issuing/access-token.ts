@@ -12,7 +12,7 @@ import type { CustomClaim, Handlers, MaybePromise, Payload } from '../../types/h
 
 type ExtendPayload = NonNullable<Handlers<object, Record<string, unknown>>['extendPayload']>
 
-/** What an access token is made with. */
+/** The settings and functions that create an access token. */
 export interface Recipe {
   readonly settings: Settings
   sign (payload: Payload): MaybePromise<SignedToken>
@@ -20,7 +20,7 @@ export interface Recipe {
   readonly extendPayload: readonly ExtendPayload[]
   /** The session of the token, and when its user entered credentials. */
   readonly session: SessionClaims
-  /** With sessions, the longest lifetime of a token in seconds: for how long an ended session is known depends on it. */
+  /** With sessions, the maximum lifetime of a token in seconds. Ended sessions are remembered for at least this time. */
   readonly longestLifetime: number | undefined
   /** Returns the scopes; undefined for a token without scopes. */
   readonly addScopesToPayload: HostHandlers['addScopesToPayload'] | undefined
@@ -70,7 +70,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   // Without values of the application the payload is JSON already.
   if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
   const claimed = payload[settings.userId]
-  // Written as text, also where a handler has set the number of the database again.
+  // Converted to text again, because a handler may have set the number of the database.
   if (isUserId(claimed)) payload = { ...payload, [settings.userId]: asClaimed(settings.userId, claimed) }
   checkFinished(payload, userId, settings, required, now)
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
@@ -88,7 +88,7 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   }
 }
 
-/** Returns the payload as the token will carry it: JSON leaves out functions and calls `toJSON`, so that a check before it would prove nothing. */
+/** Returns the payload as the token will contain it. JSON omits functions and calls `toJSON`, so the checks follow the conversion. */
 function asJson (payload: Payload, handler: string): Payload {
   try {
     return { ...JSON.parse(JSON.stringify(payload)) }

@@ -1,4 +1,4 @@
-/** What `generateAccessToken` may be given besides the user. */
+/** Reads the options of `generateAccessToken`. */
 import type { FastifyRequest } from 'fastify'
 import { authTime, func, given } from '../settings/kinds.ts'
 import { optional, optionsOf, readRecord } from '../settings/records.ts'
@@ -6,7 +6,7 @@ import type { TokenAdditions } from '../../types/instance.ts'
 
 type Given = TokenAdditions<object>
 
-/** The options of `generateAccessToken`. Claims and scopes are checked where they are used, as those of the registration are. */
+/** The options of `generateAccessToken`. Claims and scopes are checked when they are used, like those of the registration. */
 export const additionsShape = {
   members: {
     customClaims: optional(given<NonNullable<Given['customClaims']>>('a list of custom claims')),
@@ -20,7 +20,7 @@ export const additionsShape = {
   duringRequest: true
 } as const
 
-/** Reads additions to an access token. @throws {InvalidConfiguration} also for a misspelt one */
+/** Reads additions to an access token. @throws {InvalidConfiguration} also for an unknown option */
 export function readAdditions (additions: Given): Given & { request?: FastifyRequest | undefined } {
   return readRecord(optionsOf('generateAccessToken()'), additions, additionsShape)
 }

@@ -1,4 +1,4 @@
-/** What a registration issues: access tokens, and refresh tokens of the specification's own mode. */
+/** Issues access tokens, and refresh tokens without the option `sessions`. */
 import type { FastifyRequest } from 'fastify'
 import { readCustomClaims } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
@@ -17,16 +17,16 @@ export interface Issuing {
    * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {RequiredKeysNotFound}
    */
   accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>, sid?: string): Promise<string>
-  /** As above, for a refresh of a session. @param generation that of the presented refresh token; undefined for a token that confirms nothing */
+  /** As above, for a refresh of a session. @param generation that of the presented refresh token; undefined if the token confirms none */
   refreshedToken (user: unknown, from: string, context: RequestSettings, additions: TokenAdditions<object>, sid: string, generation: number | undefined): Promise<IssuedToken>
   /** Generates a refresh token without storing it. @throws {HandlerFailed} */
   refreshToken (request: FastifyRequest, user: object, context: RequestSettings): Promise<string>
-  /** The settings for an access token that no request asks for. Reading one that has a getter throws `RequiredKeysNotFound`. */
+  /** The settings for an access token that is issued without a request. Reading one that has a getter throws `RequiredKeysNotFound`. */
   readonly withoutRequest: RequestSettings
 }
 
 /**
- * Prepares what a registration issues.
+ * Prepares the issuing of tokens for a registration.
  * @param hasSessions whether tokens may have a session, which their claims must not contradict
  */
 export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: Host, sign: Signer, hasSessions: boolean): Issuing {

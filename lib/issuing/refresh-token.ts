@@ -1,4 +1,4 @@
-/** Refresh tokens of the specification's own mode: one for each user, kept by handlers of the application. */
+/** Refresh tokens without the option `sessions`: one for each user, stored by handlers of the application. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { RefreshTokenNotImplemented } from '../configuration-errors.ts'
@@ -14,7 +14,7 @@ export function randomRefreshToken (): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Calls the generator of refresh tokens. @throws {HandlerFailed} where it does not return a non-empty string */
+/** Calls the generator of refresh tokens. @throws {HandlerFailed} if it does not return a non-empty string */
 export async function generateRefreshToken (generate: GenerateRefreshToken, request: FastifyRequest, user: object): Promise<string> {
   const refreshToken: unknown = await callHost('generateRefreshToken', () => generate(request, user))
   // Half a surrogate pair has no form in UTF-8, so that no client could send it back.
@@ -29,7 +29,7 @@ export async function storeRefreshToken ({ storeRefreshToken: store }: Partial<H
   await callHost('storeRefreshToken', () => store(userId, refreshToken, request))
 }
 
-/** Returns the refresh token that the application stored for a user; undefined for none. @throws {HandlerFailed} */
+/** Returns the refresh token that the application stored for a user; undefined if there is none. @throws {HandlerFailed} */
 export async function storedRefreshToken ({ retrieveRefreshToken }: Partial<HostHandlers>, request: FastifyRequest, userId: UserId): Promise<string | undefined> {
   // Registration requires the handler with `refreshTokenEnabled`.
   const stored: unknown = await callHost('retrieveRefreshToken', () => retrieveRefreshToken!(userId, request))

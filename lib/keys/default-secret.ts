@@ -1,4 +1,4 @@
-/** The secret of an instance that is given none: random, because a built-in one could be read by everyone. */
+/** The default secret of an instance: random, because everyone could read a secret in the code. */
 import { randomBytes } from 'node:crypto'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { Resolved } from '../settings/configuration.ts'
@@ -8,7 +8,7 @@ import { verifyingNames } from './material.ts'
 let processSecret: Buffer | undefined
 
 /**
- * Gives settings that need a secret and have none the random one of this process, which all its instances share.
+ * Adds the random secret of this process to settings that need a secret and have none. All instances share it.
  * @throws {InvalidConfiguration} with NODE_ENV=production, where tokens must survive a restart and be accepted by other processes
  */
 export function withDefaultSecret (settings: Resolved): { resolved: Resolved, isDefaultSecret: boolean } {

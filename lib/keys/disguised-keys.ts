@@ -1,6 +1,6 @@
 /**
- * Recognizes asymmetric keys that were given as the secret of an HS algorithm. Whoever knows a public key could sign with
- * it if it were taken for a secret (RFC 8725 section 2.1). Deployments store keys in many encodings, one inside another.
+ * Recognizes asymmetric keys that are configured as the secret of an HS algorithm. Everyone who knows a public key could
+ * sign with it if it were used as a secret (RFC 8725 section 2.1). Deployments store keys in many encodings, one inside another.
  *
  * All text here is latin1: each character stands for one byte, so that text can hold the output of every decoder.
  */
@@ -15,9 +15,9 @@ function parses (parse: () => unknown): boolean {
   }
 }
 
-/** Whether text starts with a key or certificate in DER, the encoding inside PEM. OpenSSL ignores what follows it. */
+/** Whether text starts with a key or certificate in DER, the encoding inside PEM. OpenSSL ignores the bytes after it. */
 function isDer (text: string): boolean {
-  // All of them are an ASN.1 SEQUENCE. Nearly every secret ends here, before it costs an attempt to parse it.
+  // All of them are an ASN.1 SEQUENCE. This check excludes most secrets without an attempt to parse them.
   if (!text.startsWith('\x30') || text.length < 32) return false
   const key = Buffer.from(text, 'latin1')
   return (['spki', 'pkcs1'] as const).some((type) => parses(() => createPublicKey({ key, format: 'der', type }))) ||
@@ -25,7 +25,7 @@ function isDer (text: string): boolean {
     parses(() => new X509Certificate(key))
 }
 
-/** The names of the algorithms in the base64 of keys, without their first lines. In lower case, such text cannot be decoded. */
+/** Algorithm identifiers in the base64 of PEM without its first line. Ignores case: lowercased base64 cannot be decoded. */
 const pemBody = /gkqhkig9w0baq|yhkozizj0c|gbyqgsm49|bqydk2vw|akcaqea/i
 
 /** In bytes: the lengths that RSA keys have. */
@@ -44,8 +44,8 @@ function smallPrimes (): bigint[] {
 }
 
 /**
- * Whether bytes can be the product of the two large primes of an RSA key, which is public. They say so nowhere, but of
- * random numbers of such a length, two in a hundred have its first and last bit and no small factor.
+ * Whether bytes can be the modulus of an RSA key, which is public. A modulus has its first and last bit set and no small
+ * prime factor. The same is true of 2 in 100 random numbers of such a length.
  */
 function isModulus (text: string): boolean {
   const digits = text.replace(/^\0/, '')
@@ -55,7 +55,7 @@ function isModulus (text: string): boolean {
 }
 
 function formOf (text: string): string | undefined {
-  // A line may be cut, and letters may be in the other case.
+  // A line may be incomplete, and its case may have been changed.
   if (/-----(?:BEGIN|END) |(?:KEY|CERTIFICATE)-----/i.test(text)) return 'a PEM key or certificate'
   if (/^\s*(?:ssh-|ecdsa-sha2-|sk-ssh-|sk-ecdsa-)/.test(text) || text.includes('---- BEGIN SSH2')) return 'an ssh key'
   // Every JWK has this member. Inside other JSON its quotes may be escaped.
@@ -69,9 +69,9 @@ const character = (digits: string) => String.fromCharCode(Number.parseInt(digits
 /** Decodes text. Returns undefined for text that cannot be in this encoding. */
 type Decode = (text: string) => string | undefined
 
-/** By the name that messages give to a key in this encoding. */
+/** By their names in messages. */
 const encodings: Readonly<Record<string, Decode>> = {
-  // Quotes, white space or a byte order mark in front, which may have been read as UTF-8. What follows a key is ignored.
+  // Leading quotes, white space, a byte order mark, or U+FFFD in its place. Text after a key is ignored.
   'a quoted': (text) => text.replace(/^[\s"'`\xfe\xff\xef\xbb\xbf\xbd]+/, ''),
   // Escapes of JSON and of many programming languages.
   'an escaped': (text) => text.includes('\\')
@@ -82,7 +82,7 @@ const encodings: Readonly<Record<string, Decode>> = {
     : undefined,
   // Every second byte of ASCII text is zero.
   'a UTF-16': (text) => text.includes('\0') ? text.replaceAll('\0', '') : undefined,
-  // Bytes that were converted to text with one character for each byte.
+  // Bytes that were converted to text, one character for each byte, and encoded as UTF-8.
   'a binary': (text) => {
     const decoded = Buffer.from(text, 'latin1').toString('utf8')
     return /^[\0-\xff]*$/.test(decoded) ? decoded : undefined

@@ -17,7 +17,7 @@ function checkRsa (algorithm: Algorithm, name: string, key: KeyObject): void {
     throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04' })
   }
   if (modulusLength > maximumModulus) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; at most ${maximumModulus} are accepted, because every signature takes longer with each. Use a smaller key.`, { finding: 'E04' })
+    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; at most ${maximumModulus} are accepted, because longer keys make every signature slower. Use a smaller key.`, { finding: 'E04' })
   }
   if (publicExponent < 3n) {
     throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04' })

@@ -10,7 +10,7 @@ import { algorithmNamed, type Algorithm } from '../algorithms.ts'
 /** The members of a JWK that are read (RFC 7517 section 4, RFC 7518 section 6, RFC 8037 section 2). */
 const jwkMembers = ['kty', 'kid', 'use', 'key_ops', 'alg', 'crv', 'x', 'y', 'n', 'e', 'd', 'p', 'q', 'dp', 'dq', 'qi', 'k'] as const
 
-/** The members of a JWK, of any type: node:crypto checks those that it reads. */
+/** The members of a JWK, with values of any type: node:crypto checks those that it reads. */
 export type Jwk = Readonly<Record<string, unknown>>
 
 /** Key material as it was read: bytes (PEM or a secret), a key object, or a JWK. */
@@ -19,7 +19,7 @@ export type ReadMaterial =
 
 const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
-/** The file of key material that names one, by path or URL. */
+/** Returns the file to which key material refers, as a path or URL; otherwise undefined. */
 function fileOf (value: unknown): string | URL | undefined {
   if (value instanceof URL) return value
   return isObject(value) && 'path' in value && typeof value.path === 'string' ? value.path : undefined
@@ -36,8 +36,8 @@ function pemOf (value: unknown): string | Buffer | undefined {
 }
 
 /**
- * Copies the members of a JWK. Each is read once, so that a getter or proxy cannot give one value to a check and another to its use.
- * Whatever has the member `kty` is a JWK.
+ * Copies the members of a JWK. Each is read once, so that a getter or proxy cannot return one value for the check and another later.
+ * Any object with the member `kty` is a JWK.
  */
 function jwkOf (value: unknown): Jwk | undefined {
   if (!isObject(value) || !('kty' in value)) return undefined
@@ -47,7 +47,7 @@ function jwkOf (value: unknown): Jwk | undefined {
 /** The members of other forms, which a JWK must not have: a key set that was fetched must not name a file of this machine. */
 const otherForms = ['path', 'pem', 'passphrase'] as const
 
-/** Reads a JWK; undefined for what is none. @throws {InvalidConfiguration} for one that is of another form as well */
+/** Reads a JWK; undefined for other values. @throws {InvalidConfiguration} for a JWK with members of another form */
 function readJwk (name: string, value: unknown): Jwk | undefined {
   const jwk = jwkOf(value)
   const other = jwk && otherForms.find((member) => member in Object(value))
@@ -73,7 +73,7 @@ function readFile (name: string, file: string | URL): Buffer {
 
 /** Reads a file. Undefined for a pipe, which could wait for its writer for ever, a device or a folder. */
 function readRegularFile (file: string | URL): Buffer | undefined {
-  // On Windows, which has no such pipes, O_NONBLOCK is undefined, and counts as 0.
+  // On Windows, which has no such pipes, O_NONBLOCK is undefined, which `|` treats as 0.
   const descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     return fstatSync(descriptor).isFile() ? readFileSync(descriptor) : undefined
@@ -88,7 +88,7 @@ function readRegularFile (file: string | URL): Buffer | undefined {
  * @throws {InvalidConfiguration} for a file that cannot be read, and for anything that is not key material
  */
 export function readMaterial (name: string, value: unknown): ReadMaterial {
-  // Of any realm: Jest, for example, runs each test file in its own.
+  // Not `instanceof`: Jest, for example, runs each test file in another realm.
   if (types.isKeyObject(value)) return { object: value }
   const jwk = readJwk(name, value)
   if (jwk !== undefined) return { jwk }
@@ -100,8 +100,8 @@ export function readMaterial (name: string, value: unknown): ReadMaterial {
 }
 
 /**
- * Checks that a JWK permits what it is used for (RFC 7517 sections 4.2 to 4.4).
- * @throws {InvalidConfiguration} where `use`, `key_ops` or `alg` says otherwise
+ * Checks that a JWK permits an operation (RFC 7517 sections 4.2 to 4.4).
+ * @throws {InvalidConfiguration} if `use`, `key_ops` or `alg` does not permit it
  */
 export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, operation: 'sign' | 'verify'): void {
   const { use = 'sig', key_ops: operations = [operation], alg = algorithm } = jwk
@@ -129,7 +129,7 @@ function versionOf (file: string | URL): string | undefined {
 /**
  * Identifies key material, so that a key that was read and checked before is not read again. Two values have the same
  * identity only if they are the same key. A file that was replaced has another identity.
- * @returns undefined for a value that must be read each time, because it is an error or cannot be identified
+ * @returns undefined for a value that must be read each time, because it is invalid or cannot be identified
  */
 export function identityOf (value: unknown): string | KeyObject | undefined {
   if (typeof value === 'string') return `text ${value}`

@@ -2,8 +2,8 @@
 import { createHash, createHmac, type KeyObject } from 'node:crypto'
 
 /**
- * The public members of a JWK by its type, in the order in which they are published. Members are copied by name, never all:
- * a JWK of a private key has its private members beside them.
+ * The public members of a JWK by its type, in the order in which they are published. Members are copied by name, because the
+ * JWK of a private key also has private members.
  */
 const publicMembers: Readonly<Record<string, readonly string[]>> = {
   RSA: ['kty', 'n', 'e'],
@@ -11,7 +11,7 @@ const publicMembers: Readonly<Record<string, readonly string[]>> = {
   OKP: ['kty', 'crv', 'x']
 }
 
-/** Returns the public members of a half of a pair as a JWK (RFC 7517), without those that say what it is for. */
+/** Returns the public members of a half of a pair as a JWK (RFC 7517), without `kid`, `alg` and `use`. */
 export function publicJwk (key: KeyObject): Readonly<Record<string, unknown>> {
   const jwk: Record<string, unknown> = key.export({ format: 'jwk' })
   return Object.fromEntries(publicMembers[String(jwk.kty)]!.map((name) => [name, jwk[name]]))
@@ -24,8 +24,8 @@ function thumbprint (key: KeyObject): string {
 }
 
 /**
- * Returns the default id of a key. That of a secret is no plain hash: every token carries it, and whoever guesses secrets
- * could compare (RFC 7638 section 7).
+ * Returns the default id of a key. For a secret, it is an HMAC: every token contains it, and an attacker could look up a
+ * plain hash in a list of hashed secrets (RFC 7638 section 7).
  */
 export function defaultKid (key: KeyObject): string {
   return key.type === 'secret' ? createHmac('sha256', key).update('kid').digest('base64url').slice(0, 22) : thumbprint(key)

@@ -1,4 +1,4 @@
-/** An instance's own keys over time: which key signs now, and which keys a token may be signed with. */
+/** The ring of the option `keys`: which key signs now, and which keys may have signed a token. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { accessorOf, keySettings, keyUseSettings, lifetimeSettings, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
@@ -18,20 +18,20 @@ export interface RingKey extends Omit<Entry, 'verifyUntil'> {
 /** A list of keys that passed every check. */
 export interface KeyRing {
   readonly keys: readonly RingKey[]
-  /** Finds the keys that a token with this header may be signed with: one at most, unless it has no `kid`. */
+  /** Finds the keys that may have signed a token with this header: at most one, unless it has no `kid`. */
   find (algorithm: string, kid: string | undefined): readonly RingKey[]
 }
 
 const none: readonly RingKey[] = []
 
-/** Whether the tokens that were accepted with a key of the old list are accepted with one of the new. */
+/** Whether a key of the new list accepts all tokens that a key of the old list accepted. */
 const isSame = (key: RingKey, { kid, verifying, signFrom }: Entry) =>
   // A key that gets its first date no longer accepts tokens without `kid`.
   key.kid === kid && key.verifying.fingerprint === verifying.fingerprint && (key.signFrom !== -Infinity || signFrom === -Infinity)
 
 /**
  * Creates a ring. Keys that were in the ring before keep their life, so that their tokens stay remembered.
- * @param before its keys that are not in the list any more die
+ * @param before the previous ring. Tokens of its keys that are not in the list become invalid
  */
 export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRing {
   const keys = entries.map((entry): RingKey => {
@@ -44,7 +44,7 @@ export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRin
   for (const { life } of before?.keys ?? []) if (!kept.has(life)) remove(life)
 
   const byKid = new Map(keys.map((key) => [key.kid, [key]]))
-  // Those are the keys from before there were ids. With all keys, a bad token would cost as many verifications as there are keys.
+  // Only undated keys verify tokens without `kid`; this bounds the cost of forgeries.
   const undated = keys.filter(({ signFrom }) => signFrom === -Infinity)
   return {
     keys,
@@ -59,7 +59,7 @@ export function createRing (entries: readonly Entry[], before?: KeyRing): KeyRin
 const iso = (time: number) => new Date(time).toISOString()
 const isoOrNull = (time: number) => Number.isFinite(time) ? iso(time) : null
 
-/** Checks that tokens do not outlive their key. @param leeway that of the registration, or a longer one of a guard */
+/** Checks that tokens do not outlive their key. @param leeway of the registration or of a guard, in seconds */
 function checkEnd (entry: Entry, index: number, entries: readonly Period[], { settings, getters }: Resolved, leeway: number): void {
   const { verifyUntil } = entry
   if (verifyUntil === Infinity) return
@@ -71,35 +71,35 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
   if (end === Infinity) throw new InvalidConfiguration(`"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`, { finding: 'E14' })
   const earliest = end + (settings.expirationDelta + leeway) * 1000
   if (verifyUntil < earliest) {
-    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens count for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14' })
+    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens stay valid for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14' })
   }
 }
 
 /**
  * Checks a list of keys as a whole.
  * @param leeway the longest leeway of the registration and its guards, in seconds
- * @throws {InvalidConfiguration} where no key signs, or tokens outlive their key
+ * @throws {InvalidConfiguration} if no key signs, or tokens outlive their key
  */
 export function checkEntries (entries: readonly Entry[], resolved: Resolved, leeway: number): void {
   const { settings } = resolved
   if (settings.authMode && signingAt(entries, Date.now()) === undefined) {
-    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with one that has come. An instance that only verifies sets "authMode" to false.', { finding: 'E13' })
+    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past. An instance that only verifies sets "authMode" to false.', { finding: 'E13' })
   }
   for (const [index, entry] of entries.entries()) checkEnd(entry, index, entries, resolved, leeway)
   if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
 }
 
-/** @throws {InvalidConfiguration} where the endpoint of public keys would publish none */
+/** @throws {InvalidConfiguration} if the endpoint of public keys would publish none */
 export function checkPublished (hasPublicKey: boolean): void {
   if (hasPublicKey) return
-  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key that could be published: secrets are not, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16' })
+  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key to publish: secrets are never published, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16' })
 }
 
-/** What an instance with `keys` must not have beside it. @throws {InvalidConfiguration} */
+/** Checks that an instance with `keys` has no other keys, and no getters of keys or `tokenCacheSize`. @throws {InvalidConfiguration} */
 export function checkBeside ({ keys, getters }: Resolved): void {
   const given = keys()
   const key = keySettings.find((name) => given[name] !== undefined)
-  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" has all keys of an instance: make this key an entry of it, and remove "${key}".`, { finding: 'E11' })
+  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" contains all keys of an instance: add this key to it as an entry, and remove "${key}".`, { finding: 'E11' })
   const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))
   if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
 }
@@ -110,7 +110,7 @@ export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>,
   if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11' })
 }
 
-/** Whether a ring has secrets and pairs. */
+/** Whether a ring has both secrets and pairs of keys. */
 export function isMixed ({ keys }: KeyRing): boolean {
   return new Set(keys.map(({ algorithm }) => isHmac(algorithm))).size > 1
 }
@@ -126,12 +126,12 @@ export function statusOf ({ keys }: KeyRing): KeyStatus['keys'] {
   })
 }
 
-/** Creates a JWK set (RFC 7517 section 5) of keys of pairs. */
+/** Creates a JWK set (RFC 7517 section 5) of public keys. */
 export function jwkSet (keys: ReadonlyArray<{ readonly kid: string, readonly algorithm: Settings['algorithm'], readonly verifying: Key }>): string {
   return JSON.stringify({ keys: keys.map(({ kid, algorithm, verifying }) => ({ ...publicJwk(verifying.keyObject), kid, alg: algorithm, use: 'sig' })) })
 }
 
-/** Returns the JWK set of a ring: the public keys whose tokens count, now or later. Never a secret. */
+/** Returns the JWK set of a ring: the public keys whose tokens are valid, now or later. Never a secret. */
 export function jwkSetOf ({ keys }: KeyRing): string {
   return jwkSet(keys.filter(({ algorithm, life }) => !isHmac(algorithm) && isAlive(life)))
 }

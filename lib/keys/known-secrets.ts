@@ -1,4 +1,4 @@
-/** Secrets that anybody can guess, because everybody knows them or because they repeat. */
+/** Secrets that can be guessed: well-known examples and repeated characters. */
 
 /**
  * Secrets of examples, tutorials and templates, in lower case: those of jwt.io, of RFC 7515, and of the documents of
@@ -18,10 +18,10 @@ export const knownSecrets: readonly string[] = [
 
 const known: ReadonlySet<string> = new Set(knownSecrets)
 
-/** A secret as text, and as the text of which it is the decoded form: the keys of examples are given in both. */
+/** A secret as text, and as the text from which it may have been decoded: examples occur in both forms. */
 const spellingsOf = (secret: Buffer) => (['utf8', 'base64', 'base64url', 'hex'] as const).map((encoding) => secret.toString(encoding).trim().toLowerCase())
 
-/** A random secret of 32 bytes has about 30 different ones, and written with 16 digits it has about 14. */
+/** Distinct bytes. 32 random bytes have about 30; in hexadecimal, they have about 14. */
 const minimumDifferent = 10
 const maximumPeriod = 16
 
@@ -34,10 +34,10 @@ function repeats (secret: Buffer): boolean {
 }
 
 /**
- * Says why a secret can be guessed, whatever its length.
- * @returns what the secret does, for messages; undefined for a secret in which nothing was recognized
+ * Checks whether a secret can be guessed, regardless of its length.
+ * @returns the weakness, as the predicate of a message; undefined if none was found
  */
 export function weaknessOf (secret: Buffer): string | undefined {
-  if (spellingsOf(secret).some((text) => known.has(text))) return 'is a secret of examples, which everybody knows'
+  if (spellingsOf(secret).some((text) => known.has(text))) return 'is a well-known example'
   return new Set(secret).size < minimumDifferent || repeats(secret) ? 'repeats a few characters' : undefined
 }

@@ -1,4 +1,4 @@
-/** The keys of an instance with the option `keys`: the ring that counts now, and how a function of the application replaces it. */
+/** The keys of an instance with the option `keys`: the current ring, and its replacement by a function of the application. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { callPatiently } from '../host/call.ts'
 import type { Resolved } from '../settings/configuration.ts'
@@ -11,14 +11,14 @@ import { residueIn } from './material.ts'
 import type { KeyNews } from './news.ts'
 import { readEntries, type Entry } from './ring-entries.ts'
 
-/** In milliseconds: how often a function is called, and dates are compared with the clock. */
+/** In milliseconds: how often the function is called, and dates are compared with the clock. */
 const reloadTime = 60_000
-/** In seconds: how long others keep the published keys. */
+/** In seconds: how long clients may cache the published keys. */
 export const jwksMaxAge = 300
 
 const page = 'keys.md'
 
-/** Calls a function of keys, and reads what it returns, which may have getters. @param isPatient whether the process must not end meanwhile */
+/** Calls the function `keys` and reads its result, whose getters may throw. @param isPatient whether waiting keeps the process alive */
 async function callKeys (keys: () => unknown, settings: Settings, isPatient: boolean): Promise<readonly Entry[]> {
   try {
     return readEntries(await callPatiently(keys, isPatient), settings)
@@ -28,10 +28,10 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
   }
 }
 
-/** The keys of a ring with their dates, to be compared. */
+/** Returns the keys of a ring and their dates as text, for comparison. */
 const listed = ({ keys }: KeyRing) => JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
 
-/** Returns the keys that were not there before. */
+/** Returns the keys that are not in the ring. */
 const newIn = (entries: readonly Entry[], { keys }: KeyRing) =>
   entries.map(({ verifying }) => verifying).filter(({ fingerprint }) => !keys.some((key) => key.verifying.fingerprint === fingerprint))
 
@@ -65,7 +65,7 @@ export class LiveKeys {
 
   /**
    * Reads the option `keys`: a list, or a function that returns one.
-   * @param report told what happens to the keys
+   * @param report called with events of the keys
    * @throws {InvalidConfiguration}
    */
   static async read (option: unknown, resolved: Resolved, report: (news: KeyNews) => void): Promise<LiveKeys> {
@@ -79,10 +79,10 @@ export class LiveKeys {
     return this.#ring
   }
 
-  /** Returns the key that signs now, and tells where it is another one than before; undefined for none. */
+  /** Returns the key that signs now, and reports a switch to another key; undefined if no key signs. */
   signing (): RingKey | undefined {
     const { keys } = this.#ring
-    // Where the clock was set back to before the first date, the last one goes on.
+    // If the clock was set back to before the first date, the key that signed last continues.
     const key = signingAt(keys, Date.now()) ?? keys.find(({ kid, canSign }) => canSign && kid === this.#signing)
     if (key !== undefined && key.kid !== this.#signing) {
       this.#signing = key.kid
@@ -114,9 +114,9 @@ export class LiveKeys {
   }
 
   /**
-   * Calls the function again and replaces the ring. A call during another one waits for it, because that one may have read
-   * the keys before they changed.
-   * @throws {InvalidConfiguration} where the new list fails a check; the old ring stays
+   * Calls the function again and replaces the ring. A call during a reload reloads once more after it, because the first
+   * reload may have read the keys before they changed.
+   * @throws {InvalidConfiguration} if the new list fails a check; the old ring stays
    */
   async reload (): Promise<void> {
     const load = this.#load
@@ -153,12 +153,12 @@ export class LiveKeys {
     this.signing()
   }
 
-  /** Aborts what depends on tokens of keys whose end a reload has set to a time that has come. */
+  /** Aborts the controllers that watch a key whose `verifyUntil` has passed. */
   #abortEnded (): void {
     for (const { life } of this.#ring.keys) if (!isAlive(life)) abortTokens(life)
   }
 
-  /** Tells of new keys that sign before everybody who keeps the published ones has seen them. */
+  /** Reports new keys that sign before the caches of all clients have expired. */
   #tellLate (before: KeyRing): void {
     const now = Date.now()
     const known = new Set(before.keys.map(({ kid, verifying }) => `${kid} ${verifying.fingerprint}`))
@@ -173,17 +173,17 @@ export class LiveKeys {
   start (): void {
     if (this.#load === undefined && nextSwitch(this.#ring.keys, Date.now()) === Infinity) return
     this.#timer = setTimeout(() => { this.#tick() }, reloadTime)
-    // A process with nothing else to do must end.
+    // The timer must not keep the process alive.
     this.#timer.unref()
   }
 
   async #tick (): Promise<void> {
     const timer = this.#timer
-    // What fails was told, and is tried again.
+    // `reload()` reported the error; the next tick retries.
     if (this.#load !== undefined) await this.reload().catch(() => {})
     this.signing()
     this.#abortEnded()
-    // Stopped meanwhile.
+    // Not if `stop()` was called meanwhile.
     if (this.#timer === timer) this.start()
   }
 

@@ -14,13 +14,13 @@ import { residueOf } from './residue.ts'
 /** A checked key. */
 export interface Key {
   readonly keyObject: KeyObject
-  /** What fast-jwt takes: PEM, or the bytes of a secret. */
+  /** The key for fast-jwt: PEM, or the bytes of a secret. */
   readonly material: Buffer
   /** Digest of the algorithm and of the secret or public key: the same for both halves of a pair. Never leaves the process. */
   readonly fingerprint: string
-  /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2), or it can be guessed at any length. */
+  /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2), or it can be guessed regardless of its length. */
   readonly short: boolean
-  /** What is around the text of the secret, and how to remove it; undefined for nothing. */
+  /** Advice on characters that probably do not belong to the secret; undefined if there are none. */
   readonly residue: string | undefined
 }
 
@@ -41,12 +41,12 @@ function refusePassphrase (name: string, material: ReadMaterial): void {
 
 /** The secret in a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
 function octBytes (name: string, { k }: Jwk): Buffer {
-  // Node.js would ignore other characters, and the secret would be shorter than the one that was given.
+  // Node.js would ignore other characters, and the secret would be shorter than intended.
   if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
   throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07' })
 }
 
-/** Names material that cannot be a secret, before it is read. */
+/** Describes material that cannot be a secret; otherwise returns undefined. */
 function pairForm (material: ReadMaterial): string | undefined {
   if ('object' in material) return material.object.type === 'secret' ? undefined : `a ${material.object.type} key`
   return 'jwk' in material && material.jwk.kty !== 'oct' ? 'a JWK of another type than "oct"' : undefined
@@ -60,8 +60,8 @@ function secretBytes (name: string, material: ReadMaterial): Buffer {
 /**
  * Checks the secret of an HS algorithm.
  * @param name the setting that holds it, for messages
- * @param operation what the secret is used for; a JWK must permit it
- * @throws {InvalidConfiguration} for an empty or blank secret, in production for a short one or one that can be guessed, and for an asymmetric key in any encoding
+ * @param operation the use of the secret, which a JWK must permit
+ * @throws {InvalidConfiguration} for a blank secret or an asymmetric key; in production also for a short or guessable secret
  */
 export function hmacKey (algorithm: Algorithm, name: string, value: unknown, operation: 'sign' | 'verify'): Key {
   const { hashLength } = algorithmTable[algorithm]
@@ -70,12 +70,12 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   const bytes = form === undefined ? secretBytes(name, source) : Buffer.alloc(0)
   form ??= asymmetricForm(bytes)
   if (form !== undefined) {
-    const hint = form === 'a JWK' ? ' A JWK with "kty": "oct" is given as an object, not as text.' : ''
+    const hint = form === 'a JWK' ? ' Give a JWK with "kty": "oct" as an object, not as text.' : ''
     throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02' })
   }
   refusePassphrase(name, source)
   if (typeof value === 'string' && pathForm.test(value) && existsSync(value)) {
-    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is taken for the secret itself, which whoever knows the path could use. Give { path } or a file: URL.`, { finding: 'E08' })
+    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is the secret itself, so everyone who knows the path could sign tokens. Give { path } or a file: URL.`, { finding: 'E08' })
   }
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, operation)
   if (bytes.toString().trim() === '') {
@@ -93,20 +93,20 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
 
-/** What spoils PEM on its way through environment variables and configuration files, by what to do about it. */
+/** Defects of PEM from environment variables and configuration files, by the advice for messages. */
 const spoiled = {
-  'It begins or ends with a quotation mark: remove the quotation marks around it, which many tools take for a part of the value.': /^\s*["'`]|["'`],?\s*$/,
+  'It begins or ends with a quotation mark: remove the quotation marks around it, which many tools treat as a part of the value.': /^\s*["'`]|["'`],?\s*$/,
   'Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.': /\\n/,
   'Its lines are joined: keep the line ends, at least those after the first and before the last line.': /-----BEGIN [A-Z ]+-----(?! *\r?\n|\\)/,
   'Its lines are indented: remove the spaces at their beginning.': /^[ \t]+\S/m
 } as const
 
-/** Says what text that is not a key was probably meant to be, without quoting it. */
+/** Returns advice on text that is not a key, without quoting it. */
 function hint (text: string): string {
   if (pathForm.test(text.trim()) || /^file:|^[^\n]*\.\w{3,4}$/i.test(text.trim())) {
-    return ' It looks like the path of a file, but text is taken for the key itself: give { path } or a file: URL.'
+    return ' It looks like the path of a file, but text is the key itself: give { path } or a file: URL.'
   }
-  if (/^\s*\{/.test(text)) return ' A JWK is given as an object, not as text: parse it, as JSON.parse() does.'
+  if (/^\s*\{/.test(text)) return ' Give a JWK as an object, not as text: parse it with JSON.parse().'
   if (Buffer.from(text, 'base64').includes('-----BEGIN ')) return ' It is PEM in Base64: decode it, as Buffer.from(text, "base64") does.'
   if (!text.includes('-----')) return ' If it is a secret, set "algorithm" to HS256, HS384 or HS512.'
   return Object.entries(spoiled).flatMap(([advice, pattern]) => pattern.test(text) ? [` ${advice}`] : []).join('')
@@ -117,14 +117,14 @@ type Half = 'public' | 'private'
 const privatePem = /-----BEGIN [A-Z ]*PRIVATE KEY-----/
 const publicPem = /-----BEGIN (?:[A-Z ]*PUBLIC KEY|CERTIFICATE)-----/
 
-/** Names the kind of a key in PEM. Both halves together are neither: a private key can sign, and public keys are not kept secret. */
+/** Describes the kind of a key in PEM. Both halves together are neither: the file of a public key is not kept secret. */
 function kindOfPem (half: Half, text: string): string {
   const isPublic = publicPem.test(text)
   if (privatePem.test(text)) return isPublic ? 'private key together with a public key or certificate' : 'private key'
   return isPublic && half === 'private' ? 'public key or certificate' : `${half} key`
 }
 
-/** Names the kind of a key by what it declares, before it is parsed. */
+/** Describes the kind of a key by what it declares, before it is parsed. */
 function kindOf (half: Half, source: ReadMaterial): string {
   if ('object' in source) return `${source.object.type} key`
   if ('jwk' in source) return source.jwk.kty === 'oct' ? 'secret key' : 'd' in source.jwk ? 'private key' : 'public key'
@@ -156,7 +156,7 @@ function fromPublicPem (name: string, pem: Buffer): KeyObject {
 
 function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefined): KeyObject {
   const text = key.toString('latin1')
-  // In PKCS 8 the first line says so, in the older form a header (RFC 1421 section 4.6.1.1).
+  // PKCS 8 states it in the first line, the older form in a header (RFC 1421 section 4.6.1.1).
   const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
   if (isEncrypted && passphrase === undefined) {
     throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07' })
@@ -189,7 +189,7 @@ function readHalf (half: Half, algorithm: Algorithm, name: string, value: unknow
   return key
 }
 
-/** Makes the key of a half of a pair. An export in DER or PEM takes OpenSSL many times as long as one as a JWK, and not every key of a ring is used. */
+/** Creates a key from one half of a pair. `material` is a getter, because the export as PEM is slow and some keys are never used. */
 function pairKey (algorithm: Algorithm, keyObject: KeyObject, publicHalf: KeyObject, type: 'spki' | 'pkcs8'): Key {
   return {
     keyObject,
@@ -210,24 +210,24 @@ function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean 
   const data = Buffer.from('anything')
   try {
     if (privateHalf.asymmetricKeyType === 'ed25519') {
-      // The public number is computed again, in a quarter of the time that a signature and its verification take.
+      // Computes the public key again, in a quarter of the time that a signature and its verification take.
       return createPublicKey(createPrivateKey({ key: privateHalf.export({ format: 'jwk' }), format: 'jwk' })).equals(publicHalf)
     }
     return verify(null, data, publicHalf, sign(null, data, privateHalf))
   } catch {
-    // OpenSSL throws where it cannot compute with the numbers of a key.
+    // OpenSSL throws if it cannot compute with the numbers of a key.
     return false
   }
 }
 
 /**
  * OpenSSL does not compare the public numbers in a private key with the private ones. A key with the public numbers of
- * another key would have the fingerprint of that key, and share its signer: whoever can configure it could sign as the
- * owner of the other.
+ * another key would have the fingerprint of that key, and share its signer: a person who can configure it could sign as
+ * the owner of the other key.
  */
 function checkConsistency (name: string, privateHalf: KeyObject, publicHalf: KeyObject): void {
   if (areConsistent(privateHalf, publicHalf)) return
-  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so nobody would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06' })
+  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so no verifier would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06' })
 }
 
 /** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
@@ -238,13 +238,13 @@ export function privateKey (algorithm: Algorithm, name: string, value: unknown):
   return pairKey(algorithm, keyObject, publicHalf, 'pkcs8')
 }
 
-/** Checks that two keys are the halves of one pair, so that what the one signs is accepted with the other. @throws {InvalidConfiguration} */
+/** Checks that two keys are the halves of one pair, so that one verifies tokens that the other signs. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
   throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
 }
 
-/** Key material by the setting that it was given as. */
+/** Key material by the name of its setting. */
 export type ConfiguredKeys = Readonly<Partial<Record<KeySetting, unknown>>>
 
 /** The settings that may hold the key that verifies, the preferred one first: `publicKey` is an alias of `secret`. */
@@ -265,8 +265,8 @@ export function pick (names: readonly KeySetting[], keys: ConfiguredKeys): [KeyS
 
 /**
  * The key that verifies.
- * @throws {RequiredKeysNotFound} where there is none
- * @throws {InvalidConfiguration} where the algorithm cannot use it
+ * @throws {RequiredKeysNotFound} if there is none
+ * @throws {InvalidConfiguration} if the algorithm cannot use it
  */
 export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(verifyingNames(algorithm), keys)
@@ -278,8 +278,8 @@ export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
 
 /**
  * The key that signs.
- * @throws {RequiredKeysNotFound} where there is none
- * @throws {InvalidConfiguration} where the algorithm cannot use it
+ * @throws {RequiredKeysNotFound} if there is none
+ * @throws {InvalidConfiguration} if the algorithm cannot use it
  */
 export function signingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(signingNames(algorithm), keys)

@@ -1,8 +1,8 @@
-/** What is told of keys while an application runs: in an event, and in one log line for each change of state. */
+/** Reports on keys while an application runs: an event, and one log line for each change of state. */
 import type { KeyEvent } from '../../types/events.ts'
 import { publishKeys } from '../events.ts'
 
-/** What happens to the keys of an instance. */
+/** An event of the keys of an instance. */
 export interface KeyNews {
   readonly type: Extract<KeyEvent['type'], 'switched' | 'reloaded' | 'reload-failed' | 'late'>
   readonly kid?: string
@@ -10,13 +10,13 @@ export interface KeyNews {
   readonly error?: unknown
   /** Whether a new key is a secret that can be guessed. */
   readonly isWeak?: boolean
-  /** What is around the text of a new secret. */
+  /** Advice on characters that probably do not belong to a new secret. */
   readonly residue?: string | undefined
-  /** Whether it differs from what was told before, so that it belongs into the log. */
+  /** Whether the state differs from the last report, so that it is logged. */
   readonly isNew: boolean
 }
 
-/** What happens to the keys of a trusted issuer. */
+/** An event of the keys of a trusted issuer. */
 export interface IssuerNews {
   readonly type: Extract<KeyEvent['type'], 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'> | 'no-key' | 'left-out'
   readonly issuer: string
@@ -26,7 +26,7 @@ export interface IssuerNews {
   readonly error?: unknown
 }
 
-/** What is needed of the log of an application. */
+/** The methods of the application's logger that are used. */
 export interface KeyLog {
   info (message: string): void
   warn (message: string): void
@@ -34,20 +34,20 @@ export interface KeyLog {
   error (details: object, message: string): void
 }
 
-/** Returns a function that tells what happens to the keys of an instance. */
+/** Returns a function that logs and publishes events of the keys of an instance. */
 export const tellOfKeys = (log: KeyLog, instanceName: string) => ({ type, kid, error, isNew }: KeyNews): void => {
   if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
   if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)
-  if (type === 'late') log.warn(`${instanceName}: the key ${kid} signs before all services that keep the published keys have seen it. Add keys with a later "signFrom".`)
-  if (type === 'reload-failed' && isNew) log.error({ err: error }, `${instanceName}: the keys could not be reloaded. Those from before stay.`)
+  if (type === 'late') log.warn(`${instanceName}: the key ${kid} signs before all services that cache the published keys have read it. Add keys with a later "signFrom".`)
+  if (type === 'reload-failed' && isNew) log.error({ err: error }, `${instanceName}: the keys could not be reloaded. The previous keys stay in use.`)
   publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
 }
 
 /** As {@link tellOfKeys}, for trusted issuers. */
 export const tellOfIssuers = (log: KeyLog, instanceName: string) => ({ type, issuer, error, leftOut }: IssuerNews): void => {
-  if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. Those from before count for "staleIfError" seconds. Without them, its tokens are answered with 503.`)
+  if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. The previous keys stay valid for "staleIfError" seconds. Without valid keys, requests with its tokens get 503.`)
   if (type === 'issuer-recovered') log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
-  if (type === 'no-key') log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Give the algorithms with which it signs as "algorithms".`)
+  if (type === 'no-key') log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Set "algorithms" to the algorithms with which it signs.`)
   else if (type === 'left-out') log.warn(`${instanceName}: the set of the issuer ${issuer} has more than 100 keys without "kid". ${leftOut} of them are not used.`)
   else publishKeys({ instanceName, type, issuer })
 }

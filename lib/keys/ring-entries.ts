@@ -1,4 +1,4 @@
-/** The entries of the option `keys`: read and checked, each by itself. */
+/** Reads and checks the entries of the option `keys`. */
 import { createPublicKey } from 'node:crypto'
 import type { KeyMaterial } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
@@ -20,7 +20,7 @@ export interface Entry extends Period {
   readonly verifying: Key
   /** Undefined for a public key. */
   readonly signing: Key | undefined
-  /** Until when its tokens count, in milliseconds since 1970; Infinity: as long as it is in the list. */
+  /** Until when its tokens are valid, in milliseconds since 1970; Infinity: as long as it is in the list. */
   readonly verifyUntil: number
 }
 
@@ -44,7 +44,7 @@ export const signingKey = {
   members: {
     key: required(ofSetting<KeyMaterial>('secret')),
     algorithm: optional(oneOf(algorithms)),
-    // That of a JWK is read in the same way.
+    // Checked in `readEntry`, like the `kid` of a JWK.
     kid: optional(given<unknown>(kid.allowed)),
     signFrom: preset(date, -Infinity, aboutDates),
     verifyUntil: preset(date, Infinity, aboutDates)
@@ -55,10 +55,10 @@ export const signingKey = {
 
 const list = required(
   listOf(`a list of 1 to ${maximumKeys} keys such as [{ key }], or a function that returns one`, given<unknown>('a key'), { most: maximumKeys }),
-  { finding: 'E12', advice: 'Give at least one key, and remove the keys whose tokens no longer count.' }
+  { finding: 'E12', advice: 'Give at least one key, and remove the keys whose tokens have expired.' }
 )
 
-/** Reads the halves of a key. The material was read before, so that a file is read once. */
+/** Reads the halves of a key from material that was already read, so that a file is read once. */
 function readHalves (algorithm: Algorithm, name: string, source: ReadMaterial): { verifying: Key, signing: Key | undefined } {
   const value = 'object' in source ? source.object : 'jwk' in source ? source.jwk : source.passphrase === undefined ? source.bytes : { pem: source.bytes, passphrase: source.passphrase }
   if (isHmac(algorithm)) {
@@ -76,7 +76,7 @@ function readEntry (value: unknown, path: string, settings: Settings): Entry {
   const name = `${path}.key`
   const source = readMaterial(name, entry.key)
   const jwk = 'jwk' in source ? source.jwk : undefined
-  // What a JWK says is compared where the key is checked.
+  // `checkIntendedUse` compares the result with the members of a JWK.
   const algorithm = entry.algorithm ?? algorithmNamed(jwk?.alg) ?? settings.algorithm
   const { verifying, signing } = readHalves(algorithm, name, source)
   const ownKid = entry.kid === undefined ? jwk?.kid : entry.kid
@@ -93,13 +93,13 @@ function readEntry (value: unknown, path: string, settings: Settings): Entry {
 
 /**
  * Reads a list of keys.
- * @throws {InvalidConfiguration} also for two keys of one id, which a token could not tell apart
+ * @throws {InvalidConfiguration} also for two keys with the same id
  */
 export function readEntries (value: unknown, settings: Settings): readonly Entry[] {
   const entries = readValue('"keys"', value, list, signingKey).map((entry, index) => readEntry(entry, `keys[${index}]`, settings))
   for (const [index, { kid }] of entries.entries()) {
     const first = entries.findIndex((other) => other.kid === kid)
-    if (first !== index) throw new InvalidConfiguration(`"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not say with which of them it is signed. Remove one of them, or give another "kid".`, { finding: 'E12' })
+    if (first !== index) throw new InvalidConfiguration(`"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not identify the key that signed it. Remove one of them, or give another "kid".`, { finding: 'E12' })
   }
   return entries
 }

@@ -11,11 +11,11 @@ import { settingsSchema, type SettingName } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
-/** Whether a value has one of the forms of key material. What it holds is checked where it is read. */
+/** Whether a value has a form of key material. Its content is checked when it is read. */
 function isKeyMaterial (value: unknown): boolean {
   if (typeof value === 'string' || bytesOf(value) !== undefined || types.isKeyObject(value) || value instanceof URL) return true
   if (typeof value !== 'object' || value === null) return false
-  // Whether it is of another form as well, is checked where it is read.
+  // When it is read, a JWK that also has members of another form is refused.
   if ('kty' in value) return typeof value.kty === 'string'
   if ('passphrase' in value && !['string', 'undefined'].includes(typeof value.passphrase)) return false
   if ('pem' in value) return typeof value.pem === 'string' || bytesOf(value.pem) !== undefined
@@ -46,7 +46,7 @@ export function allowedValues (name: SettingName): string {
   return allowed(schemas[name]!)
 }
 
-/** Describes the value of a setting for an error message. Of key material, it names only the type. */
+/** Describes the value of a setting for an error message. For key material, it states only the type. */
 export function describeValue (name: SettingName, value: unknown): string {
   const { holds } = schemas[name]!
   if (holds === 'key') return describeKey(value)
@@ -56,7 +56,7 @@ export function describeValue (name: SettingName, value: unknown): string {
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : typeName(value)
 }
 
-/** The values of a setting, where an option takes the same. The type is that of the setting. */
+/** The kind of an option that takes the values of a setting. `Value` must be the type of the setting. */
 export const ofSetting = <Value>(name: SettingName): Kind<Value> => ({
   allowed: allowedValues(name),
   read: (value) => fits(name, value) ? value as Value : new Wrong(describeValue(name, value))

@@ -39,9 +39,9 @@ export interface Resolved {
   readonly keys: () => Readonly<Partial<Record<KeySetting, unknown>>>
   readonly generateRefreshToken: unknown
   readonly getters: ReadonlyMap<SettingName, Getter>
-  /** The settings that some source sets, so that their values are not the defaults of the schema. */
+  /** The names of the settings that a source sets. The remaining settings have their defaults. */
   readonly given: ReadonlySet<string>
-  /** Whether the registration has the option `sessions`, with which tokens have further claims. */
+  /** Whether the registration has the option `sessions`, which adds claims to tokens. */
   readonly hasSessions: boolean
 }
 
@@ -69,7 +69,7 @@ function settingOf (name: string, prefix: 'set' | 'get'): SettingName | undefine
 
 /**
  * The names under which options and configuration classes refer to settings. They include getters of settings that cannot
- * have one, because these getters get an error of their own.
+ * have one, because these getters cause a more specific error.
  */
 export const settingOptionNames: readonly string[] = settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
 
@@ -190,7 +190,7 @@ function separateKeys (values: Values): Pick<Resolved, 'settings' | 'keys' | 'ge
     if (settings[name] !== undefined) keys[name] = settings[name]
     delete settings[name]
   }
-  // A copy: what the application does to its list later was not checked.
+  // A copy, because the application may change its list after the check.
   if (Array.isArray(settings.trustedOrigins)) settings.trustedOrigins = Object.freeze([...settings.trustedOrigins])
   const generateRefreshToken = settings.generateRefreshToken
   delete settings.generateRefreshToken
@@ -212,7 +212,7 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
   const resolved = { ...separateKeys({ ...defaults(), ...given }), getters, given: new Set(Object.keys(given)), hasSessions: false }
   checkTogether(resolved)
-  // Where it is computed, those without cookies get the tokens in the body.
+  // With a getter of `cookieSet`, a response without cookies has the tokens in its body.
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
     throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { page: 'settings.md' })
   }
@@ -228,7 +228,7 @@ export function overrideSettings (base: Resolved, overrides: Overrides): Resolve
   const getters = new Map(base.getters)
   for (const [name, value] of checkOverrides(overrides)) {
     if (verifyingKeys.includes(name)) {
-      // Both names are for one key. The registration's key under the other name must not take precedence over the override.
+      // Both names denote the same key. The registration's key under the other name must not take precedence over the override.
       for (const alias of verifyingKeys) {
         if (overrides[alias] === undefined) delete values[alias]
         getters.delete(alias)

@@ -1,7 +1,7 @@
-/** The kinds of values that options have: what is allowed, in words, and how a value is read. */
+/** Kinds of option values: the description of the allowed values, and the function that reads a value. */
 import { describeGiven, isFunction, isText, isWhole, maximumSeconds, memberOf, quote } from '../values.ts'
 
-/** What was given in the place of an allowed value, in words that disclose no secret. */
+/** The description of a value that is not allowed. It discloses no secret. */
 export class Wrong {
   readonly given: string
   constructor (given: string) {
@@ -13,14 +13,14 @@ export class Wrong {
 export interface Kind<Value> {
   /** Completes the sentence "It must be ...", in messages and in the tables of the documents. */
   readonly allowed: string
-  /** Returns the value as it is kept. A list is copied before it is checked, because its elements may change afterwards. */
+  /** Returns the value, or its description if it is not allowed. Lists are copied before the check, because they may change. */
   readonly read: (value: unknown) => Value | Wrong
 }
 
-/** Says more of a kind than its values show. */
+/** Returns a kind with another description of the allowed values. */
 export const named = <Value>(allowed: string, { read }: Kind<Value>): Kind<Value> => ({ allowed, read })
 
-/** Values of which only the form is checked here. What they hold or return is checked where it is used, so the type is a declaration. */
+/** Values of which only the form is checked here. Their content or result is checked when it is used; `Value` is asserted. */
 export const given = <Value>(allowed: string, isFit: (value: unknown) => boolean = () => true): Kind<Value> => ({
   allowed,
   read: (value) => isFit(value) ? value as Value : new Wrong(describeGiven(value))
@@ -34,7 +34,7 @@ export const text: Kind<string> = given('a non-empty string', (value) => isText(
 
 const unquoted = (value: string): string => value.trim() === '' ? describeGiven(value) : 'a string of another form'
 
-/** Texts of a form. @param describe describes another text: quote it only where nobody gives a secret by mistake */
+/** Strings of a certain form. @param describe describes a string of another form; quote it only if it cannot be a secret */
 export const textLike = (allowed: string, isFit: (value: string) => boolean, describe: (value: string) => string = unquoted): Kind<string> => ({
   allowed,
   read: (value) => isText(value) ? isFit(value) ? value : new Wrong(describe(value)) : new Wrong(describeGiven(value))
@@ -53,7 +53,7 @@ export const oneOf = <Value extends string>(values: readonly Value[]): Kind<Valu
   read: (value) => values.find((one) => one === value) ?? new Wrong(isText(value) ? quote(value) : describeGiven(value))
 })
 
-/** Values of either kind. The message describes what was given as the second kind does. */
+/** Values of either kind. The second kind describes a value that is not allowed. */
 export const either = <First, Second>(first: Kind<First>, second: Kind<Second>): Kind<First | Second> => ({
   allowed: `${first.allowed}, or ${second.allowed}`,
   read: (value) => {
@@ -88,7 +88,7 @@ export const listOf = <Value>(allowed: string, kind: Kind<Value>, { least = 1, m
   }
 })
 
-/** One value, or a non-empty list of them: read as a list. */
+/** One value, or a non-empty list of values. The result is always a list. */
 export const oneOrMore = <Value>(allowed: string, kind: Kind<Value>): Kind<readonly Value[]> => ({
   allowed,
   read: (value) => {
@@ -98,7 +98,7 @@ export const oneOrMore = <Value>(allowed: string, kind: Kind<Value>): Kind<reado
   }
 })
 
-/** Objects with methods, of whatever class. */
+/** Objects of any class with the listed methods. */
 export const objectWith = <Value>(methods: readonly [string, ...string[]]): Kind<Value> => ({
   allowed: methods.length === 1 ? `an object with the method ${methods[0]}` : `an object with the methods ${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`,
   read: (value) => {
@@ -108,7 +108,7 @@ export const objectWith = <Value>(methods: readonly [string, ...string[]]): Kind
   }
 })
 
-/** What fits into a refresh token. The milliseconds of `Date.now()` are beyond it. */
+/** The latest time that a refresh token can contain. A time in milliseconds is later, so it is refused. */
 const latestAuthTime = 2 ** 40 - 1
 
 /** The time of a login, in seconds since 1970. */

@@ -1,7 +1,7 @@
-/** What the setting `trustedOrigins` may have as its entries: origins, exactly as browsers send them. */
+/** The entries of the setting `trustedOrigins`: origins, exactly as browsers send them. */
 import { quote, typeName } from '../values.ts'
 
-/** Schemes of addresses whose pages have another origin, or none that tells them apart. */
+/** Schemes whose pages have the origin of another address, or an origin that does not identify them. */
 const withoutOrigin = ['about:', 'blob:', 'data:', 'file:', 'ftp:', 'javascript:', 'ws:', 'wss:']
 
 /** RFC 6454 section 6.2, for the schemes that browsers and web views do not normalize. */
@@ -13,13 +13,13 @@ const isWeb = ({ protocol }: URL) => protocol === 'http:' || protocol === 'https
 function isOrigin (text: string): boolean {
   if (!serialized.test(text) || !URL.canParse(text)) return false
   const url = new URL(text)
-  // Of a web address the parser knows the one spelling that browsers send: without the default port, international names encoded.
+  // For http and https, `url.origin` is the form that browsers send: no default port, international names encoded.
   return isWeb(url) ? url.origin === text : !withoutOrigin.includes(url.protocol)
 }
 
-/** What a browser sends for the pages of an address, where that can be said. */
+/** Returns the origin that a browser sends for an address, as the end of a message; an empty string if it is unknown. */
 function suggestOrigin (text: string): string {
-  // The origin of a WebSocket handshake is that of the page, too.
+  // A WebSocket handshake also has the origin of the page.
   const address = text.replace(/^ws(?=s?:)/i, 'http')
   if (!address.includes('://') || !URL.canParse(address)) return ''
   const url = new URL(address)
@@ -35,7 +35,7 @@ function faultOfEntry (entry: unknown): string | undefined {
   return isOrigin(entry) ? undefined : `${shown}, which no browser sends as an origin${suggestOrigin(entry)}`
 }
 
-/** Describes the first entry of a list that is not an origin; undefined where all of them are. */
+/** Describes the first entry of a list that is not an origin; undefined if all entries are origins. */
 export function faultOfOrigins (origins: readonly unknown[]): string | undefined {
   for (const [index, entry] of origins.entries()) {
     const fault = faultOfEntry(entry)

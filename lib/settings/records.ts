@@ -1,14 +1,14 @@
 /**
- * Reads objects of options: `issuers`, `keys`, `sessions`, the options of guards, stores and functions. A table of members
- * says what each may be. Messages follow from it, and so do tables of the documents, which take the meaning of a member
- * from the comment of its type. Rules between members are functions of those who read.
+ * Reads objects of options: `issuers`, `keys`, `sessions`, the options of guards, stores and functions. A table defines the
+ * members. Messages and tables of the documents are generated from it; the documents take the description of a member from
+ * the comment of its type. The callers check rules that concern several members.
  */
 import { InvalidConfiguration, type Page } from '../configuration-errors.ts'
 import { describeOther, isPlainObject, quote } from '../values.ts'
 import { Wrong, type Kind } from './kinds.ts'
 import { suggest } from './suggest.ts'
 
-/** What a message says besides what was given and what is allowed. */
+/** Additions to the message about a value that is not allowed. */
 export interface Notes {
   /** What to do, as a sentence. */
   readonly advice?: string
@@ -20,7 +20,7 @@ export interface Notes {
 export interface Member<Result> extends Notes {
   readonly allowed: string
   readonly isRequired: boolean
-  /** What an absent member stands for, where that is a value. */
+  /** The value of an absent member, if it has a default. */
   readonly byDefault?: unknown
   readonly read: (value: unknown) => Result | Wrong
 }
@@ -35,12 +35,12 @@ export const preset = <Value>({ allowed, read }: Kind<Value>, byDefault: Value, 
 
 export type Members = Readonly<Record<string, Member<unknown>>>
 
-/** What is read: a value for each member. */
+/** The result of reading: a value for each member. */
 export type Values<Table extends Members> = { readonly [Name in keyof Table]: Table[Name] extends Member<infer Result> ? Result : never }
 
 interface Errors {
   readonly page: Page
-  /** Whether the object may be read during a request, so that messages are kept from its client. */
+  /** Whether the object may be read during a request. In production, clients then receive a neutral message. */
   readonly duringRequest?: boolean
 }
 
@@ -49,9 +49,9 @@ export interface Shape<Table extends Members, Other extends string = never> exte
   readonly members: Table
   /** Such as `{ key, signFrom }`. */
   readonly example: string
-  /** What else to say of a value that is no plain object. */
+  /** Returns a further sentence for a value that is not a plain object. */
   readonly hint?: (value: unknown) => string
-  /** Further names that the object may have, with values that somebody else checks, and what messages call them. */
+  /** Further members, whose values the caller checks, and their name in messages. */
   readonly others?: { readonly names: readonly Other[], readonly called: string }
 }
 
@@ -69,7 +69,7 @@ export const entryAt = (path: string): Place => ({ whole: `"${path}"`, owner: `"
 /** The options of a function: `scoped()`. */
 export const optionsOf = (call: string): Place => ({ whole: `The options of ${call}`, owner: call, noun: 'option', nameOf: (member) => `"${member}" of ${call}` })
 
-/** The error of a value that is not allowed. @param name the beginning of the message @param found the value in words */
+/** The error of a value that is not allowed. @param name the beginning of the message @param found the description of the value */
 export function wrongValue (name: string, allowed: string, found: string, { page, duringRequest, finding, advice }: Errors & Notes): InvalidConfiguration {
   const message = `${name} must be ${allowed}; given: ${found}.${advice === undefined ? '' : ` ${advice}`}`
   return new InvalidConfiguration(message, { page, duringRequest, ...finding !== undefined && { finding } })
@@ -91,9 +91,9 @@ function refuseUnknown (unknown: string, { owner, noun }: Place, { members, othe
 }
 
 /**
- * Reads an object of options, and what else it has under the names that its shape permits. Only own properties with
- * names are read, each once: another value that a getter returns later was not checked. Both results have no prototype,
- * so that members of a polluted `Object.prototype` are not options. `undefined` is as if a member were not there.
+ * Reads an object of options, and the further members that its shape permits. Reads only own enumerable properties with
+ * string keys, each once, because a getter may return another value later. The results have no prototype, so that members of
+ * a polluted `Object.prototype` are not options. A member that is `undefined` is absent.
  * @throws {InvalidConfiguration} for anything but a plain object, an unknown member, and a value that is not allowed
  */
 export function readWithOthers<Table extends Members, Other extends string> (
@@ -116,7 +116,7 @@ export function readWithOthers<Table extends Members, Other extends string> (
   }
   const own: Record<string, unknown> = Object.create(null)
   for (const [name, member] of Object.entries(members)) own[name] = readValue(place.nameOf(name), given[name], member, shape)
-  // Each member was read by the reader from which the type is derived, and no other names are left.
+  // The type is derived from the functions that read the members, and unknown names were refused.
   return { own: Object.freeze(own) as Values<Table>, others: Object.freeze(others) as { readonly [Name in Other]?: unknown } }
 }
 

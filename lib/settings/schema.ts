@@ -1,7 +1,7 @@
 /**
- * Every setting, once: its type, range and default are the TypeBox schema, its meaning is the comment above it (which is
- * also what an editor shows and what docs/settings.md says). The name in the specification and the key in the
- * application's configuration follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
+ * All settings. The TypeBox schema defines the type, range and default; the comment above a setting is its description,
+ * also in editors and in docs/settings.md. The name in the specification and the key in the application's configuration
+ * follow from the name: `expirationDelta`, `expiration_delta`, `SERVICE_JWT_EXPIRATION_DELTA`.
  */
 import { Type, type Static, type TSchema } from '@sinclair/typebox'
 import { algorithms } from '../algorithms.ts'
@@ -13,9 +13,9 @@ const seconds = (value: number, minimum: number) => Type.Integer({
   default: value, minimum, maximum: maximumSeconds, allowed: `a whole number of seconds from ${minimum} to ${maximumSeconds}`
 })
 
-/** RFC 9110 section 5.6.2: what the name of a header may be; RFC 6265 section 4.1.1 asks the same of a cookie's name. */
+/** The characters of header names (RFC 9110 section 5.6.2) and of cookie names (RFC 6265 section 4.1.1). */
 const tokenCharacters = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-/** Node.js keeps headers as properties of an object, by their names in lower case: it loses one that is called `__proto__`. */
+/** Not `__proto__`: Node.js keeps headers as properties of an object by their lowercase names, and loses this header. */
 const headerName = (value: string) => Type.String({
   default: value,
   pattern: `^(?!__[Pp][Rr][Oo][Tt][Oo]__$)${tokenCharacters}$`,
@@ -31,7 +31,7 @@ const path = (value: string) => Type.String({
 /** RFC 1035 section 2.3.1. */
 const domainLabel = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
 
-/** A browser takes `//host` and `/\host` for another host and drops tabs and line ends before it looks: no open redirect. */
+/** Prevents open redirects: browsers read `//host` and `/\host` as another host, after removing tabs and line ends. */
 export const redirectTarget = Type.String({
   pattern: '^(?:/(?!/)|https?://(?=[A-Za-z0-9\\[]))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
 })
@@ -62,7 +62,7 @@ export const settingsSchema = Type.Object({
   claimIss: orNone(claimValue),
   /** Write `nbf`, and require it when verifying. */
   claimNbf: flag(false),
-  /** Seconds after the issue time from which a token is valid. */
+  /** Seconds from the issue time until a token becomes valid. */
   claimNbfDelta: seconds(180, 0),
   /** Name of the cookie that holds the access token. */
   cookieAccessTokenName: cookieName('access_token'),
@@ -84,13 +84,13 @@ export const settingsSchema = Type.Object({
   cookieSecure: flag(true),
   /** Read tokens from cookies, and set them when a token is issued. */
   cookieSet: flag(false),
-  /** Split the access token: scripts can read the cookie of header and payload, and not that of the signature. */
+  /** Split the access token into two cookies: scripts can read header and payload, but not the signature. */
   cookieSplit: flag(false),
   /** Name of the cookie that holds the signature of a split token. */
   cookieSplitSignatureName: cookieName('access_token_signature'),
   /** Whether a missing cookie is refused. When false, the query string (if on) and the header are tried next. */
   cookieStrict: flag(true),
-  /** Development aid: refusals say in `detail` which check failed and where the token was found. */
+  /** Development aid: refusals state in `detail` which check failed and where the token was found. */
   debug: flag(false),
   /** Whether guards protect. When false, every request passes every guard. */
   doProtection: flag(true),
@@ -102,7 +102,7 @@ export const settingsSchema = Type.Object({
   instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
-  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the path that was asked for, `{reason}` by `absent`, `expired` or `ended`. */
+  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
   /** Whether the plugin answers a refused request itself, or throws the error to the application's error handler. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
@@ -118,7 +118,7 @@ export const settingsSchema = Type.Object({
   pathToRetrieveUser: path('/me'),
   /** Path of the endpoints for the sessions of the user, with `sessions`. Null: they do not exist. */
   pathToSessions: Type.Union([path('/sessions'), Type.Null()], { default: '/sessions' }),
-  /** Path of the endpoint that says whether a token is valid. */
+  /** Path of the endpoint that verifies a token. */
   pathToVerify: path('/verify'),
   /** Private key for RS, PS, ES and EdDSA algorithms. */
   privateKey: key(),
@@ -136,19 +136,19 @@ export const settingsSchema = Type.Object({
   refreshTokenEnabled: flag(false),
   /** Field of a request or response that holds the refresh token. */
   refreshTokenName: fieldName('refresh_token'),
-  /** Whether the application starts only if every route has a guard, or says why it needs none. */
+  /** Whether the application starts only if every route has a guard or an exemption. */
   requireGuards: flag(false),
-  /** Write the scopes that `addScopesToPayload` gives into the token. */
+  /** Write the scopes that `addScopesToPayload` returns into the token. */
   scopesEnabled: flag(false),
   /** Claim that holds the scopes. */
   scopesName: fieldName('scopes'),
   /** Signing secret for HS algorithms; at least as long as the hash (RFC 7518 section 3.2). */
   secret: key(),
-  /** Whether only the configured paths answer. When false, they answer with and without a trailing slash. */
+  /** Whether endpoints respond only at the configured paths. When false, they respond with and without a trailing slash. */
   strictSlashes: flag(false),
-  /** Whether login and refresh answer with the tokens in the body. `false`, in cookie mode only: scripts of a page do not see them. */
+  /** Whether the responses to login and refresh contain the tokens in the body. `false`, in cookie mode only: scripts of a page cannot read them. */
   tokensInBody: flag(true),
-  /** How many verified tokens are remembered, so that their signature is not computed again; at most twice as many. A longer one counts once for each 2,048 characters. */
+  /** Number of verified tokens that are remembered, so that their signature is not verified again; at most twice as many. A token takes one entry for each 2,048 characters. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Cookie mode: origins whose pages may use the cookies, besides that of the application. */
   trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),
@@ -160,15 +160,15 @@ export const settingsSchema = Type.Object({
   verifyExp: flag(true)
 })
 
-/** The settings that hold key material: never shown, read and checked apart. */
+/** The settings that hold key material. They are never printed, and they are read and checked separately. */
 export const keySettings = ['secret', 'publicKey', 'privateKey'] as const
-/** The settings that decide which key a token has. */
+/** The settings that determine the keys of tokens. */
 export const keyUseSettings = [...keySettings, 'algorithm'] as const
 /** The settings that bind a token to its service and its user. */
 export const bindingSettings = ['claimIss', 'claimAud', 'userId'] as const
-/** The settings that decide for how long a token is valid. */
+/** The settings that determine how long a token is valid. */
 export const lifetimeSettings = ['verifyExp', 'expirationDelta', 'leeway'] as const
-/** The settings that decide which cookies hold a token. */
+/** The settings that determine which cookies hold a token. */
 export const cookieSettings = [
   'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName', 'cookieDomain', 'cookiePath'
 ] as const
@@ -176,10 +176,10 @@ export const cookieSettings = [
 export type PathSetting = Extract<SettingName, `pathTo${string}`>
 /** The paths of the endpoints, each of which has a row in the table of endpoints. */
 export const pathSettings = Object.keys(settingsSchema.properties).filter((name): name is PathSetting => name.startsWith('pathTo'))
-/** The settings that shape routes, decided once: they take neither getter nor override. */
+/** The settings that determine the routes at registration. They allow neither a getter nor an override. */
 export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'requireGuards', 'instanceName'] as const
 
-/** The claims with a meaning of their own that are written and checked here (RFC 7519 section 4.1): no other claim may have their names. */
+/** The registered claims that the plugin writes and checks (RFC 7519 section 4.1). No other claim may have their names. */
 export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']
 
 /** The types of all settings. scripts/build/declarations.js writes them out, so that applications do not need the types of TypeBox. */
@@ -192,7 +192,7 @@ export type RouteSetting = typeof routeSettings[number]
  */
 export type SettingName = keyof SettingTypes
 /**
- * What can be read back: every setting but the key material and the generator, resolved and complete.
+ * The resolved settings, without the key material and `generateRefreshToken`.
  * @interface
  */
 export type Settings = Omit<SettingTypes, KeySetting | 'generateRefreshToken'>

@@ -1,6 +1,6 @@
 /**
- * Names that an application gives by habit, from other packages, and the names here that do what it means, the likeliest
- * first. Those that are not valid in the place where the name was given are left out.
+ * Option names of other packages, and the equivalent names of this package, the most likely first. `suggest` omits names that
+ * the object with the unknown name cannot have.
  */
 export const habits: ReadonlyMap<string, readonly string[]> = new Map(Object.entries({
   // Users and credentials.
@@ -119,7 +119,7 @@ export const habits: ReadonlyMap<string, readonly string[]> = new Map(Object.ent
   errorHandler: ['onRefusal', 'responsesClass']
 }).map(([habit, meant]) => [bare(habit), meant]))
 
-/** A name without what differs between the styles of names: `SERVICE_JWT_EXPIRES_IN` and `expires_in` are `expiresIn`. */
+/** Removes the style of a name: `SERVICE_JWT_EXPIRES_IN`, `expires_in` and `expiresIn` become `expiresin`. */
 function bare (name: string): string {
   return name.slice(0, 80).replace(/^SERVICE_JWT_/, '').replace(/[_-]/g, '').toLowerCase()
 }
@@ -138,7 +138,7 @@ function distance (a: string, b: string): number {
   return previous[b.length]!
 }
 
-/** Returns the valid name that is most similar to another one, in a list; an empty list where none is similar. */
+/** Returns a list with the most similar valid name; an empty list if no name is similar. */
 function mostSimilar (wanted: string, valid: readonly string[]): readonly string[] {
   let best: readonly string[] = []
   let least = Math.max(3, Math.ceil(wanted.length / 3))
@@ -150,14 +150,13 @@ function mostSimilar (wanted: string, valid: readonly string[]): readonly string
 }
 
 /**
- * Returns ` Did you mean "...?"` with the valid names that are meant by an unknown one, or that with the most similar
- * spelling, or an empty string if there is none. It is slow, so it is only for errors in the code of the application, never
- * for input of clients.
+ * Returns ` Did you mean "..."?` with the equivalents of an unknown name, or with the most similar valid name; an empty
+ * string if there is none. It is slow: use it only for errors in the code of the application, never for input of clients.
  */
 export function suggest (name: string, valid: Iterable<string>): string {
   const names = [...valid]
   const wanted = bare(name)
-  // Another way to write a valid name is no habit.
+  // A valid name in another style needs no equivalent.
   const targets = names.some((one) => bare(one) === wanted) ? [] : habits.get(wanted) ?? []
   const meant = targets.flatMap((target) => names.find((one) => bare(one) === bare(target)) ?? [])
   const found = (meant.length > 0 ? meant : mostSimilar(wanted, names)).map((one) => `"${one}"`)

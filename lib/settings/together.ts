@@ -1,4 +1,4 @@
-/** The rules that concern several settings, for values that are given and for those that getters compute. Those of paths stand with the table of endpoints. */
+/** Rules that concern several settings, for configured and computed values. The rules of paths are in endpoints/table.ts. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { ownMemberOf, quote } from '../values.ts'
 import { registeredClaimNames, type SettingName, type Settings } from './schema.ts'
@@ -27,7 +27,7 @@ export function checkDistinct (names: Names, what: string): void {
   }
 }
 
-/** Rules for each two of some names. */
+/** Returns a rule for each pair of settings: their values must differ. */
 function distinct (what: string, ...settings: readonly NameSetting[]): Rule[] {
   return settings.flatMap((first, index) => settings.slice(index + 1).map((second): Rule => ({
     concerns: [first, second],
@@ -38,7 +38,7 @@ function distinct (what: string, ...settings: readonly NameSetting[]): Rule[] {
 /** The claims whose names are settings. */
 const claimSettings = ['userId', 'scopesName'] as const
 
-/** Rules for the claims whose names are settings. @param faultOf says why a name is taken; undefined where it is not */
+/** Rules for the claims whose names are settings. @param faultOf returns why a name is not allowed; undefined if it is */
 const claimRules = (concerns: readonly SettingName[], faultOf: (name: string, settings: Readonly<Settings>) => string | undefined): Rule[] => claimSettings.map((setting) => ({
   concerns: [setting, ...concerns],
   check (settings) {
@@ -86,10 +86,10 @@ const rules: readonly Rule[] = [
   }
 ]
 
-/** What the access tokens of sessions contain in their claims. */
+/** The claims of access tokens with a session, and their descriptions for messages. */
 const sessionClaims = { sid: 'the id of the session', sgen: 'the generation of its refresh token' }
 
-/** The rules that hold with the option `sessions`, too. */
+/** Additional rules with the option `sessions`. */
 const rulesOfSessions = claimRules([], (name) => {
   const content = ownMemberOf(sessionClaims, name)
   return content === undefined ? undefined : ` with "sessions", because this claim then contains ${content}`
@@ -97,32 +97,32 @@ const rulesOfSessions = claimRules([], (name) => {
 
 const rulesFor = (hasSessions: boolean) => hasSessions ? [...rules, ...rulesOfSessions] : rules
 
-/** Checks the placeholders of a redirect target. What a getter returns may have other braces, which come from the request. @throws {InvalidConfiguration} */
+/** Checks the placeholders of a configured redirect target. Results of getters may have braces. @throws {InvalidConfiguration} */
 export function checkTarget (name: string, target: string): void {
   const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
   if (wrong === undefined) return
   throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58' })
 }
 
-/** The settings of a registration or a guard, as far as they are looked at here. */
+/** The settings of a registration or a guard, without the parts that no rule reads. */
 interface Resolved {
   readonly settings: Readonly<Settings>
   readonly getters: ReadonlyMap<SettingName, unknown>
   readonly hasSessions: boolean
 }
 
-/** Checks the values that are given. A rule that a computed setting concerns is checked for each request. @throws {InvalidConfiguration} if they contradict each other */
+/** Checks configured values; rules that read computed settings are checked per request. @throws {InvalidConfiguration} on contradictions */
 export function checkTogether ({ settings, getters, hasSessions }: Resolved): void {
   for (const { concerns, check } of rulesFor(hasSessions)) if (!concerns.some((name) => getters.has(name))) check(settings)
   checkTarget('loginRedirectUrl', settings.loginRedirectUrl)
 }
 
-/** A rule that one or more computed settings concern. */
+/** A rule that reads one or more computed settings. */
 export interface ComputedRule extends Pick<Rule, 'check'> {
   readonly computed: readonly SettingName[]
 }
 
-/** Returns the rules that a computed setting concerns. */
+/** Returns the rules that read a computed setting. */
 export function computedRulesOf (name: SettingName, { getters, hasSessions }: Resolved): readonly ComputedRule[] {
   return rulesFor(hasSessions).filter(({ concerns }) => concerns.includes(name)).map(({ concerns, check }) => ({
     check,

@@ -33,7 +33,7 @@ const withoutNbf = invalid('nbf', 'is missing')
 const wrongIssuer = invalid('iss', 'is missing or names another issuer')
 const wrongAudience = invalid('aud', 'is missing or names another audience')
 
-/** Reads a claim. Only own properties count: a value that a payload inherits from a polluted prototype is not a claim. */
+/** Reads a claim. A property that a payload inherits from a polluted prototype is not a claim. */
 function own (payload: Claims, claim: string): unknown {
   return Object.hasOwn(payload, claim) ? payload[claim] : undefined
 }
@@ -70,7 +70,7 @@ export function readRegistered (payload: Claims): RegisteredClaims {
 function checkTimes ({ exp, nbf, fault }: RegisteredClaims, settings: Settings, now: number, checkExpiry: boolean): Refusal | undefined {
   if (settings.verifyExp) {
     if (exp === undefined) return fault ?? withoutExp
-    // RFC 7519 section 4.1.4: a token is accepted only before this time. Negated, so that a clock that returns NaN refuses it.
+    // RFC 7519 section 4.1.4: a token is accepted only before this time. Negated, so that NaN refuses it.
     if (checkExpiry && !(now < exp + settings.leeway)) return expired
   }
   if (nbf === undefined) return settings.claimNbf ? fault ?? withoutNbf : undefined
@@ -84,8 +84,8 @@ function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: S
 }
 
 /**
- * Checks the claims of a payload under given settings (specification, States and transitions). The checks of the application
- * follow in request/checks.ts. Called for every request, because remembered tokens expire as well.
+ * Checks the claims of a payload under the settings of a guard (specification, States and transitions). The checks of the
+ * application follow in request/checks.ts. Called for every request, because remembered tokens expire, too.
  * @param registered the result of {@link readRegistered} for the payload
  * @param now seconds since 1970
  * @param checkExpiry false for the refresh endpoint, where `exp` is required but may have passed
@@ -96,8 +96,8 @@ export function checkClaims (payload: Claims, registered: RegisteredClaims, sett
 }
 
 /**
- * As {@link checkClaims}, for a token of a trusted issuer. It always expires. Its issuer and audience were checked with its
- * signature, and what is written into own tokens is not asked for.
+ * As {@link checkClaims}, for a token of a trusted issuer. `exp` is always required. Issuer and audience were checked with
+ * the signature, and the settings for claims of new tokens do not apply.
  * @param userId the claim of the user id
  */
 export function checkIssuerClaims (payload: Claims, { exp, nbf, fault }: RegisteredClaims, userId: string, leeway: number, now: number): Refusal | undefined {
@@ -129,23 +129,23 @@ export function copyPayload (payload: Claims): Payload {
       }
       continue
     }
-    // Faster than a loop over Object.keys(), but includes what the prototype was polluted with.
+    // Faster than a loop over Object.keys(), but it also visits properties of a polluted prototype.
     for (const key in container) {
       const member = container[key]
-      // Own properties are assigned without a setter, also `__proto__`, which JSON can contain.
+      // The assignment to an own property calls no setter, even for `__proto__`, which JSON can contain.
       if (isContainer(member) && Object.hasOwn(container, key)) containers.push(container[key] = copyContainer(member))
     }
   }
   return copy
 }
 
-/** What a token says of its session. */
+/** The claims of a token about its session. */
 export interface SessionClaims {
   /** The id of the session; undefined for a token without a session. */
   readonly sid?: string | undefined
-  /** The generation of the refresh token for which it is issued; undefined for a token that confirms nothing. */
+  /** The generation of the refresh token that it confirms as received; undefined for a token that confirms none. */
   readonly sgen?: number | undefined
-  /** When the user entered credentials, in seconds since 1970; undefined where that is not known. */
+  /** When the user entered credentials, in seconds since 1970; undefined if that is not known. */
   readonly authTime?: number | undefined
 }
 
@@ -194,8 +194,8 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
 }
 
 /**
- * Checks what a finished payload says of its session. Another `sid`, or an expiry after the ended session is forgotten,
- * would make a token that nothing ends, and another `sgen` would confirm what nobody has received.
+ * Checks the session claims of a finished payload. A token with another `sid`, or with an `exp` after the ended session is
+ * forgotten, would survive a logout. Another `sgen` would confirm a refresh token that the client has not received.
  * @param latest the latest expiry, in seconds since 1970
  * @throws {MissingRegisteredClaim}
  */
@@ -203,5 +203,5 @@ export function checkSessionClaims (payload: Claims, session: SessionClaims, lat
   for (const claim of ['sid', 'sgen'] as const) {
     if (own(payload, claim) !== session[claim]) throw new MissingRegisteredClaim(`The payload of a new access token has another "${claim}" than its session. Check extendPayload.`)
   }
-  if (Number(payload.exp) > latest) throw new MissingRegisteredClaim('The payload of a new access token has an "exp" beyond "expirationDelta" of the registration, for which ended sessions are remembered. Check extendPayload, and getExpirationDelta.')
+  if (Number(payload.exp) > latest) throw new MissingRegisteredClaim('The payload of a new access token has an "exp" later than "expirationDelta" of the registration allows. Ended sessions are remembered only for this time. Check extendPayload, and getExpirationDelta.')
 }

@@ -1,6 +1,6 @@
 /**
- * Signatures, made with fast-jwt: the decoder and the signer of one key. fast-jwt decides whether a signature is right;
- * what it accepts and RFC 7515, RFC 7519 or RFC 8725 do not is refused here, in form.ts and by the authority of the token.
+ * Verifies and creates signatures with fast-jwt: the decoder and the signer of one key. fast-jwt accepts some tokens that
+ * RFC 7515, RFC 7519 or RFC 8725 forbid. This file, form.ts and the authority of the token refuse them.
  */
 import { isUtf8 } from 'node:buffer'
 import { createHmac, timingSafeEqual } from 'node:crypto'
@@ -13,7 +13,7 @@ import { invalidToken, type Verdict } from '../refusal.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
 import { withoutStackTraces, type Dots } from './form.ts'
 
-/** Verifies the signature of a token whose form is right with one key. Returns the payload, or the refusal. Never throws. */
+/** Verifies the signature of a well-formed token with one key. Returns the payload, or the refusal. Never throws. */
 export type Decoder = (token: string, dots: Dots) => Verdict<Payload>
 
 /** A token that this process has signed. */
@@ -23,22 +23,22 @@ export interface SignedToken {
   readonly signedBy: string
 }
 
-/** Signs a payload, which is copied as JSON. Returns a promise where signing is slow. @throws TypeError where the payload has no JSON form */
+/** Signs a payload, which is copied as JSON. Returns a promise if signing is slow. @throws TypeError if the payload has no JSON form */
 export type Signer = (payload: Record<string, unknown>) => MaybePromise<SignedToken>
 
 const badSignature = invalidToken('the signature, algorithm or form is wrong')
 const badPayload = invalidToken('the payload is not UTF-8')
 
 /**
- * The number of characters of each signature of a key. OpenSSL accepts an RSA signature that begins with a zero byte without
- * this byte as well, which RFC 8017 section 8.1.2 refuses: one token would have two texts.
+ * The number of base64url characters of a signature. OpenSSL also accepts an RSA signature whose leading zero byte was
+ * removed, which RFC 8017 section 8.1.2 forbids: one token would have two texts.
  */
 function signatureCharacters (algorithm: Algorithm, { keyObject }: Key): number {
   const bytes = algorithmTable[algorithm].signatureLength ?? Math.ceil(Number(keyObject.asymmetricKeyDetails?.modulusLength) / 8)
   return Math.ceil(bytes * 8 / 6)
 }
 
-/** Makes a function that compares the HMAC of a canonical token, whose length is right, in constant time. */
+/** Returns a function that compares the HMAC of a canonical token in constant time. The length must have been checked. */
 function hmacCheck (algorithm: Algorithm, { keyObject }: Key): (token: string, second: number) => boolean {
   const { hash } = algorithmTable[algorithm]
   return (token, second) => {
@@ -52,8 +52,8 @@ const hmacFirstFor = 100
 
 function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
   const verifySignature = createVerifier({
-    // Without a list, fast-jwt would accept every algorithm that the key allows. Which names a token may use is decided by its authority.
-    // Its types lack "Ed25519", which it verifies as it does "EdDSA".
+    // Without a list, fast-jwt would accept every algorithm that the key allows. The authority checks the name.
+    // The types of fast-jwt lack "Ed25519", which it verifies like "EdDSA".
     algorithms: namesOf(algorithm) as Algorithm[],
     key: key.material,
     // claims.ts checks them on every request, also for remembered tokens.
@@ -63,8 +63,8 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
   const length = signatureCharacters(algorithm, key)
   const isSigned = isHmac(algorithm) ? hmacCheck(algorithm, key) : undefined
   /**
-   * While it is above zero, bad tokens are expected and the HMAC is compared first: the error that fast-jwt throws for a
-   * wrong one costs 22 us more, a fifth of a refused request. This comparison only refuses; fast-jwt verifies what passes it.
+   * Above zero after an invalid token. The HMAC is then compared first, because the error that fast-jwt throws costs 22 us
+   * more, a fifth of a refused request. This comparison only refuses; fast-jwt verifies the tokens that pass it.
    */
   let hmacFirst = 0
 
@@ -111,12 +111,12 @@ function buildSigner (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: s
   return algorithmTable[algorithm].isSlowToSign ? (payload) => inTurn(() => sign(payload)) : sign
 }
 
-/** How many keys are known by their fingerprint, at least; at most twice as many. What was made of others is made again for an equal key. */
+/** Number of results that equal keys share, at least; at most twice as many. A result beyond it is built again for an equal key. */
 const sharedKeys = 1000
 
 /**
- * Builds what an algorithm, a key and options need once, and shares it among all instances for as long as one uses it.
- * Whoever holds the key holds what was made of it; another key with the same fingerprint gets the same.
+ * Memoizes a function of an algorithm, a key and options. All instances share a result for as long as one of them uses its
+ * key. An equal key, with the same fingerprint, gets the same result.
  */
 export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
   const ofKey = new WeakMap<Key, Map<string, Made>>()
@@ -135,11 +135,11 @@ export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Mad
   }
 }
 
-/** Gives the decoder of a key, which all verifiers with this key share. */
+/** Returns the decoder of a key. All verifiers with this key share it. */
 export const decoderOf: (algorithm: Algorithm, key: Key) => Decoder = shared(buildDecoder)
 
 /**
- * Gives the signer of a key. `issuedAt`: whether tokens carry `iat`, which fast-jwt adds by default and otherwise removes.
+ * Returns the signer of a key. `issuedAt`: whether tokens carry `iat`, which fast-jwt adds by default and otherwise removes.
  * `kid`: the id of the key in the header of its tokens; undefined for none.
  */
 export const signerOf: (algorithm: Algorithm, key: Key, issuedAt: boolean, kid?: string) => Signer = shared(buildSigner)

@@ -1,16 +1,16 @@
-/** The form of a token (RFC 7515 section 7.1), and what its header may say. fast-jwt accepts more than the RFCs do. */
+/** The form of a token (RFC 7515 section 7.1), and of its header. fast-jwt accepts more than the RFCs do. */
 import { isUtf8 } from 'node:buffer'
 
-/** The longest own token that is verified, in characters. A longer one would cost time before it can be refused. */
+/** The maximum length of this instance's tokens, in characters. It bounds the cost of invalid tokens. */
 export const maximumTokenLength = 8192
-/** That of a trusted issuer. Some write hundreds of groups into their tokens, and Node.js allows 16 KiB for all headers together. */
+/** The maximum length of tokens of trusted issuers. Some list hundreds of groups, and Node.js allows 16 KiB for all headers. */
 export const maximumIssuerTokenLength = 16_384
 
 const alphabet = /^[\w-]+$/
 /** The last characters that a segment may have, by its length modulo 4: their spare bits are zero (RFC 4648 section 3.5). */
 const lastCharacters: Record<number, string | undefined> = { 2: 'AQgw', 3: 'AEIMQUYcgkosw048' }
 
-/** Whether a segment is the only text for its bytes. A segment without the alphabet of base64url fails elsewhere. */
+/** Whether a segment is the canonical text of its bytes. The alphabet is checked separately. */
 function isCanonical (token: string, start: number, end: number): boolean {
   const rest = (end - start) % 4
   return rest === 0 || (lastCharacters[rest]?.includes(token[end - 1]!) ?? false)
@@ -20,8 +20,8 @@ function isCanonical (token: string, start: number, end: number): boolean {
 export type Dots = readonly [first: number, second: number]
 
 /**
- * The positions of the two dots; undefined where a text is not three non-empty segments of canonical base64url.
- * @param longest how many characters it may have
+ * The positions of the two dots; undefined if a text is not three non-empty segments of canonical base64url.
+ * @param longest the maximum number of characters
  */
 export function findDots (token: string, longest: number): Dots | undefined {
   if (token.length > longest) return undefined
@@ -35,8 +35,8 @@ export function findDots (token: string, longest: number): Dots | undefined {
 }
 
 /**
- * Calls a function while V8 captures no stack traces, of which a bad token would cost up to two. `Reflect.set` does not
- * throw where the process runs with frozen intrinsics; there the traces are captured.
+ * Calls a function while V8 captures no stack traces, because an invalid token causes up to two errors. `Reflect.set` does
+ * not throw in a process with frozen intrinsics; the traces are then captured.
  */
 export function withoutStackTraces<T> (create: () => T): T {
   const limit = Error.stackTraceLimit
@@ -48,7 +48,7 @@ export function withoutStackTraces<T> (create: () => T): T {
   }
 }
 
-/** Copies a text. V8 keeps the whole string of which a text is a part in memory: here a Cookie header. */
+/** Copies a string. A substring would keep the whole string in memory, such as a Cookie header. */
 export const detached = (text: string) => Buffer.from(text, 'latin1').toString('latin1')
 
 /**
@@ -64,14 +64,14 @@ export function readSegment (bytes: Buffer): Record<string, unknown> | undefined
   }
 }
 
-/** What the header of a token says. Before the signature is verified, it only serves to find the key. */
+/** The header of a token. Until the signature is verified, it is used only to find the key. */
 export interface Header {
   readonly alg: string
-  /** Undefined for none, null for a value that is no id of a key. Empty text is one only for own tokens. */
+  /** Undefined if absent, null for a value that is not an id. Only tokens of issuers may have an empty id. */
   readonly kid: string | null | undefined
-  /** Undefined for none. */
+  /** Undefined if absent. */
   readonly typ: unknown
-  /** Whether it says nothing that must be understood, or that makes the token another kind of token. */
+  /** Whether it has no member that must be understood, or that makes the token another kind of token. */
   readonly isPlain: boolean
 }
 
@@ -82,7 +82,7 @@ function readKid (kid: unknown): Header['kid'] {
   return typeof kid === 'string' && kid.length <= longestKid ? kid : null
 }
 
-/** Members that must be understood (RFC 7515 section 4.1.11), or that make the token an encrypted one. */
+/** Members that must be understood (RFC 7515 section 4.1.11), or that encrypted tokens have. */
 const demanding = ['crit', 'enc', 'b64']
 
 /**
@@ -99,12 +99,12 @@ export function readHeader (text: string): Header | undefined {
   return { alg, kid: readKid(kid), typ, isPlain: !isNested && isUtf8(bytes) && !demanding.some((name) => name in members) }
 }
 
-/** The types of tokens (RFC 8725 section 3.11), in lower case. A media type may be written without `application/` (RFC 7515 section 4.1.9). */
+/** The types of tokens (RFC 8725 section 3.11), in lowercase. `application/` may be omitted (RFC 7515 section 4.1.9). */
 const jwtType = 'jwt'
 const accessTokenTypes = ['at+jwt', 'application/at+jwt']
 
-/** Whether a header says that a token is an access token (RFC 9068 section 2.1). */
+/** Whether the `typ` of a header is that of an access token (RFC 9068 section 2.1). */
 export const isAccessToken = (typ: unknown) => typeof typ === 'string' && accessTokenTypes.includes(typ.toLowerCase())
 
-/** Whether a header says that a token is a JWT without a use of its own, or says nothing of its type. */
+/** Whether the `typ` of a header is absent, or that of a JWT without a specific use. */
 export const isPlainJwt = (typ: unknown) => typ === undefined || (typeof typ === 'string' && typ.toLowerCase() === jwtType)

@@ -1,4 +1,4 @@
-/** Parses scopes, and decides whether the scopes of a token are sufficient (specification, Scope acceptance). */
+/** Parses scopes, and checks whether the scopes of a token are sufficient (specification, Scope acceptance). */
 import { ignoreRejection } from '../promises.ts'
 
 /** A scope: `<namespace>:<action>:<action>...`. The namespace can be empty if there are actions. */
@@ -16,7 +16,7 @@ export function parseScope (text: unknown): Scope | undefined {
 
 /**
  * Whether a scope of a token can satisfy a required scope with this namespace: it has the same namespace or, if the required
- * one is empty, any namespace and no actions (rule 3). Asked first, because most scopes of a token need not be parsed.
+ * one is empty, any namespace and no actions (rule 3). Called first, so that most scopes of a token need not be parsed.
  */
 function canSatisfy (granted: string, namespace: string): boolean {
   if (namespace === '') return granted.indexOf(':') <= 0
@@ -33,7 +33,7 @@ function satisfies (required: Scope, text: string, requireAllActions: boolean): 
   return requireAllActions ? required.actions.every(has) : required.actions.some(has)
 }
 
-/** Returns the strings in a scopes claim as written. A claim that is a string contains scopes separated by spaces (RFC 6749 section 3.3). */
+/** Returns the scopes in a claim as written. A string contains scopes separated by spaces (RFC 6749 section 3.3). */
 export function readScopes (claim: unknown): string[] {
   if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
   return Array.isArray(claim) ? claim.filter((scope) => typeof scope === 'string') : []
@@ -42,7 +42,7 @@ export function readScopes (claim: unknown): string[] {
 /** A scope that a route requires, as written and parsed. */
 export interface Requirement {
   readonly text: string
-  /** Undefined for text of another grammar, which scopes of other issuers alone can satisfy. */
+  /** Undefined for text of another grammar, which only scopes of trusted issuers can satisfy. */
   readonly scope: Scope | undefined
 }
 
@@ -67,7 +67,7 @@ export interface ScopeRules {
   readonly requireAll: boolean
   /** Whether all actions of a required scope must be granted. If false, one is sufficient. */
   readonly requireAllActions: boolean
-  /** Replaces the decision about each required scope. Only `true` passes. */
+  /** Replaces the result for each required scope. Only `true` passes. */
   readonly override?: ((isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean) => unknown) | undefined
 }
 
@@ -84,7 +84,7 @@ export function explainScope ({ scope, text }: Requirement, claim: unknown, requ
   if (near.some((granted) => satisfies(scope, granted, requireAllActions))) return undefined
   if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace, or without actions' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
   return near.map((granted) => {
-    if (scope.actions.length === 0) return `${quoted} asks for ${JSON.stringify(scope.namespace)} without actions, and ${JSON.stringify(granted)} allows only its own`
+    if (scope.actions.length === 0) return `${quoted} requires ${JSON.stringify(scope.namespace)} without actions, but ${JSON.stringify(granted)} allows only its actions`
     const missing = scope.actions.filter((action) => !parseScope(granted)?.actions.includes(action))
     return `${quoted}: ${JSON.stringify(granted)} lacks ${missing.map((action) => JSON.stringify(action)).join(requireAllActions ? ' and ' : ' or ')}`
   }).join('; ')
@@ -93,7 +93,7 @@ export function explainScope ({ scope, text }: Requirement, claim: unknown, requ
 /**
  * Whether the scopes of a token satisfy the requirements of a route.
  * @param claim the scopes claim of the token
- * @param isExact whether scopes are compared as whole strings: those of other issuers have another grammar, in which `email`
+ * @param isExact whether scopes are compared as whole strings: those of trusted issuers have another grammar, in which `email`
  * does not contain `email:write`
  */
 export function areScopesEnough (requirements: readonly Requirement[], claim: unknown, rules: ScopeRules, isExact = false): boolean {
@@ -108,7 +108,7 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
     ignoreRejection(decision)
     return false
   }
-  // Every scope is decided, even if the result is clear earlier: the application may rely on all calls of its validator.
+  // Every scope is checked, even if the result is clear earlier: the application may rely on all calls of its validator.
   const decisions = requirements.map(isMet)
   return rules.requireAll ? decisions.every(Boolean) : decisions.some(Boolean)
 }

@@ -179,5 +179,5 @@ t.test('no random secret is taken for a key, in any of the encodings in which se
 })
 
 t.test('the refusal of a JWK as text says that a secret JWK is given as an object', async () => {
-  refused('a JWK as text', /^"secret" is a JWK, but HS256 .* A JWK with "kty": "oct" is given as an object, not as text\./, () => hmacKey('HS256', 'secret', jwks['a secret JWK as text'], 'sign'), secret)
+  refused('a JWK as text', /^"secret" is a JWK, but HS256 .* Give a JWK with "kty": "oct" as an object, not as text\./, () => hmacKey('HS256', 'secret', jwks['a secret JWK as text'], 'sign'), secret)
 })

@@ -251,7 +251,7 @@ t.test('keys that are too weak, too slow, of the wrong kind or in the wrong plac
     ['a secret', 'RS256', secret, /not a public key or certificate in PEM form/],
     ['nothing', 'RS256', '', /not a public key or certificate in PEM form/],
     ['DER', 'RS256', rsaPublic.export({ type: 'spki', format: 'der' }), /not a public key or certificate in PEM form/],
-    ['a JWK as text', 'RS256', JSON.stringify(jwk), /not a public key or certificate in PEM form.* A JWK is given as an object/],
+    ['a JWK as text', 'RS256', JSON.stringify(jwk), /not a public key or certificate in PEM form.* Give a JWK as an object/],
     ['a cut PEM', 'RS256', rsa.publicKey.slice(0, 200), /not a public key or certificate in PEM form/],
     ['a spoiled PEM', 'RS256', rsa.publicKey.replace('MII', 'XXX'), /not a public key or certificate in PEM form/]
   ]

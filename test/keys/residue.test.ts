@@ -12,7 +12,7 @@ import { bearer, build, caseOf, claims, forge, secret, warnings } from '../helpe
 const bom = '\ufeff'
 const around: Array<[text: string, told: RegExp]> = [
   [`${secret}\n`, /^It ends with a line feed, .*tr -d '\\n'"\.$/],
-  [`${secret}\r\n`, /^It has line ends of Windows \(CRLF\).*$/],
+  [`${secret}\r\n`, /^It has Windows line ends \(CRLF\).*$/],
   [`${bom}${secret}`, /^It begins with a byte order mark/],
   [`"${secret}"`, /^It is in quotation marks/],
   [`'${secret}'\n`, /It ends with a line feed.*It is in quotation marks/],

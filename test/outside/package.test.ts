@@ -106,7 +106,7 @@ const response = await app.inject('/')
 console.log(JSON.stringify([response.statusCode, response.json().reasons, await strict.ready().catch(({ message }) => message)]))`)
   const [status, reasons, start] = JSON.parse((await runNode(['monorepo.mjs'])).stdout)
   t.equal(status, 500)
-  const folders = [`What another copy of this package has made, in ${other}, this copy, in ${installed}, does not know.`, `What another copy of this package has made, in ${installed}, this copy, in ${other}, does not know.`]
+  const folders = [`Another copy of this package, in ${other}, created guards, instances or classes that this copy, in ${installed}, does not recognize.`, `Another copy of this package, in ${installed}, created guards, instances or classes that this copy, in ${other}, does not recognize.`]
   t.ok(reasons.startsWith('No instance named "tokenAuth"') && reasons.includes(folders[1]), reasons)
   t.ok(start.includes('have no guard') && start.includes(folders[0]), start)
 })

@@ -29,7 +29,7 @@ function environment (t: Test, value: string): void {
   process.env.NODE_ENV = value
 }
 
-const advice = 'Routes have no guard, and do not say why they need none, so everybody may use them. Give each of them a guard, or say "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. Set "requireGuards" to true, and the application does not start with such a route; false silences this warning.'
+const advice = 'Routes have neither a guard nor an exemption, so everybody may use them. Give each of them a guard, or set "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. If "requireGuards" is true, the application does not start with such a route; false silences this warning.'
 
 // Promise: security/route-without-guard
 t.test('in production, routes that nobody has decided about are one warning, with their number and the first five (W26)', async (t) => {
@@ -91,7 +91,7 @@ t.test('W26 concerns the routes of the context of an instance and those below, u
   t.match(await taken(), [/^tokenAuth: .* Routes without a decision: 1\. GET,HEAD \/in \(.*\)\.$/])
 })
 
-const scopes = 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so nobody passes, unless generateAccessToken() is given "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".'
+const scopes = 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so every request is refused, unless generateAccessToken() is called with "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".'
 
 t.test('a guard for scopes that no token has is a warning, which names the first route, once for each instance (W27)', async (t) => {
   const taken = textsOf(t, 'W27')

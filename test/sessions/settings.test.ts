@@ -228,7 +228,7 @@ const sid = (setting: string) => `"${setting}" must not be "sid" with "sessions"
 /** Options that contradict sessions, and what is said of them. */
 const contradictions: Record<string, [object, string][]> = {
   'refresh token handlers': ['storeRefreshToken', 'retrieveRefreshToken'].flatMap((name): [object, string][] => {
-    const message = `"sessions" and the handler "${name}" are given. With sessions, the store keeps what refresh tokens need: remove the handler.${more}`
+    const message = `"sessions" and the handler "${name}" are given. With sessions, the store keeps the data of refresh tokens: remove the handler.${more}`
     const handler = async () => undefined
     class Handlers extends Authentication { constructor () { super(); Reflect.set(this, name, handler) } }
     return [
@@ -421,7 +421,7 @@ t.test('extendPayload and scopes cannot change the session of a token: no token 
 
 t.test('a token that expires after its ended session is forgotten is not signed; an earlier expiry is allowed', async (t) => {
   setClock(t, now())
-  const message = 'The payload of a new access token has an "exp" beyond "expirationDelta" of the registration, for which ended sessions are remembered. Check extendPayload, and getExpirationDelta.'
+  const message = 'The payload of a new access token has an "exp" later than "expirationDelta" of the registration allows. Ended sessions are remembered only for this time. Check extendPayload, and getExpirationDelta.'
   let delta = 1800
   let exp: number | undefined
   const { app, store } = await withSessions(t, { getExpirationDelta: () => delta, extendPayload: (payload) => exp === undefined ? payload : { ...payload, exp } })

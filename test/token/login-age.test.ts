@@ -17,10 +17,10 @@ t.test('a login may be as old as the guard says, to the second and without toler
     [0, 'the login was more than 300 seconds ago'],
     [-1e300, 'the login was more than 300 seconds ago'],
     [at + leeway, undefined],
-    [at + leeway + 0.001, '"auth_time" is still to come'],
-    [at * 1000, '"auth_time" is still to come'],
-    [Infinity, '"auth_time" is still to come'],
-    [NaN, '"auth_time" is still to come'],
+    [at + leeway + 0.001, '"auth_time" is in the future'],
+    [at * 1000, '"auth_time" is in the future'],
+    [Infinity, '"auth_time" is in the future'],
+    [NaN, '"auth_time" is in the future'],
     ...[undefined, null, true, '', String(at), [at], { valueOf: () => at }, new Date(at * 1000)].map((authTime): [unknown, string] => [authTime, 'the claim "auth_time" is missing or is not a number'])
   ]
   for (const [authTime, reason] of rows) t.equal(check({ auth_time: authTime }, leeway)?.reason, reason, String(authTime))

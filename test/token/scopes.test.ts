@@ -196,7 +196,7 @@ t.test('an explanation names what the token has of the namespace, and what that 
     ['reports:read:write:list', ['reports:read'], true, false, ['"reports:read:write:list": "reports:read" lacks "write" and "list"']],
     ['reports:write:list', ['reports:read'], false, false, ['"reports:write:list": "reports:read" lacks "write" or "list"']],
     [':write', [':read'], true, false, ['":write": ":read" lacks "write"']],
-    ['reports', ['reports:read'], true, false, ['"reports" asks for "reports" without actions, and "reports:read" allows only its own']],
+    ['reports', ['reports:read'], true, false, ['"reports" requires "reports" without actions, but "reports:read" allows only its actions']],
     [['reports:read', 'users'], ['reports:read'], true, false, ['"users": the token has no scope of the namespace "users"']],
     ['reports:read', ['reports'], true, true, ['the token has no scope "reports:read"']],
     ['reports', ['reports'], true, false, []],
