@@ -51,7 +51,7 @@ export const testTokenShape = {
   page: 'testing.md'
 } as const
 
-/** With a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
+/** A token that the instance accepts in spite of its state would make the test meaningless. @throws {InvalidConfiguration} */
 function checkState (state: TokenState, { claimIss, claimAud }: Settings): void {
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
     const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
