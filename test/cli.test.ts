@@ -89,7 +89,7 @@ The signature was not verified.
 // Promise: security/tokens-secrets-shell
 t.test('inspect reads the token from the standard input of its process, and asks for it on a terminal', async (t) => {
   const token = forge({ sub: 'x' })
-  t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not looked at\.\n$/, stderr: '' })
+  t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not verified\.\n$/, stderr: '' })
   const written: unknown[] = []
   const { write } = process.stderr
   process.stderr.write = (text: unknown) => { written.push(text); return true }

@@ -250,9 +250,9 @@ export interface RequestTokenAuth<
   readonly sessionId: string | null
   /**
    * Aborts when the token becomes invalid: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as the reason;
-   * when its session ends, with a {@link SessionEnded}; or when its key is removed or reaches `verifyUntil`, with an {@link
-   * InvalidToken}. For connections that last longer than a request, such as WebSockets and server-sent events. Without a valid
-   * token, it never aborts. Created when it is first read.
+   * when its session ends, with a {@link SessionEnded}; or when its key is removed or reaches `verifyUntil`, with an
+   * {@link InvalidToken}. For connections that last longer than a request, such as WebSockets and server-sent events. Without a
+   * valid token, it never aborts. Created when it is first read.
    */
   readonly signal: AbortSignal
   /** Where the token was found. */

@@ -15,7 +15,7 @@ export interface Inspected {
 /** What a command has found in an application, or why the application could not be inspected. */
 export type Seen<Result> = { readonly result: Result } | { readonly fault: string }
 
-/** Redirects the standard output of an application to standard error, also that of Fastify's logger, so that the result stands alone. */
+/** Sends the output of an application, also that of Fastify's logger, to standard error: standard output has only the result. */
 async function withoutOutput<Result> (run: () => Promise<Result>): Promise<Result> {
   const { write } = process.stdout
   process.stdout.write = process.stderr.write.bind(process.stderr)

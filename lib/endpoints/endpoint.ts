@@ -69,7 +69,7 @@ export interface EndpointRow {
   readonly below?: '/:id'
   /** The option that adds the endpoint. Without the option, the path is not reserved either. */
   readonly option?: 'sessions'
-  /** Whether it exists, given the settings and whether there are sessions. */
+  /** Whether the endpoint exists with these settings, and with or without sessions. */
   readonly exists: (settings: Settings, hasSessions: boolean) => boolean
   /** The method of `Responses` that extends its body. */
   readonly hook?: Hook

@@ -20,7 +20,7 @@ export const isIn = (context: FastifyInstance, outer: FastifyInstance) => contex
 export function earlierRoutes (fastify: FastifyInstance): string {
   const isRoot = !('register' in Object(Object.getPrototypeOf(fastify)))
   const treeOf = (method?: HTTPMethods) => fastify.printRoutes(method && { method }).replace('(empty tree)', '')
-  // @fastify/cors adds OPTIONS routes, which need no decision.
+  // @fastify/cors adds OPTIONS routes, which need no guard.
   const hasOthers = isRoot && treeOf() !== '' && fastify.supportedMethods.some((method) => method !== 'OPTIONS' && treeOf(method as HTTPMethods) !== '')
   return hasOthers ? treeOf() : ''
 }

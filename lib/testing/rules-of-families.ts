@@ -83,7 +83,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     }
   },
 
-  'a confirmation begins the window anew; late copies and further confirmations do not': async (bench) => {
+  'a confirmation restarts the window; late copies and further confirmations do not': async (bench) => {
     await withWindow(async (window) => {
       const session = await bench.start({ graceMs: window })
       await session.expect(0, 'rotated', 1)
@@ -91,7 +91,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
       const isOpen = deadline(window)
       await session.confirm(0)
       await wait(partOf(window))
-      // If one of these began the window anew, it would be open at the end.
+      // If one of these restarted the window, it would be open at the end.
       const wouldBeOpen = deadline(window)
       await session.confirm(0)
       await session.expect(0, 'reissued', 2, isOpen)

@@ -11,7 +11,7 @@ import type { Settings } from '../settings/schema.ts'
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
 
 /**
- * The state of a test token. `valid` is accepted. A token in any other state is refused, for the reason that the name says.
+ * The state of a test token. `valid` is accepted. A token in any other state is refused for the reason in its name.
  * @useDeclaredType
  */
 export type TokenState = typeof states[number]
