@@ -9,18 +9,18 @@ import { algorithms } from './algorithms.ts'
 
 const usage = `Usage: fastify-token-auth <command>
 
-  inspect [token]     Print what a token says. Without an argument, the token is
-                      read from the standard input, so that no shell keeps it.
+  inspect [token]     Print the content of a token. Without an argument, it is
+                      read from the standard input, so that no shell stores it.
   keys [algorithm]    Create a secret, or a pair of keys. Default: HS256.
        [--jwk]        JSON Web Keys.
        [--output <file>]
                       Write the secret or private key to a new file that only
                       you can read, and print the public key.
-  routes <module>     Print who may use the routes of an application. The module
-                      exports, by default, a plugin, a function without
+  routes <module>     Print who may use the routes of an application. The default
+                      export of the module is a plugin, a function without
                       parameters that returns an application, or an application.
-         [--check]    Exit with 1 if nobody has decided who may use a route.
-  doctor <module>     Print what a reviewer would ask of an application: open
+         [--check]    Exit with 1 if a route has neither guard nor exemption.
+  doctor <module>     Print what a reviewer would check in an application: open
          [--json]     routes, findings, keys, lifetimes, cookies, stores and
                       issuers. Exits with 1 for warnings, with 2 for errors.
 
@@ -60,7 +60,7 @@ function read (args: readonly string[], command: keyof typeof flags) {
   return { hasFlag: flags[command].some((name) => given[name] === true), output: typeof output === 'string' ? output : undefined, argument: positionals[0], excess: positionals[1] }
 }
 
-/** Describes the options of a command, for somebody who has given another one. */
+/** Describes the options of a command, for the message about an unknown option. */
 function optionsOf (command: keyof typeof flags): string {
   const names = [...flags[command].map((name) => `--${name}`), ...files[command].map((name) => `--${name} <file>`)]
   if (names.length === 0) return 'no options'

@@ -77,7 +77,7 @@ iat        2027-01-15T07:59:59.500Z, now
 nbf        2027-01-15T08:00:00Z, now
 exp        2027-01-15T08:25:00Z, in 25 minutes
 
-The signature was not looked at.
+The signature was not verified.
 `
   const { code, stdout, stderr } = await run('inspect', token)
   t.strictSame([code, stdout, stderr], [0, expected, ''])
@@ -89,7 +89,7 @@ The signature was not looked at.
 // Promise: security/tokens-secrets-shell
 t.test('inspect reads the token from the standard input of its process, and asks for it on a terminal', async (t) => {
   const token = forge({ sub: 'x' })
-  t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not looked at\.\n$/, stderr: '' })
+  t.match(await processOf(['inspect'], `${token}\n`), { code: 0, stdout: /"sub": "x"[\s\S]*The signature was not verified\.\n$/, stderr: '' })
   const written: unknown[] = []
   const { write } = process.stderr
   process.stderr.write = (text: unknown) => { written.push(text); return true }
@@ -250,11 +250,11 @@ t.test('routes --check exits with 1 where nobody has decided who may use a route
     'decided.js': modules['instance.js'].replace("'/before', ", "'/before', { config: { tokenAuth: false } }, ").replace('export', "app.options('*', async () => 'ok')\nexport")
   }))
   t.match(await run('routes', path('open.js'), '--check'), {
-    code: 1, stdout: /\/before +undecided/, stderr: 'Nobody has decided who may use GET,HEAD /before. Add guards, or say in "config.tokenAuth" why they need none.\n'
+    code: 1, stdout: /\/before +undecided/, stderr: 'These routes have neither a guard nor an exemption: GET,HEAD /before. Add guards, or state in "config.tokenAuth" why they need none.\n'
   })
   t.match(await run('routes', '--check', path('decided.js')), { code: 0, stdout: /OPTIONS +\* +undecided/, stderr: '' })
   const built = ofModules(t, texts('fastify-token-auth'))
-  t.match(await processOf(['routes', '--check', built('plugin.js')]), { code: 1, stdout: table, stderr: /^Nobody has decided/ })
+  t.match(await processOf(['routes', '--check', built('plugin.js')]), { code: 1, stdout: table, stderr: /^These routes have neither a guard nor an exemption/ })
 })
 
 t.test('OPTIONS routes before the plugin, as those of @fastify/cors, need no decision', async (t) => {
@@ -375,7 +375,7 @@ const ofSecret = `secret: '${createHash('sha256').update('doctor').digest('hex')
 t.test('doctor says what keys, lifetimes, cookies and stores an application has, and exits with 0 where nothing is to be mended', async (t) => {
   t.strictSame(await doctorOf(t, `{ ${ofSecret}, sessions: {}, cookieSet: true, cookieMaxAge: 2592000 }`, "app.get('/open', { config: { tokenAuth: false } }, async () => 'ok')"), {
     code: 0,
-    stdout: `note     tokenAuth: Uses HS256 with a secret, which cannot be replaced while its tokens are in use. The option "keys" can. (keys)
+    stdout: `note     tokenAuth: Uses HS256 with a secret, which cannot be replaced while its tokens are in use. With the option "keys", it can. (keys)
 note     tokenAuth: Access tokens are accepted for 1980 seconds ("expirationDelta" and "leeway"). (lifetimes)
 note     tokenAuth: Cookies have Secure, HttpOnly, SameSite=lax, Max-Age=2592000. (cookies)
 note     tokenAuth: Sessions are kept in the memory of this process, and end with it. (store)
@@ -394,7 +394,7 @@ t.test('doctor names the key material by its ids and states, and each trusted is
   const { code, stdout } = await doctorOf(t, `{ authMode: false, ${issuers} }`)
   t.equal(code, 2)
   t.strictSame(stdout.split('\n').filter((line) => line.includes('(issuers)')), [
-    'error    tokenAuth: The keys of the issuer https://two.example could not be read. Check its address, and the way there. (issuers)',
+    'error    tokenAuth: The keys of the issuer https://two.example could not be read. Check its address and the network. (issuers)',
     'error    tokenAuth: The issuer https://three.example has no key for its "algorithms". (issuers)',
     'note     tokenAuth: The keys of the issuer https://one.example were read: 1. (issuers)'
   ])
@@ -410,7 +410,7 @@ t.test('doctor warns of findings, of cookies that end before their session, and 
   warnings(t, 'W10', 'W04')
   const { code, stdout } = await doctorOf(t, `{ ${ofSecret}, expirationDelta: 90000, cookieSet: true, cookieSplit: true, cookieHttponly: false, cookieSecure: false, verifyExp: true }`)
   t.equal(code, 1)
-  t.match(stdout, 'warning  tokenAuth: Access tokens are accepted for 90180 seconds ("expirationDelta" and "leeway"). Nothing can end them before. Reduce "expirationDelta", or set "sessions". (lifetimes)\n')
+  t.match(stdout, 'warning  tokenAuth: Access tokens are accepted for 90180 seconds ("expirationDelta" and "leeway"). They cannot be ended earlier. Reduce "expirationDelta", or set "sessions". (lifetimes)\n')
   t.match(stdout, /^warning {2}tokenAuth: "cookieSecure" is false, [^\n]*\(TOKEN_AUTH_W10\)$/m)
   t.match(stdout, 'note     tokenAuth: Cookies have SameSite=lax, and the access token is split. (cookies)\n')
   const short = await doctorOf(t, `{ ${ofSecret}, sessions: {}, cookieSet: true }`)
@@ -424,13 +424,13 @@ t.test('doctor has a line for each route that nobody has decided about, and none
   warnings(t, 'W26')
   const { code, stdout } = await doctorOf(t, `{ ${ofSecret} }`, "app.get('/a', async () => 'ok')\napp.post('/b', async () => 'ok')", production)
   t.equal(code, 2)
-  t.strictSame(stdout.split('\n').filter((line) => line.includes('(routes)')), ['GET,HEAD /a', 'POST /b'].map((route) => `error    Nobody has decided who may use ${route}. Add a guard, or say in "config.tokenAuth" why it needs none. (routes)`))
+  t.strictSame(stdout.split('\n').filter((line) => line.includes('(routes)')), ['GET,HEAD /a', 'POST /b'].map((route) => `error    The route ${route} has neither a guard nor an exemption. Add a guard, or state in "config.tokenAuth" why it needs none. (routes)`))
   t.notMatch(stdout, 'W26')
 })
 
 t.test('doctor says whether a store can be read, and why an application does not start', async (t) => {
   const store = "{ create () {}, advance () {}, end () {}, list () {}, confirm () {}, endedSince: async () => { throw new Error('down') } }"
-  t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store} } }`), { code: 2, stdout: /^error {4}tokenAuth: The session store could not be read\. Check its address, and the way there\. \(store\)\n/ })
+  t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store} } }`), { code: 2, stdout: /^error {4}tokenAuth: The session store could not be read\. Check its address and the network\. \(store\)\n/ })
   t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store.replace("{ throw new Error('down') }", "({ ended: [], cursor: '' })")} } }`), { code: 0, stdout: /The session store was read\. \(store\)/ })
   t.match(await doctorOf(t, "{ secret: 'short' }", '', production), { code: 2, stdout: /^error {4}The application did not start\. [^\n]*\(start\)\n/ })
 })

@@ -6,14 +6,14 @@
  */
 export type SignedOutReason = 'absent' | 'ended' | 'expired' | 'logout' | 'switched'
 
-/** Where tokens are kept in header mode. `localStorage` and `sessionStorage` fit. */
+/** Storage for the tokens in header mode, such as `localStorage` or `sessionStorage`. */
 export interface TokenStorage {
   getItem: (key: string) => string | null
   setItem: (key: string, value: string) => void
   removeItem: (key: string) => void
 }
 
-/** Options of `createClient`. Those with the name of a setting have its value in the service. */
+/** Options of `createClient`. An option with the name of a setting must have the value of that setting in the service. */
 export interface ClientOptions {
   /** Origin of the service, such as `https://api.example.com`, without a path. URLs of requests are relative to it. Default: the origin of the page. */
   baseUrl?: string | undefined
@@ -38,16 +38,16 @@ export interface ClientOptions {
   /** In header mode: field of a request or response that has the refresh token. Default: `refresh_token`. */
   refreshTokenName?: string | undefined
   /**
-   * Where tokens are kept in header mode; in memory once it throws. Default: in memory, so that each tab has a login of its own, which ends when the page
-   * is left. With `localStorage`, all tabs share one login, which survives a restart of the browser. With `sessionStorage`, the
-   * login of a tab survives a reload; but a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the
-   * second renewal looks like theft to the service, which ends the session. Every script of the origin can read both storages, also one
-   * that an attacker injects.
+   * Storage for the tokens in header mode. If it throws, the client keeps the tokens in memory. With `localStorage`, all tabs
+   * share one login, which survives a restart of the browser. With `sessionStorage`, the login of a tab survives a reload; but
+   * a duplicated tab gets a copy of the tokens, and when both tabs have renewed them, the second renewal looks like theft to
+   * the service, which ends the session. Every script of the origin can read both storages, also one that an attacker injects.
+   * Default: memory, so that each tab has its own login, which ends when the user leaves the page.
    */
   storage?: TokenStorage | undefined
   /**
-   * Called when the user was logged out, when a request shows that nobody is logged in, or when another user is. Usually it opens
-   * the login page. What it throws is an uncaught error of the page.
+   * Called when the user was logged out, when a request shows that nobody is logged in, or when another user has logged in.
+   * Usually opens the login page. An error that it throws becomes an uncaught error of the page.
    */
   onSignedOut?: ((reason: SignedOutReason) => void) | undefined
 }
@@ -58,64 +58,64 @@ export interface ClientOptions {
  */
 export interface Client<User = unknown> {
   /**
-   * Who is logged in: `me` of the service, `null` for nobody, or `undefined` as long as the client has not asked. It is the same
-   * object until its content changes.
+   * Who is logged in: `me` of the service, `null` for nobody, or `undefined` until the client has asked the service. It is the
+   * same object until its content changes.
    */
   readonly user: User | null | undefined
   /**
    * Calls a function after each change of `user`. If `user` is not known, the client asks the service.
-   * @param listener is called without arguments. What it throws is an uncaught error of the page
+   * @param listener is called without arguments. An error that it throws becomes an uncaught error of the page
    * @returns a function that ends the subscription
    */
   subscribe: (listener: () => void) => () => void
   /**
    * Asks the service who is logged in, and renews the tokens if that is necessary.
    * @returns `user`
-   * @throws Error if the service does not say, also `TypeError` or `TimeoutError` of `fetch`. `user` stays as it is
+   * @throws Error if the response does not contain the user, or the `TypeError` or `TimeoutError` of `fetch`. `user` stays unchanged
    */
   load: () => Promise<User | null>
   /**
-   * Does what `load` does, before a WebSocket or an EventSource is opened.
+   * Like `load`, for use before a WebSocket or an EventSource is opened.
    * @returns in header mode, a valid access token. In cookie mode, and if nobody is logged in, `null`
    * @throws what `load` throws
    */
   token: () => Promise<string | null>
   /**
-   * Logs in. In header mode, it ends the session of an earlier login. In cookie mode, the service does so, and the request waits
-   * for renewals in all tabs, because their cookies would replace those of the login. If `user` is known
-   * or has subscribers, it is up to date afterwards.
+   * Logs in. In header mode, the client ends the session of an earlier login. In cookie mode, the service does so, and the
+   * request waits for renewals in all tabs, because their cookies would replace those of the login. If `user` is known or has
+   * subscribers, it is up to date afterwards.
    * @param credentials is sent as JSON, to the handler `authenticate`
    * @returns the response: `ok` after a login, 401 for wrong credentials
-   * @throws what `fetch` throws if there is no response, or none within 30 seconds after it was sent
-   * @throws an `AbortError` in cookie mode, if `logout` is called before it was sent
+   * @throws what `fetch` throws if there is no response, or none within 30 seconds after the request was sent
+   * @throws an `AbortError` in cookie mode, if `logout` is called before the request was sent
    * @throws Error in header mode, if the response to a login has no access token; in cookie mode, if the browser rejects the
    * cookies. Both end the session by the refresh token of the body, if there is one
    */
   login: (credentials: object) => Promise<Response>
   /**
-   * Ends the session, discards the tokens, tells the other tabs, and calls `onSignedOut('logout')`, unless nobody is logged in. In cookie mode, it is sent
-   * at once, unless a login of this tab was sent before, and ends a renewal of this tab: requests that wait for that get
-   * their 401. In header mode, it ends the session last, because it discards the tokens also if the service cannot be reached, which it tries three times.
-   * @returns whether the service says that the session has ended. If not, this browser has no tokens any more, but the session may last until it expires
+   * Ends the session, discards the tokens, notifies the other tabs, and calls `onSignedOut('logout')`, unless nobody is logged in. In
+   * cookie mode, the request is sent at once, or after a login of this tab that was sent before. It aborts a renewal of this tab: requests
+   * that wait for that return their 401. In header mode, the tokens are discarded first, and up to three requests try to end the session.
+   * @returns whether the service has confirmed that the session has ended. Otherwise, the session may last until it expires
    * @throws in cookie mode, if the service cannot be reached or does not clear the cookies: the user is still logged in
    */
   logout: () => Promise<boolean>
   /**
-   * Like the global `fetch`. On a 401, it renews the tokens and repeats the request once. All requests, and all tabs if the
-   * browser has Web Locks, share one renewal. Only requests to the origin of the service get a token and are repeated.
+   * Like the global `fetch`. On a 401, it renews the tokens and repeats the request once. All requests, and all tabs if the browser has Web
+   * Locks, share one renewal. Only requests to the origin of the service get a token and are repeated.
    *
-   * A request with a stream as `init.body` is not repeated, because a stream can be read only once: the response is the 401,
-   * and the next request has the new token.
+   * A request with a stream as `init.body` is not repeated, because a stream can be read only once: the response is the 401, and the next
+   * request has the new token.
    * @param input a URL or a request; a relative URL is relative to `baseUrl`, but that of a `Request` to the page
    * @param init as for `fetch`
-   * @returns the response. A 401 means that the user must log in, or that another token would not help, such as for a login that
-   * is too old. If the tokens cannot be renewed at the moment, it is the response to that, such as 503: the user is still logged in
+   * @returns the response. A 401 means that the user must log in, or that a new token does not help, for example because the login is too
+   * old. If the tokens cannot be renewed at the moment, it is the response to the renewal, such as 503: the user is still logged in
    * @throws what `fetch` throws if there is no response, also of a renewal, or if `signal` aborts
    */
   fetch: (input: string | URL | Request, init?: RequestInit) => Promise<Response>
   /**
-   * Stops listening to other tabs, and calling `onSignedOut` and subscribers, so that another client can take the place of this one. What the client has begun
-   * goes on. Further calls have no effect.
+   * Stops listening to other tabs and calling `onSignedOut` and subscribers, so that another client can replace this one.
+   * Requests in progress continue. Further calls have no effect.
    */
   close: () => void
 }

@@ -26,23 +26,23 @@ export interface RefusedEvent {
   instanceName: string
   /** The request. It contains the refused token: do not log it as a whole. */
   request: FastifyRequest
-  /** The error that describes the refusal: a copy without `cause`, which nothing else refers to. */
+  /** The error that describes the refusal: a copy without `cause`, which is not used elsewhere. */
   error: TokenAuthError
-  /** The check that failed, for developers, if `error.message` does not say it. */
+  /** The check that failed, for developers, if `error.message` does not name it. */
   reason?: string | undefined
 }
 
 /**
- * Published on the channel `fastify-token-auth:keys` of `node:diagnostics_channel` when something happens to the keys of an
- * instance with the option `keys`, or to those of its trusted issuers. It contains no key material.
+ * Published on the channel `fastify-token-auth:keys` of `node:diagnostics_channel` when the keys of an instance with the
+ * option `keys`, or of its trusted issuers, change or fail to load. It contains no key material.
  */
 export interface KeyEvent {
   /** The name of the instance. */
   instanceName: string
   /**
-   * `switched`: another key signs; `reloaded`: the function `keys` returned other keys or dates, or works again;
-   * `reload-failed`: it failed, or its keys were refused, and the keys from before stay; `late`: a reload brought a key that
-   * signs before all who keep the published keys have seen it. Of trusted issuers: `issuer-failed`: the keys could not be
+   * `switched`: another key signs; `reloaded`: the function `keys` returned other keys or dates, or works again; `reload-failed`:
+   * the function failed, or its keys were refused, and the previous keys stay in use; `late`: a reload added a key that signs
+   * before all services that cache the published keys have fetched it. For trusted issuers: `issuer-failed`: the keys could not be
    * read; `issuer-recovered`: they could be read again; `unknown-kid`: a token named a key that its issuer does not have.
    */
   type: 'switched' | 'reloaded' | 'reload-failed' | 'late' | 'issuer-failed' | 'issuer-recovered' | 'unknown-kid'

@@ -19,7 +19,7 @@ export interface RegisteredClaims {
   iss?: string
   /** Audience. */
   aud?: string | string[]
-  /** Subject: with `userId: 'sub'`, the user id, which is text there. */
+  /** Subject. With `userId: 'sub'`, the user id as text. */
   sub?: string
 }
 
@@ -56,17 +56,17 @@ export interface Handlers<User extends object, Claims extends object, Id extends
   storeRefreshToken? (userId: Id, refreshToken: string, request: Request): MaybePromise<unknown>
   /** Returns the stored refresh token of a user, or nothing. Required with `refreshTokenEnabled`. */
   retrieveRefreshToken? (userId: Id, request: Request): MaybePromise<string | null | undefined>
-  /** Returns the user of a valid token, or nothing. Called by the current-user and refresh endpoints, `injectUser` and `request.tokenAuth.user()`. */
+  /** Returns the user of a valid token, or nothing. For the endpoints `me` and `refresh`, `injectUser` and `request.tokenAuth.user()`. */
   retrieveUser? (request: Request, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
-  /** Returns the scopes of a user for a new token. Called with `scopesEnabled`. In a refresh without `retrieveUser`, the user is `{ <userId>: id }`. */
+  /** Returns the scopes of a user for a new token, with `scopesEnabled`. A refresh without `retrieveUser` passes `{ <userId>: id }`. */
   addScopesToPayload? (user: User): MaybePromise<string | readonly string[]>
-  /** Replaces the decision about each required scope. Only `true` accepts it. Must be synchronous. */
+  /** Overrides the result of the check of each required scope. Only `true` accepts the scope. Must be synchronous. */
   overrideScopeValidator? (isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean): boolean
   /** Transforms the scopes that a route requires, before they are compared with those of the token. */
   destructureScopes? (scopes: readonly string[]): MaybePromise<readonly string[]>
   /**
-   * Decides about a token whose signature, claims and other checks are right, on every request. The refresh endpoint asks,
-   * too, but not with sessions; logout does not. It must not read `request.tokenAuth`, which waits for the answer.
+   * Accepts or refuses a token that has passed all other checks. Called for every request, also by the refresh endpoint unless
+   * the instance has sessions, but not by logout. It must not read `request.tokenAuth`, which waits for its result.
    * @param payload the payload that the request will have
    * @returns `true`, or a promise of it, to accept the token; anything else refuses it with 401 {@link InvalidToken}. To give
    * a reason, throw an {@link InvalidToken}, or another error of this package with the status 401

@@ -23,8 +23,8 @@ export interface Guard {
 /** The options of a guard: overrides of settings, the age of the login, and redirects. */
 export interface GuardOptions extends SettingOverrides {
   /**
-   * How many seconds ago the user may have logged in, without `leeway` (RFC 9470). Requires the setting `claimAuthTime` if
-   * the instance issues tokens. Default: any time.
+   * The maximum age of the login in seconds; `leeway` is not added (RFC 9470). Requires the setting `claimAuthTime` if the
+   * instance issues tokens. Default: any time.
    */
   maxAge?: number | undefined
   /** Whether a request that is not authenticated is redirected (302) instead of answered with 401. Default: false. */
@@ -76,7 +76,7 @@ export type InjectedRouteHandler<
   reply: FastifyReply<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider>
 ) => ReturnType<RouteHandlerMethod<RawServer, RawRequest, RawReply, Route, ContextConfig, SchemaCompiler, TypeProvider, Logger>>
 
-/** A route handler whose third parameter is the user, or null if there is none. The type parameters after the user are those of Fastify's `RouteHandler`. */
+/** A route handler whose third parameter is the user, or null if there is none. The other type parameters are those of `RouteHandler`. */
 export type UserRouteHandler<
   User, Route extends RouteGenericInterface = RouteGenericInterface, RawServer extends RawServerBase = RawServerDefault,
   RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
@@ -159,15 +159,15 @@ export interface TokenAuthInstance<
   /**
    * Verifies an access token that does not belong to a request.
    * @returns a copy of its payload
-   * @throws {@link InvalidToken} if the token is refused, and if its key is not known yet: then the keys of its issuer are fetched
+   * @throws {@link InvalidToken} if the token is refused, or if its key is not known yet: its issuer is then asked for keys
    * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
    * @throws {@link RequiredKeysNotFound} if a setting that is needed has a `get<Setting>` function, or if there is a handler `trusted`
    */
   verifyToken (token: string): Payload<Claims>
   /**
-   * Verifies an access token that came in another way than a request of its own, such as in a message of a WebSocket.
-   * @param request the request from which `get<Setting>` functions compute settings, and which the handler `trusted` gets.
-   * Its own token is not looked at
+   * Verifies an access token that did not arrive in a request of its own, for example one in a message of a WebSocket.
+   * @param request the request from which `get<Setting>` functions compute settings, and which is passed to the handler
+   * `trusted`. The token of this request is ignored
    * @returns a copy of the payload
    * @throws {@link InvalidToken} if the token is refused
    * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
@@ -175,16 +175,16 @@ export interface TokenAuthInstance<
    */
   verifyToken (token: string, request: AnyRequest): Promise<Payload<Claims>>
   /**
-   * Calls the function `keys` again and replaces the keys at once, as happens every 60 seconds.
-   * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is no function. The
-   * keys from before stay
+   * Calls the function `keys` again and replaces the keys at once, as also happens every 60 seconds.
+   * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is not a function. The
+   * previous keys stay in use
    */
   reloadKeys (): Promise<void>
   /** Returns the state of the keys, without key material. */
   keyStatus (): KeyStatus
   /**
-   * Returns who may use the routes of the application: all routes that were added after its first instance, as far as they
-   * are in the context of that instance or below. The rows are copies.
+   * Returns who may use which route of the application. Includes all routes that were added after its first instance, in the
+   * context of that instance or in contexts inside it. The rows are copies.
    * @throws {@link InvalidConfiguration} before the application is ready
    */
   routes (): RouteAccess[]
@@ -204,7 +204,7 @@ export interface TokenAuthInstance<
   extractScopes (request: AnyRequest): string[] | null
 }
 
-/** What is known of a request with a valid token. */
+/** The authentication of a request with a valid token. */
 export interface VerifiedRequest<Claims extends object = Record<string, unknown>, Id extends UserId = UserId> {
   /** The payload: a copy that belongs to the request. */
   readonly payload: Payload<Claims>
@@ -231,8 +231,8 @@ export interface RequestTokenAuth<
   User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Id extends UserId = UserId
 > {
   /**
-   * What a guard has made sure of, without null. For routes with a guard: reading it without a valid token throws the error
-   * that a guard would have answered, which becomes the response if the route handler does not catch it.
+   * The authentication of the request without null values, for routes with a guard. Without a valid token, reading it throws
+   * the error of the refusal, which becomes the response if the route handler does not catch it.
    * @throws {@link InvalidToken} or another error of 401
    */
   readonly verified: VerifiedRequest<Claims, Id>
@@ -249,20 +249,20 @@ export interface RequestTokenAuth<
   /** The session of the token: its claim `sid`. Null where the token has no session. */
   readonly sessionId: string | null
   /**
-   * Aborts when the token is not valid any more: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as its
-   * reason, when its session ends, with a {@link SessionEnded}, or when its key is removed or ends, with an
-   * {@link InvalidToken}. For connections that last longer than a request, such as
-   * WebSockets and server-sent events. Without a valid token, it never aborts. Created when it is first read.
+   * Aborts when the token becomes invalid: when it expires (`exp` and `leeway`), with a {@link TokenExpired} as the reason;
+   * when its session ends, with a {@link SessionEnded}; or when its key is removed or reaches `verifyUntil`, with an
+   * {@link InvalidToken}. For connections that last longer than a request, such as WebSockets and server-sent events. Without a
+   * valid token, it never aborts. Created when it is first read.
    */
   readonly signal: AbortSignal
   /** Where the token was found. */
   readonly source: 'header' | 'cookie' | 'query' | null
-  /** Why nobody is logged in: no token came, one came that was refused, or its session has ended. Null with a valid token. */
+  /** Why nobody is logged in: no token was sent, the token was refused, or its session has ended. Null with a valid token. */
   readonly signedOut: 'absent' | 'expired' | 'ended' | null
   /** The settings of the request: with the overrides of its guard, and the results of getters. */
   readonly settings: Readonly<Settings>
   /** Returns the user: the result of the handler `retrieveUser`, which is called at most once for a request. */
   user (): Promise<User | null>
-  /** Resolves when the token has been verified. Only necessary before reading other properties, if a key is computed asynchronously and no guard has run. */
+  /** Resolves when the token has been verified. Only needed before other properties if a key is computed asynchronously without a guard. */
   ready (): Promise<void>
 }

@@ -4,7 +4,7 @@ import type { MaybePromise, Payload } from './handlers.ts'
 
 /**
  * A key in a file: PEM for asymmetric algorithms, the bytes of the secret for HS algorithms. The file is read at
- * registration; where a getter names it, it is read again after it was replaced.
+ * registration; if a getter returns it, it is read again after it was replaced.
  */
 export interface KeyFile {
   /** Path of the file. */
@@ -22,9 +22,9 @@ export interface EncryptedPem {
 }
 
 /**
- * A key as a JSON Web Key (RFC 7517): `kty` is `RSA`, `EC` or `OKP` for the halves of a pair, and `oct` for the secret of
- * an HS algorithm. Members with other names are ignored. Where `use`, `key_ops` or `alg` is given, it must allow what the
- * key is used for.
+ * A key as a JSON Web Key (RFC 7517): `kty` is `RSA`, `EC` or `OKP` for the halves of a pair, and `oct` for the secret of an
+ * HS algorithm. Members with other names are ignored. If `use`, `key_ops` or `alg` is present, it must allow the use of the
+ * key.
  */
 export interface JsonWebKey {
   /** Key type. */
@@ -66,8 +66,8 @@ export interface JsonWebKey {
 }
 
 /**
- * What `secret`, `publicKey` and `privateKey` may be: text (PEM or a secret), bytes such as a `Buffer`, a key object, the URL or path of a
- * file, an encrypted private key with its passphrase, or a JSON Web Key.
+ * The values that `secret`, `publicKey` and `privateKey` accept: text (PEM or a secret), bytes such as a `Buffer`, a key
+ * object, the URL or path of a file, an encrypted private key with its passphrase, or a JSON Web Key.
  */
 export type KeyMaterial = string | ArrayBufferView | ArrayBuffer | KeyObject | URL | KeyFile | EncryptedPem | JsonWebKey
 
@@ -83,11 +83,11 @@ export interface SigningKey {
    */
   kid?: string | undefined
   /**
-   * From when the key signs: a `Date`, or ISO 8601 text with a time zone. The key with the latest date that has come signs.
-   * The key verifies before that date, too. Default: from the beginning.
+   * When the key starts to sign: a `Date`, or ISO 8601 text with a time zone. Of all keys whose date has passed, the one with
+   * the latest date signs. The key verifies before that date, too. Default: from the beginning.
    */
   signFrom?: Date | string | undefined
-  /** Until when tokens of the key are accepted, as `signFrom`. Default: as long as the key is in the list. */
+  /** Until when tokens of the key are accepted, in the form of `signFrom`. Default: as long as the key is in the list. */
   verifyUntil?: Date | string | undefined
 }
 
@@ -97,10 +97,10 @@ export interface JsonWebKeySet {
   keys: readonly JsonWebKey[]
 }
 
-/** Finds the scopes of a token of an issuer in its payload: a plain function. An error that it throws, or another result, is answered with 500. */
+/** Returns the scopes of a token of an issuer from its payload. Must be synchronous. An error, or another result, is answered with 500. */
 export type ScopesOfPayload = (payload: Payload) => readonly string[]
 
-/** An issuer whose tokens an instance accepts: an entry of the option `issuers`. Exactly one of `jwksUri` and `jwks` is given. */
+/** An issuer whose tokens an instance accepts: an entry of the option `issuers`. It has either `jwksUri` or `jwks`. */
 export interface TrustedIssuer {
   /** The claim `iss` of its tokens, compared as a whole. */
   issuer: string
@@ -108,9 +108,9 @@ export interface TrustedIssuer {
   audience: string | readonly string[] | null
   /** The address of its keys: `https:`, or `http:` for 127.0.0.1, [::1] and localhost. Requires the package `jose`. */
   jwksUri?: string | undefined
-  /** Its keys, or a function that returns them, which is called as an address is fetched. */
+  /** Its keys, or a function that returns them and is called as often as an address is fetched. */
   jwks?: JsonWebKeySet | (() => MaybePromise<JsonWebKeySet>) | undefined
-  /** The algorithms of its tokens, not those of secrets. `EdDSA` and `Ed25519` (RFC 9864) are one. Default: `['RS256']`. */
+  /** The algorithms of its tokens: only asymmetric ones. `EdDSA` and `Ed25519` (RFC 9864) are the same. Default: `['RS256']`. */
   algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`> | 'Ed25519'> | undefined
   /** The claim with the user id. Default: `sub`. */
   userId?: string | undefined
@@ -118,11 +118,11 @@ export interface TrustedIssuer {
   scopesName?: string | readonly string[] | ScopesOfPayload | undefined
   /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance. Default: true. */
   exactScopes?: boolean | undefined
-  /** The type that a token must have in its header: `at+jwt` (RFC 9068), which refuses ID tokens. Default: none, `JWT` or `at+jwt`. */
+  /** The `typ` that tokens must have in their header: `at+jwt` (RFC 9068) refuses ID tokens. Default: no `typ`, `JWT` or `at+jwt`. */
   typ?: 'at+jwt' | undefined
   /** The claim that is compared with `audience`. Default: `aud`. */
   audienceName?: string | undefined
-  /** For how many seconds keys are used after they were read last, at least 600; those given as `jwks` without a function always. Default: 86400. */
+  /** How many seconds keys stay in use after the last successful read, at least 600; a key set in `jwks` always stays. Default: 86400. */
   staleIfError?: number | undefined
 }
 
@@ -134,7 +134,7 @@ export interface KeyStatus {
     kid: string
     /** Its algorithm. */
     algorithm: Algorithm
-    /** `next`: it verifies, and `signFrom` is to come; `signing`; `verifying`: it only verifies; `gone`: `verifyUntil` has come. */
+    /** `next`: it verifies, and `signFrom` is in the future; `signing`; `verifying`: it only verifies; `gone`: `verifyUntil` has passed. */
     state: 'next' | 'signing' | 'verifying' | 'gone'
     /** From when it signs. */
     signFrom: string | null
@@ -145,9 +145,9 @@ export interface KeyStatus {
   issuers: Array<{
     /** The issuer. */
     issuer: string
-    /** The number of its keys that count now, for the algorithms of its tokens. */
+    /** The number of its keys that are in use now, for the algorithms of its tokens. */
     keys: number
-    /** When its keys were read last; null for keys that never change, too. */
+    /** When its keys were read last; also null for keys that never change. */
     fetchedAt: string | null
     /** When they could not be read; null if the last attempt succeeded. */
     failedAt: string | null

@@ -24,14 +24,14 @@ export interface InstanceOptions<
   extraVerifications?: readonly ExtraVerification<Claims>[] | undefined
   /** Additional endpoints under `urlPrefix`. */
   classViews?: readonly ClassView[] | undefined
-  /** Sessions: login on several devices, rotating refresh tokens, logout. Without it, refresh works as the specification has it. */
+  /** Sessions: login on several devices, rotating refresh tokens, logout. Without it, refresh works as in the specification. */
   sessions?: SessionsOptions<GivenUser<User>, Data> | SessionFeedOptions | undefined
   /**
    * The keys of the instance over time, instead of `secret`, `publicKey` and `privateKey`: a list, or a function that
    * returns one and is called again every 60 seconds. Tokens carry the id of their key.
    */
   keys?: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) | undefined
-  /** Issuers whose tokens are accepted, besides own tokens: identity providers, and other instances of this plugin. */
+  /** Issuers whose tokens are accepted, besides tokens of the instance: identity providers, and other instances of this plugin. */
   issuers?: readonly TrustedIssuer[] | undefined
   /** Settings as a class. */
   configurationClass?: (new () => ConfigurationMembers<GivenUser<User>>) | undefined
@@ -41,28 +41,25 @@ export interface InstanceOptions<
   responsesClass?: (new () => Responses<TakenUser<User>, Claims>) | undefined
 }
 
-/** What has no meaning beside `sessions`, and is refused by `register()` too. */
+/** Options without effect beside `sessions`, which `register()` refuses, too. */
 type Replaced = 'storeRefreshToken' | 'retrieveRefreshToken' | `${'generate' | 'setGenerate' | 'getGenerate'}RefreshToken`
-/** Getters of what all requests of an instance with `sessions` must agree on. */
+/** Getters of settings that must be the same for all requests of an instance with `sessions`. */
 type Fixed = 'getSecret' | 'getPublicKey' | 'getPrivateKey' | 'getAlgorithm' | 'getVerifyExp' | 'getLeeway' | 'getClaimIss' | 'getClaimAud' | 'getUserId'
 type BesideSessions = { [Name in Replaced | Fixed]?: undefined } & { verifyExp?: true | undefined, refreshTokenEnabled?: true | undefined }
 
-/** Which options go together: none of {@link BesideSessions} with `sessions`, and only with `authMode: false` is a feed enough. */
+/** Combinations of options: none of {@link BesideSessions} with `sessions`, and a feed alone only with `authMode: false`. */
 type SessionMode<User extends object, Data extends object> =
   { sessions?: undefined } |
   BesideSessions & { sessions: SessionsOptions<GivenUser<User>, Data> } |
   BesideSessions & { sessions: SessionFeedOptions, authMode: false }
 
 type KeySetting = 'secret' | 'publicKey' | 'privateKey'
-/** What has no meaning beside `keys`, and is refused by `register()` too. */
+/** Options without effect beside `keys`, which `register()` refuses, too. */
 type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetting>}` | 'getAlgorithm' | 'getTokenCacheSize']?: undefined }
 /** An instance has `keys`, or one key that is a setting. */
 type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
 
-/**
- * Where users log in: by `authenticate`, or by the method of a class. Only an instance without endpoints does without it, and
- * says so.
- */
+/** The handler `authenticate`, as an option or as a method of a class. Required unless `authMode` is false. */
 type LoginMode<User extends object, Claims extends object, Id extends UserId> =
   { authMode: false } |
   { setAuthMode: false | (() => false) } |
@@ -71,7 +68,7 @@ type LoginMode<User extends object, Claims extends object, Id extends UserId> =
   { authenticate: NonNullable<Handlers<User, Claims, Id>['authenticate']> }
 
 type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
-  // First of the unions, and with "authenticate" last: where it is missing, this is what the compiler says.
+  // First of the unions, and with "authenticate" last, so that the compiler names it where it is missing.
   LoginMode<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
   KeyMode &

@@ -29,7 +29,7 @@ export type UserIdOf<Name extends string> = Declared<Name> extends { userId: inf
 /** The type of the claims in the tokens of an instance. Default: any claims. */
 export type ClaimsOf<Name extends string> = Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
 
-/** The type of the data of an instance's sessions; where none is declared, any. */
+/** The type of the data of an instance's sessions. Default: any object. */
 export type SessionDataOf<Name extends string> = Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
 
 type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>> }
@@ -40,8 +40,8 @@ declare module 'fastify' {
   interface FastifyRequest extends RequestInstances {}
   interface FastifyContextConfig {
     /**
-     * Who may use the route, where it has no guard: `false` for everybody, or a text that says what else guards it. It never
-     * opens a route that has a guard.
+     * Who may use the route if it has no guard: `false` for everybody, or a text that names what else guards it. It never opens
+     * a route that has a guard.
      */
     tokenAuth?: false | string | undefined
   }

@@ -7,8 +7,8 @@ export interface AnyInstance<Registered> extends Pick<FastifyInstance, 'pluginNa
 }
 
 /**
- * A request of Fastify, over HTTP/1.1 or HTTP/2, and with any logger, type provider and types of its route. To Fastify's types,
- * `FastifyRequest` without type parameters is a request over HTTP/1.1.
+ * A request of Fastify, over HTTP/1.1 or HTTP/2, and with any logger, type provider and types of its route. In Fastify's
+ * types, `FastifyRequest` without type parameters is a request over HTTP/1.1.
  */
 export interface AnyRequest extends FastifyRequest<RouteGenericInterface, RawServerBase> {}
 

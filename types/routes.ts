@@ -2,11 +2,11 @@
 export interface RouteGuard {
   /** The name of the instance that it belongs to. */
   instanceName: string
-  /** Where it stands; `handler` for a route handler that `injectUser` made. */
+  /** The hook in which it runs; `handler` for a route handler that `injectUser` made. */
   hook: 'onRequest' | 'preValidation' | 'preHandler' | 'handler'
   /** Whether a request without a token passes, too. */
   isOptional: boolean
-  /** The sets of scopes of which one is enough. Empty: none is required. `null`: they are computed from the request. */
+  /** Alternative sets of scopes: a token needs all scopes of one set. Empty: none is required. `null`: computed from the request. */
   scopes: string[][] | null
 }
 
@@ -18,11 +18,11 @@ export interface RouteAccess {
   url: string
   /**
    * Who may use the route:
-   * - `scoped`, `protected`: requests with a valid access token, and with scopes
+   * - `protected`: requests with a valid access token; `scoped`: with the required scopes, too
    * - `optional`: also requests without a token
-   * - `other`: something else guards it; `note` says what
-   * - `public`: everybody: it has `config: { tokenAuth: false }`, or guards with `doProtection: false` only
-   * - `undecided`: it has no guard that is known, and says nothing. Everybody may use it, or a guard is not recognized
+   * - `other`: something else guards it, which `note` names
+   * - `public`: everybody. It has `config: { tokenAuth: false }`, or guards with `doProtection: false` only
+   * - `undecided`: it has neither a known guard nor `config.tokenAuth`. Everybody may use it, unless a guard was not recognized
    */
   access: 'public' | 'optional' | 'protected' | 'scoped' | 'other' | 'undecided'
   /** The guards, in the order in which they run. Guards with `doProtection: false` are left out. */

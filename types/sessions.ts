@@ -13,21 +13,21 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
    */
   secret?: KeyMaterial | readonly KeyMaterial[] | undefined
   /**
-   * How many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
-   * `expirationDelta`; below 10, a try of the client and the time limit of the store do not fit into it. Default: 30, or half
-   * of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a response
-   * that is lost ends the session.
+   * For how many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
+   * `expirationDelta`; below 10, it may be too short for a retry of the client and the time limit of the store. Default: 30,
+   * or half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a
+   * response that is lost ends the session.
    */
   grace?: number | undefined
   /** After how many seconds without a refresh a session expires; at least `expirationDelta`. Default: 15 days. */
   idle?: number | undefined
-  /** The most sessions that a user has; a login beyond it ends those that would expire first. 1 to 1000. Default: 100. */
+  /** The maximum number of sessions of a user; a further login ends those that would expire first. 1 to 1000. Default: 100. */
   maxPerUser?: number | undefined
   /** How often, in seconds, each process reads which sessions have ended. 1 to 60. Default: 2. */
   poll?: number | undefined
   /**
-   * Guards respond with 503 if the ended sessions could not be read for so many seconds. At least twice `poll`. With null,
-   * they go on: access tokens of sessions that ended meanwhile are accepted until they expire. Default: null.
+   * Guards respond with 503 if the ended sessions could not be read for this many seconds. At least twice `poll`. With null,
+   * they accept access tokens of sessions that have ended meanwhile until the tokens expire. Default: null.
    */
   refuseAfter?: number | null | undefined
   /**
@@ -74,8 +74,8 @@ export interface ListedSession<Data extends object = Record<string, unknown>> {
 
 /**
  * Sessions of an instance: `fastify.tokenAuth.sessions`. Without the option `sessions`, every method throws
- * {@link InvalidConfiguration}. A user id that is the text of a safe integer, such as a path parameter, stands for the text
- * and for the number.
+ * {@link InvalidConfiguration}. A user id that is the text of a safe integer, such as a path parameter, matches both the text
+ * and the number.
  */
 export interface Sessions<
   User extends object = Record<string, unknown>, Data extends object = Record<string, unknown>, Id extends UserId = UserId
@@ -128,8 +128,8 @@ export interface NewSession {
   /** The id of the session: 22 characters of base64url, unique. */
   sid: string
   /**
-   * The user as JSON text: the user id, such as `42` or `"ada"`, or an array of user id, issuer and audience if the
-   * registration has `claimIss` or `claimAud`, and of the name of the user id, too, if `userId` is not "user_id". Compare it byte by byte: 42 and "42" are two users.
+   * The user as JSON text: the user id, such as `42` or `"ada"`; or an array of user id, issuer and audience if the registration has
+   * `claimIss` or `claimAud`, and also of `userId` if that is not "user_id". Compare it byte by byte: 42 and "42" are two users.
    */
   user: string
   /** How long after its creation the session expires, however often it is used, in milliseconds. */
@@ -148,16 +148,16 @@ export interface StoredSession {
   usedAt: number
   /** `createdAt` + `lifetimeMs`. */
   endsAt: number
-  /** As given to `create`. */
+  /** As passed to `create`. */
   data: string
 }
 
 /**
- * The result of presenting a generation, the counter in a refresh token. A *family* are all generations that were issued for
+ * The result of presenting a generation, the counter in a refresh token. A *family* consists of all generations that were issued for
  * one presented generation, its *parent*: normally one, and one more for each late exchange. It is *confirmed* when a member
  * was received.
  *
- * - `rotated`: it was a member of the latest family, before the first rotation or after the window. `n` is the next
+ * - `rotated`: the generation was a member of the latest family, before the first rotation or after the window. `n` is the next
  *   generation, the first one of a new family. All other members are retired.
  * - `repeated`: within the window, it was a member, and `n` is that member; or the parent of one member that is not confirmed,
  *   and `n` is that member.
@@ -181,19 +181,19 @@ export interface ReceivedGeneration {
 /** The part of a {@link SessionStore} that a registration with `authMode: false` uses. */
 export interface SessionFeed {
   /**
-   * Returns the sessions that have ended: without a cursor, at least those that ended within `keepMs`; with a cursor, at
-   * least those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired
-   * need not be returned.
+   * Returns the sessions that have ended: without a cursor, at least those that ended within `keepMs`; with a cursor, at least
+   * those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired need not
+   * be returned.
    * @param cursor the cursor returned by an earlier call, of any process; null for all
-   * @returns the ids, and a cursor, which only the store interprets. `staleFor`: where a part could not be read, such as one
-   * node of a cluster, how many milliseconds ago that part was read for the cursor that was given; `Infinity` for never. Default: 0.
-   * A replica answers how far it is behind. `reason`: why there is `staleFor`, for the log; null if there is nothing to warn of,
+   * @returns `ended`: the ids. `cursor`: only the store interprets it. `staleFor`: if a part of the store, such as one node of
+   * a cluster, could not be read, how many milliseconds ago it was read for the passed cursor; `Infinity` for never; for a
+   * replica, how far it is behind. Default: 0. `reason`: the cause of `staleFor`, for the log; null if no warning is needed,
    * as for a replica that follows. Default: a part could not be read
    */
   endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined, reason?: string | null | undefined }>
   /**
-   * As in {@link SessionStore}. Without it, access tokens that this registration accepts confirm nothing: a replaced refresh
-   * token can be exchanged until the session is refreshed again.
+   * As in {@link SessionStore}. Without it, access tokens that this registration accepts do not confirm generations: a
+   * replaced refresh token can be exchanged until the session is refreshed again.
    */
   confirm? (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>
 }
@@ -227,16 +227,16 @@ export interface SessionStore extends SessionFeed {
   /** Returns the active sessions of a user, in any order. */
   list (user: string, rules: SessionRules): Promise<StoredSession[]>
   /**
-   * Confirms the families whose parents these generations are, and begins their windows anew. Ignores all others: families
-   * that are confirmed, older and later generations, and sessions that are unknown, have ended, or are another user's. Is no
-   * use of a session. Several processes may call it with the same generations. What it was given is told again until it has
-   * resolved, and not after that: it waits for sessions that another call has locked.
+   * Confirms the families whose parents these generations are, and restarts their windows. Ignores all other generations: of
+   * confirmed families, older and later ones, and those of sessions that are unknown, have ended, or belong to another user.
+   * It is not a use of a session. Several processes may call it with the same generations. A generation is passed again until
+   * a call has resolved, and not after that, so the method waits for sessions that another call has locked.
    * @param received at most 1,000
    */
   confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>
 }
 
-/** A pool or client of pg, `fastify.pg` of @fastify/postgres, or what postgres.js or `neon()` returns, as {@link postgresSessions} takes it. */
+/** A pool or client of pg, `fastify.pg` of @fastify/postgres, or the result of postgres.js or `neon()`, for {@link postgresSessions}. */
 export type PostgresLike =
   { query (sql: string, values: unknown[]): PromiseLike<unknown[] | { rows: unknown[] }> } |
   { unsafe (sql: string, values: never[]): PromiseLike<unknown[]> }
@@ -286,16 +286,16 @@ export interface RedisSessionsOptions {
 
 /** The options of {@link postgresSessions}. */
 export interface PostgresSessionsOptions {
-  /** The name of the table, perhaps after that of its schema: `auth.sessions`. Each user base needs its own. Default: `token_auth_sessions`. */
+  /** The name of the table, optionally with its schema: `auth.sessions`. Each user base needs its own. Default: `token_auth_sessions`. */
   table?: string | undefined
   /**
    * Whether row security may be active on the table for this role. Its policies must let the role read and change every row: a
-   * session that they hide is accepted after it has ended. With false, the ended sessions cannot be read. Default: false.
+   * session that they hide is accepted after it has ended. With false, ended sessions cannot be read while it is active. Default: false.
    */
   allowRowSecurity?: boolean | undefined
   /**
-   * Whether to write a heartbeat, one row of the table, with each poll, for services that read from replicas (standbys). Pass it
-   * where tokens are issued. Default: false.
+   * Whether to write a heartbeat, one row of the table, with each poll, for services that read from replicas (standbys). Set
+   * it in the services that issue tokens. Default: false.
    */
   replicas?: boolean | undefined
 }

@@ -27,7 +27,7 @@ export type SettingSetters<User> = {
   [K in keyof AllSettings<User> as `set${Capitalize<K>}`]?: AllSettings<User>[K] | (() => AllSettings<User>[K]) | undefined
 }
 
-/** `get<Setting>`: computes a setting from a request, at most once for each request and only if the setting is needed. Only the getters of keys can be asynchronous. */
+/** `get<Setting>`: computes a setting from a request, once at most, and only if the setting is needed. Only getters of keys can be asynchronous. */
 export type SettingGetters<User> = {
   [K in Exclude<keyof AllSettings<User>, RouteSetting> as `get${Capitalize<K>}`]?:
     ((request: FastifyRequest) => K extends KeySetting ? MaybePromise<AllSettings<User>[K]> : AllSettings<User>[K]) | undefined

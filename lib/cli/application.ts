@@ -4,7 +4,7 @@ import { checkEarlierRoutes } from '../routes/required-guards.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { load, type WatchedApplication } from './load.ts'
 
-/** What commands look at. */
+/** The parts of an application that commands inspect. */
 export interface Inspected {
   readonly rows: readonly RouteAccess[]
   /** The table of routes. */
@@ -12,10 +12,10 @@ export interface Inspected {
   readonly registrations: readonly Registration[]
 }
 
-/** What a command has seen of an application, or why it could not look. */
+/** What a command has found in an application, or why the application could not be inspected. */
 export type Seen<Result> = { readonly result: Result } | { readonly fault: string }
 
-/** Sends what an application prints to the standard error, so that the result stands alone. Fastify's logger writes there, too. */
+/** Sends the output of an application, also that of Fastify's logger, to standard error: standard output has only the result. */
 async function withoutOutput<Result> (run: () => Promise<Result>): Promise<Result> {
   const { write } = process.stdout
   process.stdout.write = process.stderr.write.bind(process.stderr)
@@ -26,7 +26,7 @@ async function withoutOutput<Result> (run: () => Promise<Result>): Promise<Resul
   }
 }
 
-/** Its registration would have failed: the watch has opened the book of routes before there were any. */
+/** Repeats the check of the registration, which cannot fail here: `watch` opens the book of routes before any route is added. */
 function checkOrder ({ early }: WatchedApplication, ofRoot: readonly Registration[]): void {
   if (ofRoot.some(({ settings }) => settings.requireGuards)) checkEarlierRoutes(early.join('\n'))
 }
@@ -36,7 +36,7 @@ async function start<Result> (path: string, look: (inspected: Inspected) => Resu
   const { app, book, registrations, isOfPlugin } = application
   const ofRoot = application.ofRoot()
   const all = [...new Set([...ofRoot, ...registrations])]
-  // Before it closes, because its instances then forget what they know of stores and issuers.
+  // Before the application closes: its instances then discard the state of stores and issuers.
   const result = look({ rows: book.routes(), table: book.printRoutes(), registrations: all })
   await app.close()
   checkOrder(application, ofRoot)
@@ -48,7 +48,7 @@ async function start<Result> (path: string, look: (inspected: Inspected) => Resu
 /**
  * Starts the application of a module, and closes it again.
  * @param look called when the application is ready
- * @returns what `look` returned, or why it could not look
+ * @returns the result of `look`, or why the application could not be inspected
  */
 export async function lookAt<Result> (path: string, look: (inspected: Inspected) => Result): Promise<Seen<Result>> {
   try {

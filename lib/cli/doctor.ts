@@ -1,4 +1,4 @@
-/** `fastify-token-auth doctor`: what a reviewer would ask of an application, a line each. */
+/** `fastify-token-auth doctor`: what a reviewer would check in an application, one line each. */
 import { setImmediate } from 'node:timers/promises'
 import { isHmac } from '../algorithms.ts'
 import type { Registration } from '../registration.ts'
@@ -9,9 +9,9 @@ import { memberOf } from '../values.ts'
 
 /** One line of the report. */
 export interface Remark {
-  /** What must be mended, what to look at, or what to know. */
+  /** An error must be fixed, a warning should be checked, and a note is for information. */
   readonly severity: 'error' | 'warning' | 'note'
-  /** What it is about: the code of a finding, or one word. */
+  /** The subject: the code of a finding, or one word. */
   readonly subject: string
   /** The name of the instance; null where it is about the application. */
   readonly instance: string | null
@@ -28,23 +28,23 @@ function keysOf ({ settings: { authMode, algorithm }, keys }: Registration): Sta
   const { keys: ring, issuers } = keys.status()
   const remarks = ring.map(({ kid, algorithm: of, state, verifyUntil }) => note('keys', `The key ${kid} for ${of} is ${state}${verifyUntil === null ? '' : `, and verifies until ${verifyUntil}`}.`))
   for (const { issuer, keys: count, failedAt } of issuers) {
-    if (failedAt !== null) remarks.push(problem('issuers', `The keys of the issuer ${issuer} could not be read. Check its address, and the way there.`))
+    if (failedAt !== null) remarks.push(problem('issuers', `The keys of the issuer ${issuer} could not be read. Check its address and the network.`))
     else if (count === 0) remarks.push(problem('issuers', `The issuer ${issuer} has no key for its "algorithms".`))
     else remarks.push(note('issuers', `The keys of the issuer ${issuer} were read: ${count}.`))
   }
   if (ring.length > 0 || (issuers.length > 0 && !authMode)) return remarks
   const material = isHmac(algorithm) ? 'a secret' : 'a pair of keys'
-  return [note('keys', `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. The option "keys" can.`), ...remarks]
+  return [note('keys', `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. With the option "keys", it can.`), ...remarks]
 }
 
-/** In seconds: the longest "expirationDelta" that needs no remark where tokens cannot be ended before. */
+/** In seconds. A longer "expirationDelta" is a warning if tokens cannot be ended earlier. */
 const day = 86_400
 
 function lifetimesOf ({ settings: { authMode, verifyExp, expirationDelta, leeway }, feed }: Registration): Statement[] {
   if (!authMode || !verifyExp) return []
   const text = `Access tokens are accepted for ${expirationDelta + leeway} seconds ("expirationDelta" and "leeway").`
   const isLong = expirationDelta > day && feed === undefined
-  return [isLong ? warning('lifetimes', `${text} Nothing can end them before. Reduce "expirationDelta", or set "sessions".`) : note('lifetimes', text)]
+  return [isLong ? warning('lifetimes', `${text} They cannot be ended earlier. Reduce "expirationDelta", or set "sessions".`) : note('lifetimes', text)]
 }
 
 function cookiesOf ({ settings, sessions }: Registration): Statement[] {
@@ -58,14 +58,14 @@ function cookiesOf ({ settings, sessions }: Registration): Statement[] {
 
 function storeOf ({ settings: { authMode }, feed }: Registration): Statement[] {
   if (feed === undefined) return authMode ? [note('store', 'Without "sessions", there is no logout that ends access tokens.')] : []
-  if (!feed.wasRead()) return [problem('store', 'The session store could not be read. Check its address, and the way there.')]
+  if (!feed.wasRead()) return [problem('store', 'The session store could not be read. Check its address and the network.')]
   return [note('store', feed.isMemory ? 'Sessions are kept in the memory of this process, and end with it.' : 'The session store was read.')]
 }
 
-/** Undecided routes have a line each. */
+/** Left out of the findings: `remarksOn` has a line for each of these routes. */
 const codeOfOpenRoutes = 'TOKEN_AUTH_W26'
 
-/** What warnings of the plugin say, as remarks. */
+/** Converts warnings of the plugin to remarks. */
 function findingsOf (warnings: readonly Error[]): Remark[] {
   return warnings.map((found) => {
     const [instance = '', ...text] = found.message.split(': ')
@@ -75,14 +75,14 @@ function findingsOf (warnings: readonly Error[]): Remark[] {
 
 function remarksOn ({ rows, registrations }: Inspected): Remark[] {
   const open = undecidedIn(rows).map(({ method, url }): Remark => ({
-    ...problem('routes', `Nobody has decided who may use ${method} ${url}. Add a guard, or say in "config.tokenAuth" why it needs none.`), instance: null
+    ...problem('routes', `The route ${method} ${url} has neither a guard nor an exemption. Add a guard, or state in "config.tokenAuth" why it needs none.`), instance: null
   }))
   const ofInstances = registrations.flatMap((registration) =>
     [keysOf, lifetimesOf, cookiesOf, storeOf].flatMap((look) => look(registration)).map((remark): Remark => ({ ...remark, instance: registration.settings.instanceName })))
   return [...open, ...ofInstances]
 }
 
-/** Runs what starts an application, and returns the warnings of this package that it caused. */
+/** Runs a function, and returns its result and the warnings of this package that were emitted meanwhile. */
 async function withWarnings<Result> (run: () => Promise<Result>): Promise<{ result: Result, warnings: Error[] }> {
   const warnings: Error[] = []
   const listener = (found: Error) => { if (found.name === 'TokenAuthWarning') warnings.push(found) }

@@ -1,4 +1,4 @@
-/** `fastify-token-auth inspect`: what a token says. */
+/** `fastify-token-auth inspect`: prints the content of a token. */
 import { done, failed, type Outcome } from './outcome.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -17,7 +17,7 @@ const unprintable = /(?!\n)[\p{Cc}\p{Cf}\u2028\u2029]/gu
 const escaped = (character: string) => character.split('').map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`).join('')
 const print = (value: Json) => JSON.stringify(value, null, 2).replace(unprintable, escaped)
 
-/** Beyond it, the indentation alone takes megabytes, and JSON.stringify() exhausts the stack. */
+/** Beyond this depth, the indentation alone takes megabytes, and JSON.stringify() exhausts the stack. */
 const maxLevels = 100
 const isDeep = (value: unknown, levels = maxLevels): boolean => typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1)))
 
@@ -45,5 +45,5 @@ export function inspect (text: string): Outcome {
   if (isDeep(header) || isDeep(payload)) return failed(`This token cannot be printed: its ${isDeep(header) ? 'header' : 'payload'} has more than ${maxLevels} levels.`)
   const now = Date.now() / 1000
   const times = timeClaims.filter((claim) => Object.hasOwn(payload, claim)).map((claim) => `${claim.padEnd(9)}  ${timeInWords(payload[claim], now)}\n`)
-  return done([`Header\n${print(header)}\n`, `Payload\n${print(payload)}\n`, ...times.length === 0 ? [] : [`Times\n${times.join('')}`], 'The signature was not looked at.\n'].join('\n'))
+  return done([`Header\n${print(header)}\n`, `Payload\n${print(payload)}\n`, ...times.length === 0 ? [] : [`Times\n${times.join('')}`], 'The signature was not verified.\n'].join('\n'))
 }

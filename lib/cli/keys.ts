@@ -20,7 +20,7 @@ interface Created {
   readonly publicKey?: string
   /** Both halves of a pair, as they are printed. */
   readonly both?: string
-  /** What a reader has to know about them. */
+  /** A note for standard error, such as the id of the key. */
   readonly note?: string
 }
 
@@ -58,7 +58,7 @@ function save (file: string, text: string): string | undefined {
 
 /**
  * Creates a secret or a pair of keys.
- * @param file where to write the secret or private key, instead of printing it. A public key is printed: keys are read from a file each.
+ * @param file where to write the secret or private key, instead of printing it. A public key is printed: each key has its own file.
  */
 export function keys (algorithm: Algorithm, asJwk: boolean, file?: string): Outcome {
   const { secret: secretText, publicKey = '', both = secretText, note = '' } = (algorithmTable[algorithm].family === 'HMAC' ? secret : pair)(algorithm, asJwk)

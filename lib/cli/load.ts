@@ -1,4 +1,4 @@
-/** Loads an application from a module, and watches its routes from the first on. */
+/** Loads an application from a module, and watches its routes from the first one on. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -17,7 +17,7 @@ export interface WatchedApplication {
   ofRoot (): Registration[]
   /** The routes that were added before the root had a registration. */
   readonly early: string[]
-  /** Whether the module exports a function with parameters, which is taken for a plugin. */
+  /** Whether the module exports a function with parameters, which is treated as a plugin. */
   readonly isOfPlugin?: boolean
 }
 
@@ -34,7 +34,7 @@ function watch (app: FastifyInstance): WatchedApplication {
   const watched: WatchedApplication = { app, book: bookOf(app), registrations: new Set(), ofRoot, early: [] }
   app.addHook('onRoute', function ({ method, url }) {
     const methods = [method].flat()
-    // As in the application itself, OPTIONS needs no decision.
+    // OPTIONS needs no guard, because preflight requests carry no token.
     if (ofRoot().length === 0 && methods.some((name) => name !== 'OPTIONS')) watched.early.push(`${methods.join(',')} ${url}`)
     for (const registration of registrationsOf(this)) watched.registrations.add(registration)
   })
@@ -52,7 +52,7 @@ async function start (exported: unknown, watched: readonly WatchedApplication[])
     return found
   }
   if (!isFunction(exported)) return undefined
-  // A plugin has parameters. What a promise of an application resolves to is ready: applications are thenable.
+  // A plugin has parameters. An application that a promise resolves to is ready: applications are thenable.
   if (exported.length === 0) return await start(await exported(), watched)
   const app = Fastify()
   app.register(exported)
@@ -63,16 +63,16 @@ async function start (exported: unknown, watched: readonly WatchedApplication[])
 /**
  * Loads a module and starts the application of its default export: a plugin, a function without parameters that returns an
  * application, or an application.
- * @throws {Error} where it has none, and what the application throws
+ * @throws {Error} if the export is none of these, and the errors of the application
  */
 export async function load (path: string): Promise<WatchedApplication> {
   const watched: WatchedApplication[] = []
   const listener = (message: unknown) => { watched.push(watch(memberOf(message, 'fastify') as FastifyInstance)) }
   subscribe('fastify.initialization', listener)
   try {
-    // A path of Windows is no URL.
+    // A path on Windows is not a URL.
     const module: { default?: unknown } = await import(pathToFileURL(resolve(path)).href)
-    // What a compiler makes of `export default` for CommonJS.
+    // Compilers convert `export default` to a property `default` of the CommonJS exports.
     const inner: unknown = memberOf(module.default, '__esModule') === true ? memberOf(module.default, 'default') : module.default
     const application = await start(inner, watched)
     if (application === undefined) throw new Error(`The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${isFunction(inner) ? 'a function that returns something else' : typeName(inner)}.`)

@@ -1,6 +1,6 @@
 /** What a command prints, and the exit code of the process. */
 export interface Outcome {
-  /** 0: done. 1: it failed, or a check did. 2: it was called in a wrong way. */
+  /** 0: success. 1: a failure, or a warning of `doctor`. 2: wrong usage, or an error of `doctor`. */
   readonly code: 0 | 1 | 2
   /** The result. */
   readonly stdout: string

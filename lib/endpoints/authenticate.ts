@@ -18,7 +18,7 @@ import { bodySchema, tokenFields, tokenProperties, type Implementation, type Res
 /** The beginning of messages about the user. */
 const from = 'authenticate must return'
 
-/** Asks the application whose credentials a request carries. */
+/** Returns the user that the handler `authenticate` finds for a request. */
 async function findUser ({ host: { handlers } }: Registration, request: FastifyRequest): Promise<object> {
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
@@ -38,9 +38,9 @@ async function issueTokens (registration: Registration, state: RequestState, rep
   const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
     () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
 
-  // A token that nobody receives is not stored.
+  // The client does not receive this token, so it is not stored.
   if (isAnswered(request, reply)) return undefined
-  // Stored when nothing else can fail, and before anything is sent, so that no token is half issued.
+  // Stored after every step that can fail and before the response, so that a token is either stored and sent, or neither.
   if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
   publishIssued(settings.instanceName, userId, 'authenticate', request)
   return { body, loginCookies: cookies }
@@ -59,8 +59,8 @@ async function logIn (registration: Registration, sessions: SessionService, stat
 }
 
 /**
- * The specification answers a refused login as text, although the body is JSON. An application that renders refusals
- * itself chooses the media type itself.
+ * The specification answers a refused login as text, although the body is JSON. An application with its own error rendering
+ * chooses the media type itself.
  */
 function answerAsText ({ responses }: Registration, { settings }: RequestState, reply: FastifyReply): void {
   if (settings.onRefusal === 'reply' && !isReplaced(responses, 'exceptionResponse')) {

@@ -1,4 +1,4 @@
-/** Which bodies endpoints accept, whatever parsers, validators and serializers the application has: JSON, or forms where an RFC requires them. */
+/** Bodies of endpoints: JSON, or forms where an RFC requires them, whatever parsers, validators and serializers the application has. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { errorCodes, type FastifyInstance, type FastifyRequest, type RequestPayload } from 'fastify'
@@ -8,17 +8,17 @@ import { memberOf } from '../values.ts'
 /** In bytes. Credentials and tokens are small, and anybody may send a body to the endpoints. */
 const maximumBody = 16_384
 
-/** The limit of bodies in a context: that of the application, where it is smaller. Fastify completes its configuration with the default. */
+/** Returns the limit of bodies in a context: `maximumBody`, or that of the application if it is smaller. Fastify always sets one. */
 export const bodyLimitOf = ({ initialConfig }: FastifyInstance): number => Math.min(maximumBody, initialConfig.bodyLimit!)
 
-/** RFC 8259 section 11 and RFC 6839 section 3.1. Types such as `text/json` are no JSON for a browser, which may send them across origins. */
+/** RFC 8259 section 11 and RFC 6839 section 3.1. Other types, such as `text/json`, are not registered for JSON. */
 const jsonType = /^application\/(?:[\w!#$&^.-]+\+)?json\s*(?:;|$)/i
 const formType = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Decodes a body. RFC 8259 section 8.1: JSON is UTF-8. With a replacement for what is not, two passwords would be one text.
+ * Decodes a body. RFC 8259 section 8.1: JSON is UTF-8. With replacement characters, two different passwords could become the same text.
  * @returns undefined for bytes that are not UTF-8
  */
 function decode (bytes: Buffer): string | undefined {
@@ -29,7 +29,7 @@ function decode (bytes: Buffer): string | undefined {
   }
 }
 
-/** As {@link decode}, for a form: what it encodes is UTF-8, too. */
+/** As {@link decode}, for a form: its percent-encoded bytes must be UTF-8, too. */
 function decodeForm (bytes: Buffer): string | undefined {
   try {
     const form = utf8.decode(bytes)
@@ -43,8 +43,8 @@ function decodeForm (bytes: Buffer): string | undefined {
 const notUtf8 = () => new errorCodes.FST_ERR_VALIDATION('body must be UTF-8')
 
 /**
- * Makes a context accept JSON bodies only: a form of another site, which needs no permission from a browser's CORS rules,
- * must not log anybody in. An empty body passes with any media type; the validator decides whether the endpoint needs one.
+ * Makes a context accept JSON bodies only: browsers send a form of another site without a CORS preflight, and it must not
+ * log a user in. An empty body passes with any media type; the validator checks whether the endpoint needs one.
  */
 function acceptJson (context: FastifyInstance): void {
   const parseJson = context.getDefaultJsonParser('error', 'error')
@@ -61,8 +61,8 @@ function acceptJson (context: FastifyInstance): void {
 }
 
 /**
- * Reads a form. RFC 6749 section 3.2: a parameter without a value counts as missing, and none may be there twice.
- * @returns undefined for a form with a parameter that is there twice
+ * Reads a form. RFC 6749 section 3.2: a parameter without a value is treated as omitted, and no parameter may be repeated.
+ * @returns undefined for a form with a repeated parameter
  */
 function readForm (body: string): Record<string, string> | undefined {
   // Without a prototype: a parameter may have any name.
@@ -88,15 +88,15 @@ function acceptForms (context: FastifyInstance): void {
   context.addContentTypeParser('*', (_request, _payload, done) => { done(new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE()) })
 }
 
-/** Writes a form that was parsed, in which a parameter that is there twice has a list of values. */
+/** Encodes a parsed form again. A repeated parameter has a list of values. */
 const writeForm = (form: object) => String(new URLSearchParams(Object.entries(form).flatMap(([name, values]) => [values].flat().map((value): [string, string] => [name, String(value)]))))
 
-/** How a parsed body is written again, which only the parsers of this module read. */
+/** Encode a parsed body again, for the parsers of this module. */
 const writers = { json: (body: object) => JSON.stringify(body), form: writeForm }
 
 /**
- * Returns what was read of a body, as bytes: Google Cloud Functions and the parsers of Express, for example, add `body` to a
- * request, and some of them `rawBody`.
+ * Returns a body that was read already, as bytes: Google Cloud Functions and the parsers of Express, for example, store it
+ * in `body`, and some of them also in `rawBody`.
  */
 function bytesOf (raw: IncomingMessage, kind: 'json' | 'form'): Buffer {
   const [body, rawBody] = [memberOf(raw, 'body'), memberOf(raw, 'rawBody')]
@@ -106,8 +106,8 @@ function bytesOf (raw: IncomingMessage, kind: 'json' | 'form'): Buffer {
 }
 
 /**
- * Gives the parsers a body that was read before the request came to Fastify. Its stream has ended, and would not end again.
- * The size of the body is limited by the length that the client has declared, and by that of what was read.
+ * Returns a new stream for a body that was read before the request came to Fastify: its stream has ended, and the parsers
+ * would wait forever. Both the declared and the actual length of the body are limited.
  */
 function readAgain ({ raw, headers }: FastifyRequest, payload: RequestPayload, kind: 'json' | 'form'): RequestPayload {
   if (payload !== raw || !raw.readableEnded) return payload
@@ -133,8 +133,8 @@ function serialize (body: unknown): string {
 
 /**
  * Bodies of endpoints are validated and serialized here, not by the compilers of the application: those may expect schemas
- * of another library, and an application that replaces them must not change what an endpoint accepts. The schemas document
- * the routes.
+ * of another library, and an application that replaces them must not change what an endpoint accepts. The schemas only
+ * document the routes.
  */
 export function compilers ({ row: { bodies }, isBodyOptional = false, faultOfQuery }: Endpoint) {
   return {

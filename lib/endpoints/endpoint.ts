@@ -1,4 +1,4 @@
-/** What an endpoint is: its row in the table of endpoints, and what its file says of it. What the files share. */
+/** The types of an endpoint, its row in the table of endpoints and the implementation in its file, and helpers of these files. */
 import { Type, type TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestAsyncHookHandler } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
@@ -14,7 +14,7 @@ import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { PathSetting, Settings } from '../settings/schema.ts'
 
-/** A schema with what OpenAPI documents of a route. */
+/** A schema of Fastify with the members that OpenAPI adds. */
 export interface EndpointSchema extends FastifySchema {
   operationId?: string
   summary?: string
@@ -22,39 +22,39 @@ export interface EndpointSchema extends FastifySchema {
   tags?: readonly string[]
 }
 
-/** What a handler answers. */
+/** The result of a handler. */
 export interface Result {
-  /** Default: that of the reply, 200 unless a hook of the application has changed it. */
+  /** The status code. Default: that of the reply, 200 unless a hook of the application has changed it. */
   readonly status?: number | undefined
   /** Undefined for none. */
   readonly body?: unknown
   readonly cookies?: readonly string[]
   /** Cookies with which a login begins or ends. */
   readonly loginCookies?: readonly string[]
-  /** Called when it was sent; not where a hook of the application has replaced it by an error. */
+  /** Called after the response was sent, unless a hook of the application has replaced it with an error. */
   readonly sent?: () => void
 }
 
-/** What the file of an endpoint says of it. */
+/** The part of an endpoint that its file defines. */
 export interface Implementation {
   readonly schema: EndpointSchema
   /** Whether it accepts a request without a body. */
   readonly isBodyOptional?: boolean
-  /** Describes what is wrong with the query of a request; undefined for nothing. Default: any query is accepted. */
+  /** Describes what is wrong with the query of a request; undefined for a valid one. Default: any query is accepted. */
   readonly faultOfQuery?: (query: unknown) => string | undefined
   /** Hooks that a request passes before its body is read. */
   readonly guards?: ReadonlyArray<Guard | CallbackHook | onRequestAsyncHookHandler>
-  /** Begins the state of a request that is given to the handler. Default: under the rules of the registration. */
+  /** Creates the state of a request for the handler. Default: a state with the rules of the registration. */
   readonly begin?: (request: FastifyRequest) => RequestState
-  /** Returns what is sent; undefined where the request was answered in the meantime. What it throws is rendered like a refusal of a guard. */
+  /** Returns the response; undefined if the request was answered in the meantime. Its errors are rendered like refusals of a guard. */
   readonly handler: (state: RequestState, reply: FastifyReply) => MaybePromise<Result | undefined>
 }
 
-/** The public keys, as the endpoint that publishes them needs them. */
+/** The public keys, for the endpoint that publishes them. */
 export interface PublishedKeys {
   /** Returns the JWK set as JSON. */
   jwkSet (): string
-  /** Seconds for which services may keep it. */
+  /** How many seconds services may cache it. */
   readonly maxAge: number
 }
 
@@ -65,23 +65,23 @@ export interface EndpointRow {
   readonly method: HTTPMethods
   /** The setting that holds its path below `urlPrefix`. With null, the endpoint does not exist. */
   readonly path: PathSetting
-  /** What follows that path. */
+  /** A suffix of that path. */
   readonly below?: '/:id'
-  /** The option that it belongs to, without which its path is not taken either. */
+  /** The option that adds the endpoint. Without the option, the path is not reserved either. */
   readonly option?: 'sessions'
-  /** Whether it exists, given the settings and whether there are sessions. */
+  /** Whether the endpoint exists with these settings, and with or without sessions. */
   readonly exists: (settings: Settings, hasSessions: boolean) => boolean
   /** The method of `Responses` that extends its body. */
   readonly hook?: Hook
-  /** What `config.tokenAuth` says of it: false if everybody may use it, or what guards it. Undefined for an endpoint with guards. */
+  /** The `config.tokenAuth` of its route: false if everybody may use it, or what guards it. Undefined for an endpoint with guards. */
   readonly access?: false | string
   /** For the OpenAPI document: whether it requires an access token without a guard, or accepts one. */
   readonly readsToken?: 'required' | 'optional'
-  /** Whether it is not for pages of other origins in cookie mode, even if they send no cookie: they could log somebody in as another user, or out. */
+  /** Whether it refuses other origins in cookie mode, even without a cookie: they could log a user out, or in as another user. */
   readonly isForOwnOrigin?: boolean
   /** Whether it takes a refresh token, so that no guard before it may exchange that token. */
   readonly takesRefreshToken?: boolean
-  /** Whether its answer may be cached, with a `Cache-Control` of its own, so that it answers HEAD, too. */
+  /** Whether its response may be cached: it sets `Cache-Control` itself, and also answers HEAD. */
   readonly isCacheable?: boolean
   /** Which bodies it accepts. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662. */
   readonly bodies?: 'form'
@@ -95,12 +95,12 @@ export interface Endpoint extends Implementation {
   readonly path: string
 }
 
-/** Creates the schema of a body with fields whose names are settings, open for what hooks add. */
+/** Creates the schema of a body. It allows further members, which hooks of the application may add. */
 export function bodySchema (properties: Record<string, TSchema>, options: object = {}): TSchema {
   return Type.Object(properties, { additionalProperties: true, ...options })
 }
 
-/** Documents the answer of an endpoint that reads tokens while what it needs for that is not available; nothing where that cannot happen. */
+/** Documents the 503 of an endpoint that reads tokens; empty if the registration depends on no store and no fetched keys. */
 export const unavailable = ({ outage }: Registration): Record<number, object> => outage === undefined ? {} : { 503: { description: outage, ...errorSchema } }
 
 interface IssuedTokens { accessToken: string, refreshToken?: string | undefined }

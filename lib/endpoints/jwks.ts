@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { bodySchema, type Implementation, type PublishedKeys } from './endpoint.ts'
 
-/** Services keep the keys for so many seconds, and for a day where the endpoint cannot be reached. */
+/** Services may cache the keys for `maxAge` seconds, and use them for a day if the endpoint cannot be reached. */
 const cacheControl = (maxAge: number) => `public, max-age=${maxAge}, stale-if-error=86400`
 
 const jwkSetSchema = bodySchema({ keys: Type.Array(bodySchema({ kty: Type.String(), kid: Type.String(), alg: Type.String(), use: Type.Literal('sig') })) })

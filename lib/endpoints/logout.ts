@@ -16,7 +16,7 @@ import { bodySchema, type Implementation, type Result } from './endpoint.ts'
 import { findRefreshToken, refreshTokenInBody } from './refresh-source.ts'
 import { memberOf } from '../values.ts'
 
-/** Ends the session of an access token. @throws its refusal, unless it says that the session has ended */
+/** Ends the session of an access token. @throws its refusal, unless the session has ended already */
 async function endByAccessToken (sessions: SessionService, state: RequestState): Promise<void> {
   const refusal = await state.verifyOwn()
   if (refusal === null) {
@@ -31,13 +31,13 @@ async function endByAccessToken (sessions: SessionService, state: RequestState):
   }
   const error = state.toError(refusal)
   if (!(error instanceof SessionEnded)) throw error
-  // It may be one that has ended only for this process, because the store was unavailable.
+  // The session may have ended only for this process, because the store was unavailable.
   if (!await sessions.ended.retryEndings()) throw new SessionStoreUnavailable()
 }
 
 /**
- * Ends the session of a refresh token. In cookie mode, somebody else may have planted its cookie in the browser, for example
- * from a sibling domain: the session of a valid access cookie ends, too, so that the user is logged out in any case.
+ * Ends the session of a refresh token. In cookie mode, an attacker may have planted its cookie in the browser, for example
+ * from a sibling domain. The session of a valid access cookie therefore ends, too, and the user is logged out in any case.
  */
 async function endByRefreshToken (sessions: SessionService, state: RequestState, { userId, sid }: RefreshToken): Promise<void> {
   const { request } = state
@@ -47,7 +47,7 @@ async function endByRefreshToken (sessions: SessionService, state: RequestState,
   for (const settled of await Promise.allSettled(ending)) if (settled.status === 'rejected') throw settled.reason
 }
 
-/** Ends the session of a valid access cookie, unless it is the one that is ended already. */
+/** Ends the session of a valid access cookie, unless it is the session of the refresh token. */
 async function endByCookie (sessions: SessionService, state: RequestState, ended: string): Promise<string[]> {
   if (await state.verify() !== null || state.source !== 'cookie') return []
   const { userId, sessionId } = state
@@ -56,7 +56,7 @@ async function endByCookie (sessions: SessionService, state: RequestState, ended
 }
 
 async function logOut (sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result> {
-  // In every response of this handler: a browser is logged out even while the store is down. A setting that cannot be
+  // First, so that every response clears the cookies: a browser is logged out even while the store is down. A setting that cannot be
   // computed must not keep the session from ending.
   let failure: { readonly error: unknown } | undefined
   try {
@@ -66,7 +66,7 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
     failure = { error }
   }
   const source = findRefreshToken(state)
-  // A browser that has rejected the cookies of a login: whoever holds a refresh token may end its session.
+  // If the browser rejected the cookies of a login, the client has the refresh token only from the body of the response.
   const isMissing = source instanceof Refusal && isWithoutToken(source)
   const found = isMissing ? refreshTokenInBody(state.request, state.settings.refreshTokenName) ?? source : source
   const token = typeof found === 'string' ? sessions.read(found) : undefined
@@ -77,7 +77,7 @@ async function logOut (sessions: SessionService, state: RequestState, reply: Fas
   return { status: 204 }
 }
 
-/** RFC 7009 section 2.2: a refresh token that is not authentic is answered like one that is. */
+/** RFC 7009 section 2.2: the response to an invalid refresh token is the same as to a valid one. */
 function ignoreRefusal (error: unknown): void {
   if (Number(memberOf(error, 'statusCode')) >= 500 || !(error instanceof Error)) throw error
 }
@@ -94,7 +94,7 @@ export function logoutEndpoint (registration: Registration): Implementation {
         204: { description: 'The session has ended, now or earlier.', type: 'null' },
         400: { description: 'No token.', ...errorSchema },
         401: { description: 'The access token was refused, and there was no refresh token.', ...errorSchema },
-        503: { description: 'The session store is unavailable. The session has ended for this process alone, and ends as soon as the store is available.', ...errorSchema }
+        503: { description: 'The session store is unavailable. The session has ended for this process only, and ends for all as soon as the store is available.', ...errorSchema }
       }
     },
     isBodyOptional: true,

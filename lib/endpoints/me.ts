@@ -9,15 +9,15 @@ import type { Registration } from '../registration.ts'
 import { readParameter } from '../request/pairs.ts'
 import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
-// Lists of types, and no unions: the serializer would compile a validator for a union, and call it for each response.
+// Lists of types, not unions: only lists are converted to `nullable` for OpenAPI 3.0.
 
-/** What a question adds to the answer. */
+/** The members that `optional=true` adds to the response. */
 const properties = {
   id: Type.Optional(Type.Unknown({ description: 'With `optional=true`: the id of the user; null if nobody is logged in.' })),
   reason: Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], enum: ['absent', 'expired', 'ended', null], description: 'With `optional=true`: why nobody is logged in; null for a user.' }))
 }
 
-/** Whether a request asks who is logged in, so that nobody is an answer, and not an error that browsers show in red. */
+/** Whether a request has `optional=true`: without a user, the response is then 200, not an error that browsers show in red. */
 const isQuestion = ({ raw: { url = '' } }: FastifyRequest) => readParameter(url, 'optional') === 'true'
 
 export function meEndpoint (registration: Registration): Implementation {

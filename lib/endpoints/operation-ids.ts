@@ -1,10 +1,10 @@
 /** The ids of operations in the OpenAPI document, by which generated clients name their functions. */
 import type { FastifyInstance } from 'fastify'
 
-/** The ids in use, by the servers of the applications: an id may be in a document once. */
+/** The ids in use, by the HTTP server of the application: an id must be unique in a document. */
 const used = new WeakMap<object, Set<string>>()
 
-/** Returns `<instanceName><Name>`. Where instances of one application have the same name, that of the second one ends in 2. */
+/** Returns `<instanceName><Name>`. If instances of one application have the same name, the id of the second one ends in 2. */
 export function nameOperation ({ server }: FastifyInstance, instanceName: string, name: string): string {
   const ids = used.get(server) ?? new Set()
   used.set(server, ids)

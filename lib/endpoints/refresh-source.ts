@@ -12,7 +12,7 @@ export function refreshTokenInBody ({ body }: FastifyRequest, name: string): str
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
-/** Returns the refresh token of a request: from where access tokens are read, or from the body; undefined for none. */
+/** Returns the refresh token of a request: from its cookie or query parameter, or from the body; undefined for none. */
 export function findRefreshToken ({ request, settings }: RequestState): Verdict<string> | undefined {
   const found = extractRefreshToken(request.raw, settings)
   if (found === undefined) return refreshTokenInBody(request, settings.refreshTokenName)

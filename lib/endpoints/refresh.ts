@@ -15,13 +15,13 @@ import type { RefreshSubject, RequestState } from '../request/state.ts'
 import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
-/** Refuses a request whose access token is not acceptable before its body is read. */
+/** Refuses a request with an unacceptable access token before its body is read. */
 const requireAccessToken = (registration: Registration) => refuseEarly(registration, (state) => state.verifyForRefresh())
 
 async function refresh (registration: Registration, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
   const { responses, host: { handlers }, issuing } = registration
   const { request, settings } = state
-  // The hook above let only an acceptable access token pass.
+  // The hook `requireAccessToken` has refused any other access token.
   const { payload, userId } = await state.verifyForRefresh() as RefreshSubject
   const purportedToken = requireRefreshToken(state)
   const refreshToken = await storedRefreshToken(handlers, request, userId)
@@ -31,7 +31,7 @@ async function refresh (registration: Registration, state: RequestState, reply: 
   if (user === null) throw new AuthenticationFailed()
   const difference = differenceOf(userId, user, settings.userId, handlers, request)
   if (difference !== undefined) throw refusedRefresh(difference)
-  // RFC 9470: a refresh is not a login, so that the time of the login stays, and a token without one gets none.
+  // RFC 9470: a refresh is not a login, so `auth_time` is copied, and a token without it gets none.
   const authTime = typeof payload.auth_time === 'number' ? payload.auth_time : undefined
   const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime })
   const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []

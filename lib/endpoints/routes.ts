@@ -1,4 +1,4 @@
-/** Adds endpoints as routes: their paths, how their results are sent and their errors rendered, and that responses are not cached. */
+/** Adds endpoints as routes: builds their paths, sends their results, renders their errors, and prevents caching. */
 import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
@@ -44,8 +44,8 @@ const refuseOtherOrigins = (registration: Registration) =>
 const readsCookies = ({ settings, rules }: Registration) => settings.cookieSet || rules.isComputed('cookieSet')
 
 /**
- * Passes what was thrown on to the next error handler in line, as Fastify itself does. It treats only an `Error` of this
- * realm that is sent as an error: anything else would become the body of a 200, so that a promise must reject with it.
+ * Passes a thrown value on to the next error handler, as Fastify does. `reply.send()` treats only an `Error` of this realm
+ * as an error: any other value would become the body of a 200, so the promise must reject with it.
  */
 function passOn (thrown: unknown, reply: FastifyReply): unknown {
   return thrown instanceof Error ? reply.send(thrown) : Promise.reject(thrown)
@@ -59,13 +59,13 @@ export interface PrefixedRoute extends Pick<RouteOptions, 'config' | 'handler' |
   readonly guards: ReadonlyArray<NonNullable<RouteOptions['onRequest']>>
   readonly isForOwnOrigin: boolean
   readonly isCacheable: boolean
-  /** Returns the schema of the second spelling of the path, which is the same operation, documented once. */
+  /** Returns the schema for the second spelling of the path, which is hidden: the operation is documented once. */
   readonly hide: (schema: FastifySchema) => FastifySchema
 }
 
 /**
  * Adds a route, in both spellings of its path.
- * @param host the context on which the plugin was registered. Its error handler counts, also one that is set later
+ * @param host the context on which the plugin was registered. Its error handler applies, also one that is set later
  * @throws {InvalidConfiguration} for a path that is taken
  */
 export function addRoute (context: FastifyInstance, host: FastifyInstance, registration: Registration, route: PrefixedRoute): void {
@@ -86,15 +86,15 @@ export function addRoute (context: FastifyInstance, host: FastifyInstance, regis
       prefixTrailingSlash: strictSlashes ? 'no-slash' : 'both',
       ...(isCacheable && { exposeHeadRoute: true }),
       onRequest: [...(isCacheable ? [] : [noStore]), ...originGuards, ...guards].flat(),
-      // The application's earlier error handler is the next in line anyway: called from here, it would log twice.
+      // An error handler that was set before the route is the next one anyway: called from here, it would log the error twice.
       errorHandler: (error, request, reply) => host.errorHandler === inherited ? passOn(error, reply) : host.errorHandler(error, request, reply)
     })
   }
 }
 
 /**
- * Calls a function with a context of its own, whose hooks and parsers concern no other route.
- * @param options what the registration was given for Fastify, such as `prefix`
+ * Calls a function with a new context, whose hooks and parsers apply to no other route.
+ * @param options options of the registration for Fastify, such as `prefix`
  */
 export async function inOwnContext (host: FastifyInstance, options: FastifyRegisterOptions<object>, add: (context: FastifyInstance) => void): Promise<void> {
   const plugin = async (context: FastifyInstance) => { add(context) }
@@ -102,14 +102,14 @@ export async function inOwnContext (host: FastifyInstance, options: FastifyRegis
   await host.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: 'fastify-token-auth' }), options)
 }
 
-/** Calls a function when a response was sent that is no error: at once, unless hooks of the application are asynchronous. */
+/** Calls a function after a response without an error was sent: at once, unless hooks of the application are asynchronous. */
 function whenSent ({ raw }: FastifyReply, call: () => void): void {
   const end = () => { if (raw.statusCode < 400) call() }
   if (raw.headersSent) end()
   else raw.on('finish', end)
 }
 
-/** Sends the result of a handler. An answer that was sent in the meantime stays, such as that of a timeout. */
+/** Sends the result of a handler, unless the request was answered in the meantime, for example by a timeout. */
 function sendResult (result: Result | undefined, { request, settings }: RequestState, reply: FastifyReply): unknown {
   if (result === undefined || isAnswered(request, reply)) return reply
   const { status, body, cookies = [], loginCookies = [], sent } = result
@@ -147,11 +147,11 @@ function documented ({ row: { method, name }, schema }: Endpoint, registration: 
   const operationId = nameOperation(host, registration.settings.instanceName, name)
   const response = readsCookies(registration) && method !== 'GET' ? { ...Object(schema.response), ...crossOriginAnswer } : schema.response
   for (const part of [schema.body, schema.querystring, schema.params, ...Object.values(Object(response))]) if (typeof part === 'object' && part !== null) ownSchemas.add(part)
-  // Not the requirement of the whole document.
+  // Overrides the requirement of the whole document.
   return { operationId, ...schema, ...(isOpen && { security: [] }), response }
 }
 
-/** Hides a schema in the OpenAPI document. A response schema takes 5 KB in Fastify, and that of an endpoint only documents. */
+/** Hides a schema in the OpenAPI document, and drops its response schema, which takes 5 KB in Fastify and only documents. */
 const hide = ({ response, ...rest }: FastifySchema) => ({ ...rest, hide: true })
 
 function routeOf (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): PrefixedRoute {
@@ -175,7 +175,7 @@ function routeOf (context: FastifyInstance, host: FastifyInstance, registration:
   }
 }
 
-/** Adds endpoints, those with each kind of bodies in a context of its own. @throws {InvalidConfiguration} */
+/** Adds endpoints, in one context for each kind of bodies. @throws {InvalidConfiguration} */
 export async function addEndpoints (host: FastifyInstance, registration: Registration, endpoints: readonly Endpoint[], options: FastifyRegisterOptions<object>): Promise<void> {
   for (const kind of ['json', 'form'] as const) {
     const own = endpoints.filter(({ row: { bodies = 'json' } }) => bodies === kind)

@@ -18,7 +18,7 @@ async function refresh ({ responses, host, issuing }: Registration, sessions: Se
   let extension: Record<string, unknown> = {}
   const exchanged = await exchangeRefreshToken({ sessions, issuing, host, state, reply, purportedToken, token: sessions.read(purportedToken) }, async ({ user, accessToken, payload }) => {
     extension = await extendBody(responses, {}, 'extendRefresh', () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
-    // Settings are computed at their first use, which can fail.
+    // Computes the settings before the rotation, because a getter can fail.
     tokenFields({ accessToken, refreshToken: purportedToken }, settings)
   })
   if (exchanged instanceof Refusal) throw exchanged

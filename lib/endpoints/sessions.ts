@@ -16,7 +16,7 @@ import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, refuseEarly, type Implementation, type Result } from './endpoint.ts'
 import { memberOf } from '../values.ts'
 
-/** Requires a valid own access token, whatever `doProtection` says, because the endpoints need a user of this instance. */
+/** Requires a valid access token of this instance, even with `doProtection: false`, because the endpoints need its user. */
 function requireToken (registration: Registration): CallbackHook {
   const { rules } = registration
   const mayPass = refuseEarly(registration, (state) => state.verifyOwn())
@@ -24,7 +24,7 @@ function requireToken (registration: Registration): CallbackHook {
     if (isTrial(request, done, guard)) return
     mayPass(request, reply).then((isAllowed) => { if (isAllowed) done() }, (error: unknown) => { failHook(done, error) })
   }
-  // Asked again, it remembers its answer.
+  // May run twice: the state of the request remembers the result.
   const enforce = () => ({ hook: guard, hasPassed: () => false })
   describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [], enforce }))
   nameGuard(guard, registration.settings.instanceName, [])
@@ -34,7 +34,7 @@ function requireToken (registration: Registration): CallbackHook {
 /** The user of a request that passed {@link requireToken}. */
 const userIdOf = (state: RequestState): UserId => state.userId!
 
-/** The cookies of an answer after which the browser has none. */
+/** Returns the cookies that remove the tokens from the browser. */
 const withoutCookies = ({ settings }: RequestState) => settings.cookieSet ? clearingCookies(settings) : []
 
 async function list (sessions: SessionService, state: RequestState): Promise<Result> {
@@ -71,15 +71,15 @@ async function endAll (sessions: SessionService, state: RequestState): Promise<R
 }
 
 /**
- * Describes what is wrong with `except`. Parsers of queries read other forms of it as they like: `except[]=current` is
- * another parameter for some of them. A request with such a form means to keep a session, which must not end.
+ * Describes what is wrong with `except`. Query parsers differ: for some, `except[]=current` is another parameter. A request
+ * with such a form is meant to keep a session, so it is refused.
  */
 function faultOfExcept (query: unknown): string | undefined {
   const isFaulty = Object.entries(Object(query)).some(([name, value]) => /^\W*except(?![a-z])/i.test(name) && (name !== 'except' || value !== 'current'))
   return isFaulty ? '/except must be "current", or absent' : undefined
 }
 
-/** Without a format: a strict validator of responses that does not know it would let no application start. */
+/** Without a format: a strict validator of responses that does not know the format would prevent the start of the application. */
 const time = (description: string) => Type.String({ description: `${description}, as 2026-01-31T12:00:00.000Z.` })
 
 const session = Type.Object({
@@ -100,7 +100,7 @@ const done = { 204: { description: 'Ended.', type: 'null' } }
 
 export function listSessionsEndpoint (registration: Registration): Implementation {
   return {
-    schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the one that was used last first.' }), ...failures } },
+    schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the most recently used one first.' }), ...failures } },
     guards: [requireToken(registration)],
     handler: (state) => list(registration.sessions!, state)
   }

@@ -1,5 +1,5 @@
 /**
- * Every endpoint, one row each. To add one: its file, its row here, and a setting if its path is one. The comment of a row
+ * Every endpoint, one row each. To add one, write its file, its row here, and the setting of its path. The comment of a row
  * is its row in docs/reference.md and, with `@sessions`, in docs/sessions-reference.md.
  */
 import { checkDistinct } from '../settings/together.ts'
@@ -40,11 +40,11 @@ const rows = {
   refresh: {
     name: 'refresh', method: 'POST', path: 'pathToRefresh', exists: withRefreshTokens, hook: 'extendRefresh', access: 'requires an access token and a refresh token', readsToken: 'required', isForOwnOrigin: true, takesRefreshToken: true, implement: refreshEndpoint
   },
-  /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for every one that is not valid, with the same body; no cookie is changed. 500, 503: the refresh token is still valid */
+  /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for any invalid refresh token, with the same body and unchanged cookies. 500, 503: the refresh token is still valid */
   sessionRefresh: {
     name: 'refresh', method: 'POST', path: 'pathToRefresh', option: 'sessions', exists: withSessions, hook: 'extendRefresh', access: 'requires a refresh token', isForOwnOrigin: true, takesRefreshToken: true, implement: sessionRefreshEndpoint
   },
-  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an access token alone that is not valid. 503: the session has ended for this process alone, and ends as soon as the store is available. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
+  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an invalid access token without a refresh token. 503: the session has ended for this process only, and ends for all as soon as the store is available. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
   logout: {
     name: 'logout', method: 'POST', path: 'pathToLogout', option: 'sessions', exists: withSessions, access: 'requires a token of the session', readsToken: 'optional', isForOwnOrigin: true, takesRefreshToken: true, implement: logoutEndpoint
   },
@@ -88,8 +88,8 @@ export function endpointsOf (registration: Registration, keys: PublishedKeys): E
 const withoutSlash = (path: string) => path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path
 
 /**
- * Checks that endpoints of one method have different paths. Those of endpoints that are off count, too, so that turning
- * them on moves no other.
+ * Checks that endpoints of one method have different paths. Disabled endpoints are included, so that enabling them causes no
+ * conflict.
  * @param given the options of the registration
  * @throws {InvalidConfiguration}
  */

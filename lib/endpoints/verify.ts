@@ -20,7 +20,7 @@ export function verifyEndpoint (registration: Registration): Implementation {
   const isExtended = isReplaced(responses, 'extendVerify')
   return {
     schema: {
-      summary: 'Say whether the access token is valid',
+      summary: 'Report whether the access token is valid',
       tags: ['authentication'],
       response: {
         200: bodySchema({ valid: Type.Literal(true) }, { description: 'The token is valid.' }),
@@ -32,7 +32,7 @@ export function verifyEndpoint (registration: Registration): Implementation {
       const { request } = state
       const refusal = await state.verify()
       if (isAnswered(request, reply)) return undefined
-      // An outage says nothing about the token.
+      // While keys or the session store are unavailable, the token may be valid.
       if (refusal !== null && refusal.answer.statusCode >= 500) throw refusal
       const status = refusal === null ? undefined : 400
       const body = bodyOf(refusal, state)

@@ -45,7 +45,7 @@ export class View {
   readonly responses: Responses
   /**
    * The guards of each method: `{ get: this.instance.protect(), delete: this.instance.scoped('admin') }`. A method without
-   * guards is open; `false` says that everybody may use it, which the setting `requireGuards` asks for.
+   * guards is open. The setting `requireGuards` requires `false` for a method that everybody may use.
    */
   readonly guards: { readonly [Method in ViewMethod]?: Guard | readonly Guard[] | false } = {}
   /** The schema of each method, as in the options of a Fastify route: `{ post: { body: { type: 'object' } } }`. */
@@ -66,7 +66,7 @@ export interface ViewRoute {
   readonly path: string
   readonly method: ViewMethod
   readonly guards: readonly Guard[]
-  /** False if the view says that everybody may use it, or if it answers preflight requests, which carry no token. */
+  /** False if `guards` has false for the method; by default for `options`, because preflight requests carry no token. */
   readonly access: false | undefined
   readonly schema: FastifySchema | undefined
   readonly handler: (request: FastifyRequest, reply: FastifyReply) => unknown
@@ -137,16 +137,16 @@ function namesOf (view: View): string[] {
   return names
 }
 
-/** Checks for guards in other fields than `guards`, where they would guard nothing. @throws {InvalidClassViews} */
+/** Checks for guards in other fields than `guards`, where they have no effect. @throws {InvalidClassViews} */
 function checkMembers (view: View, label: string): void {
   for (const [name, value] of Object.entries(view)) {
     const isMethod = isInjected(value) && viewMethods.some((method) => method === name)
     if (name === 'guards' || isMethod || ![value].flat(Infinity).some(isGuard)) continue
-    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Give it in the field "guards": ${perMethod.guards.example}.`, { page: 'reference.md#responses' })
+    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Move it to the field "guards": ${perMethod.guards.example}.`, { page: 'reference.md#responses' })
   }
 }
 
-/** Checks for names that are similar to those of the fields, such as `guard`: a typing error would leave a route open. @throws {InvalidClassViews} */
+/** Checks for names that resemble those of fields, such as `guard`: a typing error would leave a route open. @throws {InvalidClassViews} */
 function checkNames (view: View, label: string): void {
   for (const name of namesOf(view)) {
     for (const field of Object.keys(perMethod)) {

@@ -10,10 +10,10 @@ import type { Endpoint, EndpointSchema } from './endpoint.ts'
 import { addRoute, inOwnContext } from './routes.ts'
 import type { ViewRoute } from './view.ts'
 
-/** @throws {InvalidClassViews} for a view on the path of an endpoint, or where the refresh endpoint would be */
+/** @throws {InvalidClassViews} for a view on the path of an endpoint, or of the refresh endpoint, also if it is disabled */
 export function checkViewPaths (views: readonly ViewRoute[], endpoints: readonly Endpoint[], { authMode, pathToRefresh }: Settings): void {
   const taken = endpoints.map(({ path }) => path)
-  // Reserved also while refresh tokens are off, so that turning them on breaks no view.
+  // Reserved even while refresh tokens are disabled, so that enabling them breaks no view.
   if (authMode) taken.push(pathToRefresh)
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of views) {
@@ -23,7 +23,7 @@ export function checkViewPaths (views: readonly ViewRoute[], endpoints: readonly
   }
 }
 
-/** Returns a function that says whether sending has begun. `reply.sent` is not enough: it is true only after hooks and streams have ended. */
+/** Returns a function that checks whether sending has begun. `reply.sent` becomes true only after hooks and streams have ended. */
 function watchSend (reply: FastifyReply): () => boolean {
   const { send } = reply
   let isCalled = false
@@ -43,7 +43,7 @@ function handlerOf (registration: Registration, { handler }: ViewRoute) {
       return isSending() ? reply : reply.code(204).send()
     } catch (error) {
       if (isAnswered(request, reply)) return reply
-      // Not begun before: the view reads the state that its guard left.
+      // Opened only now, because the view reads the state that its guard has left.
       return await sendRefusal(registration, request, reply, error, openState(registration, request, registration.rules))
     }
   }

@@ -1,4 +1,4 @@
-/** What is known of a guard before a request comes: for the list of routes, the OpenAPI document, and to find guards among the options of routes. */
+/** Descriptions of guards: for the list of routes, the OpenAPI document, and the search for guards in the options of routes. */
 import type { FastifyInstance } from 'fastify'
 import { markOwn } from '../copies.ts'
 import type { Registration } from '../registration.ts'
@@ -6,20 +6,20 @@ import type { AccessRules } from '../request/rules.ts'
 import type { EnforcedGuard } from '../wrapped/gate.ts'
 import { isFunction, ownMemberOf } from '../values.ts'
 
-/** What a guard asks of a request, as far as that is known beforehand. */
+/** What a guard requires of a request, as far as it is known before the request. */
 export interface GuardDescription {
   readonly registration: Registration
   /** The rules of the guard, with its overrides. */
   readonly rules: AccessRules
-  /** The sets of scopes of which one is enough; empty where none is required. Null where they are computed from the request. */
+  /** Alternative sets of scopes: a token needs all of one set. Empty if none is required; null if they are computed from the request. */
   readonly scopeSets: readonly (readonly string[])[] | null
   /** Whether a request without a token passes too. */
   readonly isOptional?: boolean
   /** Whether it redirects a request without a valid token. */
   readonly isRedirecting?: boolean
-  /** Whether it belongs to an endpoint that reads the token and answers by itself, so that it is no guard. */
+  /** Whether it describes the handler of an endpoint that reads the token itself, and not a guard. */
   readonly isReader?: boolean
-  /** What a gate makes sure of, where something stands in the place of the guard; undefined for a reader. */
+  /** Returns the guard for a gate, which runs it if another function has replaced it. Undefined for a reader. */
   readonly enforce?: () => EnforcedGuard
 }
 
@@ -44,17 +44,17 @@ type Describe = (context: FastifyInstance) => GuardDescription | undefined
 
 const descriptions = new WeakMap<object, Describe>()
 
-/** Leads from a guard to itself. Tools that wrap functions often copy their properties, which leads from the wrapper to the guard. */
+/** Refers from a guard to itself. Tools that wrap functions often copy properties, so that their wrapper refers to the guard too. */
 const original = Symbol('token-auth.guard')
 
-/** Registers what a guard, or a route handler that reads tokens, asks of requests. */
+/** Registers the description of a guard, or of a route handler that reads tokens. */
 export function describeGuard (guard: object, describe: Describe): void {
   descriptions.set(guard, describe)
   markOwn(guard)
   Object.defineProperty(guard, original, { value: guard })
 }
 
-/** Route handlers made by `injectUser`: as hooks they would answer nothing, and the route's own handler would run. */
+/** Route handlers made by `injectUser`. As a hook, such a handler would send no response, and the handler of the route would run. */
 const injectedHandlers = new WeakSet<object>()
 
 /** As {@link describeGuard}, for a route handler that `injectUser` made. */
@@ -63,7 +63,7 @@ export function describeInjected (handler: object, describe: Describe): void {
   injectedHandlers.add(handler)
 }
 
-/** Returns the guard, or described handler, that a value is or was copied from; undefined for any other value. */
+/** Returns the guard, or described handler, that a function is or has the properties of; undefined for any other value. */
 export function guardIn (value: unknown): object | undefined {
   const guard = typeof value === 'function' ? ownMemberOf(value, original) : undefined
   return isFunction(guard) ? guard : undefined
@@ -87,7 +87,7 @@ export function descriptionOf (guard: object, context: FastifyInstance): GuardDe
 
 const makers = new WeakMap<object, string>()
 
-/** Registers a function that makes guards, which itself is no guard. */
+/** Registers a function that makes guards, such as `protect`. */
 export function declareMaker (maker: object, name: string): void {
   makers.set(maker, name)
 }

@@ -36,18 +36,18 @@ function findRegistration (context: FastifyInstance, { on = context, instanceNam
   throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route.${advice}`)
 }
 
-/** Which instance a free-standing guard belongs to. */
+/** The options that choose the instance of a free-standing guard. */
 export const choiceMembers = {
   on: optional(given<object>('a Fastify instance', (value) => typeof value === 'object' && value !== null)),
   instanceName: optional(ofSetting<string>('instanceName'))
 } as const
 
-/** Options that do not fit an instance are noticed while a request waits, and in production clients must not read why. */
+/** Options that contradict an instance are found during a request. In production, clients must not see the message. */
 function hideFromClients (error: unknown): InvalidConfiguration {
   return new InvalidConfiguration(String(memberOf(error, 'message')), { duringRequest: true, cause: error })
 }
 
-/** Makes one guard for each registration, when the application is ready or a request meets it first. */
+/** Makes one guard for each registration, when the application is ready or at the first request. */
 function perRegistration<Made> (choice: InstanceChoice, make: (registration: Registration) => Made): (context: FastifyInstance) => Made {
   const made = new WeakMap<Registration, Made>()
   return (context) => {
@@ -65,7 +65,7 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
   }
 }
 
-/** Answers a request for which no instance was found, and which no `exceptionResponse` of an application can render. */
+/** Answers a request for which no instance was found. Without an instance, there is no `exceptionResponse` to render the error. */
 function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
   publishRefused(instanceName, request, error)
   if (!(error instanceof InitializationFailure)) throw error
@@ -79,7 +79,7 @@ function describeLater<Made extends object> (describe: typeof describeGuard, gua
     try {
       return descriptionOf(madeFor(context), context)
     } catch {
-      // Without an instance the route answers 500, so nothing is documented, and nothing decides about its access.
+      // Without an instance the route answers 500. The guard is not documented, and the access of the route stays undecided.
       return undefined
     }
   })
@@ -98,7 +98,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
       answerAbsence(choice, request, reply, error)
       if (done !== undefined) return
       const refused = Promise.reject(error)
-      // A caller that forgets `await` must not end the process: the request was answered.
+      // If the caller forgets `await`, the unhandled rejection must not end the process: the request was answered.
       refused.catch(() => {})
       return refused
     }
@@ -106,7 +106,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   }
   describeLater(describeGuard, guard, guardOf)
   nameGuard(guard, String(choice.instanceName ?? 'tokenAuth'), scopeSets)
-  // It passes the request on, of whatever kind.
+  // It passes on requests of any type.
   return guard as Guard
 }
 
@@ -121,7 +121,7 @@ export function scoped<Route extends RouteGenericInterface = RouteGenericInterfa
   scopes: RequiredScopes<Route, Request>, overrides: ScopedOptions & InstanceChoice<InstanceName> = {}
 ): Guard {
   const options = readOptions('scoped', { ...optionsOfGuards.scoped, ...choiceMembers }, overrides)
-  // Scopes of another grammar depend on the instance, which is known here only where it is given.
+  // Scopes of issuers with `exactScopes` may be any text. Here, the instance is known only with the option `on`.
   const known = options.on === undefined ? undefined : registrationOf(memberOf(options.on, options.instanceName ?? 'tokenAuth'))
   const { scopeSets } = readScopes(scopes, options, known?.hasExactScopes === true)
   return freeGuard(options, perRegistration(options, (registration) => makeScopedGuard(registration, scopes, options)), scopeSets)

@@ -14,10 +14,10 @@ import { sendRefusal } from './refuse.ts'
 import { decide, makeHook, preventCaching, settle } from './run.ts'
 import { isTrial } from '../wrapped/trial.ts'
 
-/** A route handler of the application, whose types are known only there. */
+/** A route handler of the application. Only the application knows its types. */
 export type AnyHandler = (request: never, reply: never, user: never) => unknown
 
-/** What `injectUser` returns. The request, the reply and the result have the types of the wrapped handler, to and from which they pass unchanged. */
+/** A handler made by `injectUser`. Request, reply and result pass unchanged, and have the types of the wrapped handler. */
 export type Injected = (this: unknown, request: AnyRequest, reply: AnyReply) => any
 
 /** @throws {InvalidConfiguration} */
@@ -36,7 +36,7 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
   const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
     if (isTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
-    // Without overrides the handler goes by what a guard of the route found.
+    // Without overrides, the handler uses the state that a guard of the route has left.
     let state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
     let user: object | null = null
     let isAllowed = false
@@ -48,16 +48,16 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
     } catch (thrown) {
       refused = thrown
     }
-    // What the application answered in the meantime stays its answer.
+    // The request was answered in the meantime, for example by a timeout.
     if (isAnswered(request, reply)) return reply
     if (!isAllowed) return await sendRefusal(registration, request, reply, refused, state, guard.redirect)
     if (user === null) clearTwins(request, reply, state.settings)
     else preventCaching(guard, state, reply)
     return await Reflect.apply(handler, this, [request, reply, user])
   }
-  // Runs before the handler, whatever stands in its place, and refuses the same requests.
+  // A guard that refuses the same requests, for a gate that runs before a function that replaced the handler.
   const enforce = () => ({ hook: makeHook(guard, [], true), hasPassed: () => false })
   describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
-  // The types of the request, the reply and the result are those of the wrapped handler, to and from which they pass unchanged.
+  // The request, the reply and the result pass unchanged, so they have the types of the wrapped handler.
   return injected as Injected
 }

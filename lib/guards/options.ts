@@ -22,16 +22,16 @@ import { isAnonymous, prepareRenewal, type Renew } from './renew.ts'
 /** Checks a request whose credential is valid. Returns the refusal, or null. */
 export type GuardCheck = (state: RequestState, request: FastifyRequest) => MaybePromise<Refusal | null>
 
-/** What a guard is made of. No part may be left out: it would be read from a polluted `Object.prototype`. */
+/** The parts of a guard. None may be missing: it would be read from a polluted `Object.prototype`. */
 export interface PreparedGuard {
   readonly registration: Registration
   readonly rules: AccessRules
   readonly redirect: Redirect
   /** Undefined for a guard that does not renew. */
   readonly renew: Renew | undefined
-  /** What follows a valid credential; undefined for nothing. */
+  /** Checks a request whose credential is valid; undefined for no check. */
   readonly check: GuardCheck | undefined
-  /** Which refused requests pass nevertheless, as anonymous ones; undefined for none. */
+  /** Whether a refused request passes as anonymous; undefined if none does. */
   readonly isAnonymous: ((state: RequestState, refusal: Refusal) => boolean) | undefined
 }
 
@@ -39,7 +39,7 @@ export interface PreparedGuard {
 export const withAnonymous = (guard: PreparedGuard): PreparedGuard =>
   ({ ...guard, isAnonymous: guard.renew === undefined ? (_state, refusal) => isWithoutToken(refusal) : isAnonymous })
 
-/** Adds a check to a guard. The checks that it has come first: the age of a login is a 401, and scopes are a 403. */
+/** Adds a check after the other checks of a guard: a login that is too old (401) comes before missing scopes (403). */
 export function withCheck (guard: PreparedGuard, check: GuardCheck): PreparedGuard {
   const first = guard.check
   if (first === undefined) return { ...guard, check }
@@ -47,7 +47,7 @@ export function withCheck (guard: PreparedGuard, check: GuardCheck): PreparedGua
 }
 
 const anyTarget = ofSetting<string>('loginRedirectUrl')
-/** Where a guard redirects to. Its placeholders are checked also without `redirectOnFail`. */
+/** The option `redirectUrl`. Its placeholders are checked even without `redirectOnFail`. */
 const target: Kind<string> = {
   ...anyTarget,
   read (value) {
@@ -65,7 +65,7 @@ const guardMembers = {
   renew: optional(flag)
 } as const
 
-/** By guard: it must never open a route by mistake, so a misspelt option is refused. */
+/** The options of each guard. Any other option is refused: a misspelt one could open a route. */
 export const optionsOfGuards = {
   protect: { ...guardMembers, optional: preset(flag, false) },
   scoped: { ...guardMembers, requireAll: preset(flag, true), requireAllActions: preset(flag, true) },
@@ -74,7 +74,7 @@ export const optionsOfGuards = {
 
 type GuardName = keyof typeof optionsOfGuards
 
-/** The options of a guard, as they are read: without a prototype, each of them checked. */
+/** The options of a guard after reading: checked, and without a prototype. */
 export type ReadOptions<Table extends Members = typeof guardMembers> = Values<Table> & {
   /** Settings and their values. */
   readonly overrides: Overrides
@@ -82,13 +82,13 @@ export type ReadOptions<Table extends Members = typeof guardMembers> = Values<Ta
 
 const page = 'guards.md'
 
-/** Text and lists are often meant as scopes. */
+/** Text or a list in place of the options is usually meant as scopes. */
 const hint = (value: unknown) => typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
 
 /**
- * Reads the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class would have
- * fewer options than it seems to have, and so would be a weaker guard.
- * @param members those of {@link optionsOfGuards}, and others
+ * Reads the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class may seem to have
+ * options that are not read, which would weaken the guard.
+ * @param members the members of {@link optionsOfGuards}, and further ones
  * @throws {InvalidConfiguration}
  */
 export function readOptions<Table extends Members> (guard: GuardName, members: Table, options: unknown): ReadOptions<Table> {
@@ -106,7 +106,7 @@ export function readOptions<Table extends Members> (guard: GuardName, members: T
  */
 function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): GuardCheck | undefined {
   if (maxAge === undefined) return undefined
-  // Not of the guard's own rules: overrides of a guard change nothing of how tokens are issued.
+  // Reads the settings of the registration: overrides of a guard do not change how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
     throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { page: 'guards.md' })
   }
@@ -120,7 +120,7 @@ function prepareLogin ({ settings, rules: registered }: Registration, rules: Acc
 
 /**
  * Prepares a guard. Guards that override no setting share the rules of the registration, so that the checks of the
- * application run once for a request. Neither a redirect nor the age of a login is an override.
+ * application run once for a request. `redirectOnFail` and `maxAge` are not overrides.
  * @throws {InvalidConfiguration} for options that contradict the registration
  */
 export function prepareGuard (registration: Registration, options: ReadOptions): PreparedGuard {

@@ -17,8 +17,8 @@ export function makeProtectGuard (registration: Registration, options: ProtectVa
 }
 
 /**
- * Makes a guard of an endpoint that can be asked who is logged in: then it renews, if the instance can, and lets a request pass
- * that is not authenticated.
+ * Makes the guard of an endpoint. If a request asks who is logged in (`isAsked`), the guard renews tokens, if the instance
+ * can, and lets the request pass without a valid token.
  */
 export function makeAskedGuard (registration: Registration, isAsked: (request: FastifyRequest) => boolean): Guard {
   const renew = prepareRenewal(registration, registration.rules, undefined, true, {})

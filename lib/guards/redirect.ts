@@ -1,4 +1,4 @@
-/** Where guards redirect to: the page for the login, with the way back and why nobody is logged in. */
+/** Redirects of guards to the login page, with the path to return to and the reason. */
 import type { FastifyReply } from 'fastify'
 import { Refusal } from '../refusal.ts'
 import { parameterName } from '../request/pairs.ts'
@@ -8,10 +8,10 @@ import type { Settings } from '../settings/schema.ts'
 /** Redirects a request that is not authenticated; undefined for no redirect. @param refused why it is refused */
 export type Redirect = ((state: RequestState, reply: FastifyReply, refused: unknown) => FastifyReply) | undefined
 
-/** In characters: what servers and browsers take in an address, with room for the rest of it. */
+/** In characters. Servers and browsers limit the length of URLs; this leaves room for the rest of the target. */
 const longestWayBack = 2000
 
-/** Returns an address without the query parameters in which an instance takes tokens, which must not get into another address. */
+/** Removes the query parameters that carry tokens from a URL: a token must not appear in another URL. */
 function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenName, queryStringRefreshTokenName }: Settings): string {
   const start = url.indexOf('?')
   if (!queryStringSet || start === -1) return url
@@ -21,20 +21,20 @@ function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenNam
   return others.length === 0 ? url.slice(0, start) : `${url.slice(0, start)}?${others.join('&')}`
 }
 
-/** The address of a request as a path of this site: of one that a link can repeat, and that leads to no other host. */
+/** Returns the URL of a GET or HEAD request as an encoded path of this host; `/` for other methods, other hosts and long URLs. */
 function wayBack ({ request: { method, originalUrl }, settings, record }: RequestState): string {
-  // A guard may read other parameters than its registration, or none.
+  // A guard may override the names of the parameters, so those of the registration are removed too.
   const path = withoutTokens(withoutTokens(originalUrl, settings), record.owner.rules.settingsOf(record))
   const isPath = /^\/(?![/\\])/.test(path) && path.length <= longestWayBack
   return encodeURIComponent(isPath && (method === 'GET' || method === 'HEAD') ? path : '/')
 }
 
-/** Replaces `{next}` and `{reason}` in the target of a redirect. Other braces may come from the request, where a getter computes it. */
+/** Replaces `{next}` and `{reason}` in the target of a redirect. Keeps other braces: a getter may compute the target from the request. */
 function fillTarget (target: string, state: RequestState, refused: unknown): string {
   if (!target.includes('{')) return target
   return target.replace(/\{(next|reason)\}/g, (_text, name) => {
     if (name === 'next') return wayBack(state)
-    // A valid token is refused here if its login is too long ago.
+    // A valid token, which has no `signedOut`, is refused here if its login is too old.
     return (refused instanceof Refusal ? state.signedOut : null) ?? 'expired'
   })
 }
@@ -50,12 +50,12 @@ const base = 'http://localhost'
 const isControl = (character: string) => character < ' ' || character === '\u007f'
 
 /**
- * Returns a value as a path of this site to which a page may lead after a login, with its query and without its fragment.
- * @param value such as `request.query.next`. Anybody can give any value in an address
- * @param fallback what is returned for any value that is no path of this site
+ * Returns a path of this site for a redirect after a login, with its query and without its fragment.
+ * @param value the requested path, such as `request.query.next`, which anybody can set in a link
+ * @param fallback the result if the value is not a path of this site
  */
 export function returnPath (value: unknown, fallback = '/'): string {
-  // Browsers take `//host` and `/\host` for another host, and leave out tabs and line ends before they look.
+  // Browsers read `//host` and `/\host` as another host, and remove tabs and line ends first.
   if (typeof value !== 'string' || !value.startsWith('/') || [...value].some(isControl) || !URL.canParse(value, base)) return fallback
   const { origin, pathname, search } = new URL(value, base)
   return origin === base && !pathname.startsWith('//') ? pathname + search : fallback

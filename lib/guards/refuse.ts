@@ -1,4 +1,4 @@
-/** How a refused request is answered. */
+/** Answers refused requests. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
@@ -14,13 +14,13 @@ import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './redirect.ts'
 import { memberOf } from '../values.ts'
 
-/** Whether the log of a request has lines at the level `debug`. Loggers of an application may lack the method of pino. */
+/** Whether the logger of a request writes the level `debug`. A custom logger may lack `isLevelEnabled` of pino. */
 function isDebugging ({ log }: FastifyRequest): boolean {
   const { level, isLevelEnabled }: { level?: string, isLevelEnabled?: (level: string) => boolean } = log
   return typeof isLevelEnabled === 'function' ? Reflect.apply(isLevelEnabled, log, ['debug']) : level === 'debug' || level === 'trace'
 }
 
-/** Returns since when a token has expired. It may be from before 1970. */
+/** Returns when a token expired, for the log; an empty object if it has not expired. A time before 1970 is logged as 1970. */
 function expiryOf (token: string): object {
   const { exp }: { exp: number } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString())
   return exp * 1000 < Date.now() ? { expiredAt: new Date(Math.max(exp, 0) * 1000).toISOString() } : {}
@@ -32,12 +32,12 @@ function describeToken ({ settings, carrier }: RequestState, outcome: string): o
     const found = extractToken(carrier, settings)
     return found instanceof Refusal ? {} : { source: found.source, ...outcome === 'TokenExpired' && expiryOf(found.token) }
   } catch {
-    // A getter of the application that nothing else needed, or a token that only the application takes for an expired one.
+    // A getter of the application failed, or `exp` cannot be read because only the application treats the token as expired.
     return {}
   }
 }
 
-/** Logs why a request is refused. Never the token, nor the values of its claims but for its expiry. */
+/** Logs why a request is refused, without the token and without values of its claims except the expiry. */
 function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
   const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
   const reason = memberOf(refused, 'reason')
@@ -59,7 +59,7 @@ export function tellRefused (registration: Registration, request: FastifyRequest
 
 /**
  * Publishes that a request is refused, and answers it.
- * @param refused a refusal, or whatever was thrown on the way to a decision
+ * @param refused a refusal, or any value that was thrown while the request was checked
  * @throws as {@link answerRefusal}
  */
 export function sendRefusal (
@@ -81,8 +81,8 @@ export function errorOf (refused: Refusal, state: RequestState): TokenAuthError 
 
 /**
  * Answers a refused request.
- * @throws what the error handler of the application is to answer: an error that is not a refusal, `HandlerFailed`, and
- * every error with `onRefusal: 'throw'`
+ * @throws errors for the error handler of the application: an error that is not a refusal, `HandlerFailed`, and every error
+ * with `onRefusal: 'throw'`
  */
 export function answerRefusal (
   registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect

@@ -27,15 +27,15 @@ import { bindingSettings, cookieSettings, keyUseSettings, type SettingName } fro
 
 /**
  * Renews a refused request.
- * @returns the state of the request with its new tokens; undefined where the refusal stands
- * @throws what a refresh throws besides a refusal: {SessionStoreUnavailable} {HandlerFailed} and others
+ * @returns the state of the request with its new tokens; undefined if the request stays refused
+ * @throws the errors of a refresh that are not refusals, such as {SessionStoreUnavailable} and {HandlerFailed}
  */
 export type Renew = (state: RequestState, refusal: Refusal, reply: FastifyReply) => Promise<RequestState | undefined>
 
-/** Overrides that the new access token, or its cookie, would not follow. */
+/** Settings that a guard with `renew` cannot override: the override would not apply to the new access token or its cookie. */
 const notFollowed: readonly SettingName[] = [...keyUseSettings, ...bindingSettings, 'scopesName', ...cookieSettings]
 
-/** Says why an instance cannot renew, and what to do; undefined where it can. */
+/** Returns why an instance cannot renew tokens, and what to do; undefined if it can. */
 function obstacleOf ({ settings, sessions, feed, rules }: Registration): string | undefined {
   if (!settings.authMode) return '"authMode" is false. Redirect to a guarded page of the service that issues the tokens, which renews them.'
   if (feed === undefined || sessions === undefined) return '"sessions" is missing. Set it in the options of register().'
@@ -44,7 +44,7 @@ function obstacleOf ({ settings, sessions, feed, rules }: Registration): string 
 
 const stands = (reason: string, signedOut?: NotRenewed['signedOut']): NotRenewed => ({ reason, signedOut })
 
-/** Finds the refresh token with which a refused request may be renewed. */
+/** Returns the refresh token with which a refused request can be renewed, or the reason why it cannot. */
 function findToken ({ request, settings, carrier }: RequestState, refusal: Refusal): string | NotRenewed {
   const { statusCode, name } = refusal.answer
   if (!settings.cookieSet) return stands('"cookieSet" is false')
@@ -52,7 +52,7 @@ function findToken ({ request, settings, carrier }: RequestState, refusal: Refus
   if (name === 'SessionEnded') return stands('the session has ended')
   if (isFinal(refusal)) return stands('the application has refused the token')
   if (takesRefreshToken(request)) return stands('the endpoint takes the refresh token', 'expired')
-  if (name === 'InsufficientUserAuthentication') return stands('a renewal is no login')
+  if (name === 'InsufficientUserAuthentication') return stands('a renewal is not a login')
   if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')
   const found = readRefreshTokenCookie(carrier, settings)
   if (found === undefined) return stands('there is no refresh token in a cookie')
@@ -60,7 +60,7 @@ function findToken ({ request, settings, carrier }: RequestState, refusal: Refus
   return mayGetCookies(request, settings) ? found : stands('a page of another origin may have sent the request')
 }
 
-// Own properties only: that of a polluted prototype would be a renewal.
+// Own properties only: a polluted prototype must not turn a failure into a renewal.
 const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.hasOwn(outcome, 'accessToken')
 
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
@@ -81,12 +81,12 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
     throw error
   }
   if (exchanged instanceof Refusal) return over()
-  if (exchanged === undefined || exchanged === 'gone') return stands('nobody waits for the response any more')
+  if (exchanged === undefined || exchanged === 'gone') return stands('the request was answered, or the client closed the connection')
   const { cookies, accessToken, signedBy, generation } = exchanged
   preventStoring(reply)
   const old = oldCookies(state.request, own.settings, cookies)
   beforeHeaders(raw, () => {
-    // They would replace those of a login, or later ones of the session. A store that has lost writes counts from an earlier one.
+    // Late cookies would replace those of a login or of a later rotation. A store that has lost writes continues at a lower counter.
     const isLate = hasEnded() || rotation() > Math.max(known, generation)
     addLateCookies(raw, isLate ? [] : [...old, ...cookies])
     return isLate ? undefined : () => noteSent(accessToken)
@@ -96,16 +96,16 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
 
 /**
  * Prepares the option `renew` of a guard.
- * @param given undefined for the default: as `redirectOnFail`, where the instance can renew
+ * @param given undefined for the default: as `redirectOnFail`, if the instance can renew
  * @returns undefined for a guard that does not renew
- * @throws {InvalidConfiguration} where it is true and cannot be
+ * @throws {InvalidConfiguration} if it is true, but the instance cannot renew or an override prevents it
  */
 export function prepareRenewal (registration: Registration, rules: AccessRules, given: boolean | undefined, redirectOnFail: boolean, overrides: Overrides): Renew | undefined {
   if (!(given ?? redirectOnFail)) return undefined
   const obstacle = obstacleOf(registration)
   const override = notFollowed.find((name) => overrides[name] !== undefined)
   if (given === true && obstacle !== undefined) throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56' })
-  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which the new tokens of its instance do not follow. Remove one of them.`, { finding: 'E57' })
+  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which does not apply to the new tokens of its instance. Remove one of them.`, { finding: 'E57' })
   const { sessions } = registration
   if (obstacle !== undefined || override !== undefined || sessions === undefined) return undefined
   return async (state, refusal, reply) => {
@@ -131,15 +131,15 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
 }
 
 /**
- * Whether a request is anonymous, after a guard has tried to renew it: there is no token, the session of an expired access
- * token is over, or the token of a cookie proves nothing. A token that is bad in another way, or in a header, is refused.
+ * Whether a request is anonymous, after a guard has tried to renew it: it has no token, or a cookie with a token that is invalid,
+ * whose session has ended, or that has expired and was not renewed. Any other refused token, also one in a header, stays refused.
  */
 export function isAnonymous (state: RequestState, refusal: Refusal): boolean {
   if (isWithoutToken(refusal)) return true
   const { name } = refusal.answer
   const found = extractToken(state.carrier, state.settings)
   if (!isReplaceable(found)) return false
-  // What no key vouches for, such as a cookie from before the secret was changed, proves nothing. Two cookies may be planted.
+  // An invalid token, such as a cookie from before the secret was changed, identifies no user. A second cookie may be an attack.
   const provesNothing = name === 'InvalidToken' && !isFinal(refusal) && !(found instanceof Refusal)
   return provesNothing || name === 'SessionEnded' || (name === 'TokenExpired' && state.notRenewed?.signedOut !== undefined)
 }

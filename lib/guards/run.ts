@@ -15,14 +15,14 @@ import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
 import { isTrial } from '../wrapped/trial.ts'
 
-/** A guard that runs. */
+/** A guard, and the requests that it has let pass. */
 interface RunningGuard extends PreparedGuard {
   readonly passed: PassedRequests
 }
 
 /**
- * Lets an anonymous request pass an optional guard, and registers its decision: if a later guard renews the request, it is made
- * for the user of the new tokens.
+ * Lets an anonymous request pass an optional guard. If a later guard renews the request, this guard checks it again with the
+ * new tokens. @returns null; the refusal if the request is not anonymous
  */
 function passAnonymous (guard: PreparedGuard, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
   if (guard.isAnonymous?.(state, refusal) !== true) return refusal
@@ -30,27 +30,27 @@ function passAnonymous (guard: PreparedGuard, refusal: Refusal, state: RequestSt
   return null
 }
 
-/** Decides about a request whose credential was verified. Whether it passes as an anonymous one is decided after a renewal. @param refusal null for a valid credential */
+/** Checks a request after its credential. A guard with `renew` looks for anonymous ones after the renewal. @param refusal null if valid */
 function conclude (guard: PreparedGuard, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   const { check, renew } = guard
   if (refusal === null) return check === undefined ? null : check(state, request)
   return renew === undefined ? passAnonymous(guard, refusal, state, request) : refusal
 }
 
-/** Decides about a request. @returns the refusal; null where the request may pass */
+/** Checks a request. @returns the refusal; null if the request may pass */
 export function decide (guard: PreparedGuard, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
   return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
 }
 
-/** A decision, and the state that it is about. */
+/** The result of a check, and the state that was checked. */
 interface Decided {
   readonly state: RequestState
   readonly refusal: Refusal | null
 }
 
-/** Waits for a decision, and renews a request that is refused, if the guard may. */
+/** Waits for the result of a check, and renews a refused request if the guard can. */
 export async function settle (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
   const { renew } = guard
   const refusal = await decision
@@ -65,11 +65,11 @@ export async function settle (guard: PreparedGuard, state: RequestState, request
   return { state: renewed, refusal: decided === null ? null : passAnonymous(guard, decided, renewed, request) }
 }
 
-/** Keeps caches from storing the response of a route, where a guard lets a request pass. */
+/** Keeps caches from storing the response to a request that a guard lets pass. */
 export function preventCaching ({ redirect }: Pick<PreparedGuard, 'redirect'>, state: RequestState, reply: FastifyReply): void {
   // RFC 6750 section 5.3: a response to a request with its token in the URL must not stay in a cache.
   if (state.verifiedSource === 'query') preventStoring(reply)
-  // A browser would show a private page after the logout, with "Back". A route may set the header itself.
+  // After a logout, a browser would show the cached response with "Back". A route may set the header itself.
   else if (redirect !== undefined && !reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
 
@@ -98,7 +98,7 @@ function run (guard: RunningGuard, request: FastifyRequest, reply: FastifyReply,
   } catch (error) {
     return refuse(guard, state, request, reply, error, done)
   }
-  // Outside of the `try`: what the rest of the request throws is not an error of the guard.
+  // Outside the `try`: errors of later hooks and of the handler are not errors of the guard.
   if (refusal === null) return done()
   if (!(refusal instanceof Promise) && guard.renew === undefined) return refuse(guard, state, request, reply, refusal, done)
   settle(guard, state, request, reply, refusal).then((decided) => {
@@ -124,7 +124,7 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
   } catch (thrown) {
     refused = thrown
   }
-  // Code that waited for the guard must not begin any more. Throwing the error of the timeout again keeps its answer.
+  // After a timeout, code that waits for the guard must not run. Throwing the error of the timeout again keeps its response.
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
   if (isAllowed) return allow(guard, state, reply)
@@ -149,7 +149,7 @@ export function makeHook (prepared: PreparedGuard, scopeSets: GuardDescription['
     checkCall(request, reply, done)
     if (done === undefined) {
       const allowed = wait(guard, request, reply)
-      // A caller that forgets `await` must not end the process: the request was answered.
+      // If the caller forgets `await`, the unhandled rejection must not end the process: the request was answered.
       allowed.catch(() => {})
       return allowed
     }

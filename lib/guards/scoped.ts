@@ -14,7 +14,7 @@ import { makeHook } from './run.ts'
 
 type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
 
-/** Scopes, or a function that returns those of a request of any type. */
+/** Scopes, or a function that returns the scopes for a request of any type. */
 export type AnyScopes = RequiredScopes<RouteGenericInterface, never>
 
 /**
@@ -26,7 +26,7 @@ function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
   const requirements = parseRequirements(scopes, anyText)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or give its context as "on".`, { page: 'guards.md#scopes' })
+  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or pass its context as "on".`, { page: 'guards.md#scopes' })
 }
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
@@ -38,7 +38,7 @@ export function readScopes (scopes: AnyScopes, { requireAll }: ScopedValues, any
   return {
     /** Undefined where a function of the application computes them for each request. */
     fixed,
-    /** The sets of scopes of which one is enough; null where they are computed. */
+    /** Alternative sets of scopes; null if they are computed. */
     scopeSets: texts === undefined ? null : requireAll ? [texts] : texts.map((text) => [text])
   }
 }
@@ -50,14 +50,14 @@ function readComputed (source: string, scopes: unknown, anyText: boolean): Requi
   throw new InvalidScopes(`${source} must return a well-formed scope, or a non-empty list of well-formed scopes.`)
 }
 
-/** Says why a token is refused: which requirement it does not satisfy, and what it has instead. */
+/** Returns which requirement a token does not satisfy, and the scopes that it has instead. */
 function explain (requirements: readonly Requirement[], { scopes, authority }: RequestState, { override, requireAllActions }: ScopeRules): string {
   if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
   return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, authority!.exactScopes) ?? []).join('; ')
 }
 
 function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
-  // Called for a valid token only.
+  // Called only for a valid token, which has an authority.
   const { scopes, authority } = state
   try {
     return areScopesEnough(requirements, scopes, rules, authority!.exactScopes)
@@ -72,7 +72,7 @@ function insufficientScope (requirements: readonly Requirement[], { requireAll }
   return new Refusal(() => new InsufficientScope(undefined, { required }), reason, explanation === undefined ? undefined : `${reason}: ${explanation}`)
 }
 
-/** Remembers the decision for each token that is remembered itself. Only for decisions that follow from the token alone. */
+/** Caches the result for each token that is in the token cache. Only for results that depend on the token alone. */
 function rememberDecisions (hasScopes: (state: RequestState) => boolean): (state: RequestState) => boolean {
   const decisions = new WeakMap<object, boolean>()
   return (state) => {
@@ -105,7 +105,7 @@ export function makeScopedGuard (registration: Registration, scopes: AnyScopes, 
   }
   return makeHook(withCheck(guard, async (state, request) => {
     let requirements = typeof scopes === 'function'
-      // The application says for which requests the function is.
+      // The types of the application determine which requests the function accepts.
       ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
       : fixed!
     if (destructureScopes !== undefined) {

@@ -1,4 +1,4 @@
-/** Who may use a route: by its guards, or by what it says itself in `config.tokenAuth`. */
+/** Who may use a route, by its guards and by `config.tokenAuth`. */
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { isProtecting } from '../guards/describe.ts'
 import { ownMemberOf, typeName } from '../values.ts'
@@ -7,10 +7,10 @@ import { methodsOf, opensSockets, type FoundGuard, type RouteEntry } from './ent
 
 const nameOf = ({ added }: RouteEntry) => `${methodsOf(added).join(',')} ${added.url}`
 
-/** Reads `config.tokenAuth`. @throws {InvalidConfiguration} for anything but false, or a text that says something */
+/** Reads `config.tokenAuth`. @throws {InvalidConfiguration} unless it is missing, false or a text that is not blank */
 function declarationOf (entry: RouteEntry): false | string | undefined {
   const config: object = Object(entry.route.config)
-  // Not what the prototype was polluted with.
+  // Own properties only: `Object.prototype` may be polluted.
   const tokenAuth = ownMemberOf(config, 'tokenAuth')
   if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
   const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
@@ -29,7 +29,7 @@ function accessOf (guards: readonly RouteGuard[], declaration: false | string | 
 /** A route whose access is known. */
 export interface DecidedRoute extends Omit<RouteAccess, 'method'> {
   readonly entry: RouteEntry
-  /** Whether it has guards, and says nevertheless that everybody may use it. */
+  /** Whether it has guards, but also `config: { tokenAuth: false }`. */
   readonly isContradictory: boolean
 }
 
@@ -42,7 +42,7 @@ export function decide (entry: RouteEntry, found: readonly FoundGuard[]): Decide
     instanceName: registration.settings.instanceName, hook, isOptional, scopes: scopeSets === null ? null : scopeSets.map((scopes) => [...scopes])
   }))
   const hasGuards = deciding.some(({ description }) => description.isReader !== true)
-  // The name of a plugin that is merged into its context comes after that of the context.
+  // With fastify-plugin, Fastify appends the names of further plugins to that of the context: `<context> -> <plugin>`.
   const [plugin = ''] = entry.context.pluginName.split(' -> ')
   return {
     entry,

@@ -26,25 +26,25 @@ export class RouteBook implements RouteReport {
   constructor (fastify: FastifyInstance) {
     this.#root = rootOf(fastify)
     this.#earlier = earlierRoutes(fastify)
-    // Also of outer contexts, from which others inherit.
+    // On the root context: other contexts inherit its `addHook`.
     observeHooks(this.#root, (name, hook) => { this.#check(() => { checkUncalledHook(name, hook) }) })
     const note = (route: RouteOptions, context: FastifyInstance) => {
       this.#check(() => { checkUncalled(route) })
       const entry = noteRoute(route, context)
       this.#entries.push(entry)
-      // When all `onRoute` hooks have run. A plugin is loaded later: Fastify waits for microtasks, too.
+      // After all `onRoute` hooks, and before the next plugin is loaded: Fastify waits for microtasks, too.
       queueMicrotask(() => { prepareGates(entry) })
     }
-    // Contexts that exist already do not inherit the hook.
+    // Contexts that already exist do not inherit the hook.
     for (const context of [fastify, ...contextsIn(fastify)]) watchRoutes(context, function (route) { note(route, this) })
-    // Not before: a context may add hooks to routes that it has already, and other plugins change options of routes.
+    // Only at the start: until then, contexts may add hooks to their existing routes, and plugins may change options of routes.
     watchStart(this.#root, async () => { this.#check(() => { this.#close() }) })
   }
 
   /**
-   * Watches the routes of a context and those below for an instance.
-   * @param requireGuards undefined where the application did not set it
-   * @throws {InvalidConfiguration} where each route must be decided, and routes were added before
+   * Watches the routes of a context and of contexts inside it, for an instance.
+   * @param requireGuards undefined if the application has not set it
+   * @throws {InvalidConfiguration} if it is true and routes were added before the plugin
    */
   watch (context: FastifyInstance, instanceName: string, requireGuards: boolean | undefined): void {
     if (requireGuards === true) this.#check(() => { checkEarlierRoutes(this.#earlier) })
@@ -52,8 +52,8 @@ export class RouteBook implements RouteReport {
   }
 
   /**
-   * Closes the application where a check throws. Otherwise Fastify would answer the second request that comes by `inject()`,
-   * as serverless adapters send them: to it, the start is over.
+   * Runs a check, and closes the application if it throws. Otherwise Fastify would answer the second request by `inject()`,
+   * which serverless adapters use: it regards the start as finished.
    */
   #check (check: () => void): void {
     try {
@@ -81,7 +81,7 @@ export class RouteBook implements RouteReport {
     this.#watches.length = 0
   }
 
-  /** Returns the rows, which belong to the caller. @throws {InvalidConfiguration} before the application is ready */
+  /** Returns a copy of the rows. @throws {InvalidConfiguration} before the application is ready */
   routes (): RouteAccess[] {
     return structuredClone(this.#read())
   }

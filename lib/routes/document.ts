@@ -1,6 +1,6 @@
 /**
- * The document that @fastify/swagger generates, and what is added to it then. A transformation of a route would replace that
- * of the application, which may hide routes.
+ * Additions to the document that @fastify/swagger generates. They are made after its generation: a transformation of a route
+ * would replace that of the application, which may hide routes.
  */
 import { memberOf } from '../values.ts'
 
@@ -16,15 +16,15 @@ function inSwagger2 (scheme: object): object {
   return scheme.in === 'cookie' ? { type: 'apiKey', in: 'header', name: 'Cookie' } : scheme
 }
 
-/** Adds answers to those of a route, which are kept, also under a range such as `4XX`. */
+/** Adds answers to those of a route. Existing answers are kept, also those for a range such as `4XX`. */
 export function addAnswers (answers: Answers, own: Answers | undefined): Answers {
-  // What @fastify/swagger documents of a route without answers.
+  // The answer that @fastify/swagger documents for a route without answers.
   if (own === undefined) return { 200: { description: 'Default Response', type: 'null' }, ...answers }
   const has = new Set(Object.keys(own).map((status) => status.toUpperCase()))
   return { ...own, ...Object.fromEntries(Object.entries(answers).filter(([status]) => !has.has(status) && !has.has(`${status[0]}XX`))) }
 }
 
-/** An operation of a document, as far as it is changed here. */
+/** The parts of an operation that are changed here. */
 interface Operation {
   [extension: `x-${string}`]: unknown
   security?: readonly Requirement[]
@@ -63,7 +63,7 @@ export function inVersion (requirements: readonly Requirement[], { openapi = '' 
   return [...new Map(written.map((one) => [JSON.stringify(one), one])).values()]
 }
 
-/** What is added to an operation: what guards ask for, and what an endpoint of the plugin takes and answers. */
+/** What is added to an operation: the requirements of guards, and the body, query and answers of an endpoint of the plugin. */
 export interface Addition {
   /** Undefined for an endpoint that everybody may use. */
   readonly requirements: readonly Requirement[] | undefined
@@ -91,7 +91,7 @@ interface AnswerSchema {
   content?: Record<string, { schema: object }>
 }
 
-/** Writes an answer as a document has it. */
+/** Converts an answer to the format of a document. */
 function answerOf (answer: unknown, document: Document): object {
   const { description, content, ...schema }: AnswerSchema = schemaIn(Object(answer), document)
   if (schema.type === 'null') return { description }
@@ -101,7 +101,7 @@ function answerOf (answer: unknown, document: Document): object {
 
 const answersOf = (answers: Answers, document: Document): Record<string, object> => Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, answerOf(answer, document)]))
 
-/** Parameters that carry a token are described by its scheme. */
+/** Whether a parameter carries a token: its security scheme describes it already. */
 function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: unknown }, schemes: Schemes): boolean {
   return Object.values(schemes).some((scheme) => {
     const { in: carries = 'header', name: called = 'authorization' }: { in?: string, name?: string } = { ...scheme }
@@ -109,7 +109,7 @@ function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: 
   })
 }
 
-/** Writes the parameters of a query string as a document has them. All of them are optional. */
+/** Converts a query string to parameters of a document. All of them are optional. */
 function parametersOf (querystring: object | undefined, document: Document): object[] {
   const { properties = {} }: { properties?: Record<string, { description?: string }> } = { ...querystring }
   return Object.entries(properties).map(([name, { description, ...schema }]) => {
@@ -120,7 +120,7 @@ function parametersOf (querystring: object | undefined, document: Document): obj
 
 function annotate (operation: Operation, { requirements, schemes, refusals, body, querystring, answers }: Addition, document: Document): void {
   const own = answersOf(answers, document)
-  // What @fastify/swagger writes of a route without answers is not that of an endpoint.
+  // The "Default Response" of @fastify/swagger is not an answer of the endpoint.
   const documented = Object.keys(own).length > 0 ? { ...own, ...Object.fromEntries(Object.entries({ ...operation.responses }).filter(([, { description }]: [string, { description?: string }]) => description !== 'Default Response')) } : operation.responses
   operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
   if (body !== undefined && document.openapi !== undefined) operation.requestBody = { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
@@ -133,7 +133,7 @@ function annotate (operation: Operation, { requirements, schemes, refusals, body
   operation.security = inVersion(requirements, document)
 }
 
-/** Leads from an operation to what guards add to it. Extensions pass the transformations of an application. */
+/** The extension of an operation that has the number of its addition. Transformations of an application keep extensions. */
 export const marker = 'x-fastify-token-auth'
 
 const methods = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace'] as const
@@ -155,12 +155,12 @@ function annotateAll (document: Document, additions: readonly Addition[]): boole
 }
 
 /**
- * Writes a document as YAML, with the package that the loaded @fastify/swagger depends on. It is not searched for by a path: in
- * the folder of the process, somebody else may have put another one. JSON is YAML, too (YAML 1.2).
+ * Writes a document as YAML, with the package that the loaded @fastify/swagger depends on. It is not resolved from the
+ * working directory, where an attacker may have put another one. The fallback is JSON, which is valid YAML 1.2.
  */
 function inYaml (document: Document): string {
   try {
-    // Not imported: the banner of a bundle often declares this name.
+    // Not imported: the banner of a bundle often declares `createRequire`.
     const { createRequire } = process.getBuiltinModule('node:module')
     const loaded = Object.keys(createRequire(process.execPath).cache).find((path) => /[\\/]@fastify[\\/]swagger[\\/]index\.js$/.test(path))
     const { stringify }: { stringify: (value: object, options: object) => string } = createRequire(String(loaded))('yaml')
@@ -170,7 +170,7 @@ function inYaml (document: Document): string {
   }
 }
 
-/** What guards add, by the context that has the decorator of @fastify/swagger. */
+/** The additions, by the context that has the decorator of @fastify/swagger. */
 const additionsOf = new WeakMap<object, Addition[]>()
 
 /** Finds the context that has a decorator. */
@@ -180,9 +180,8 @@ function ownerOf (context: object | null, name: string): object | undefined {
 }
 
 /**
- * Replaces the function that generates the document by one that adds what guards add. A transformation of a route would
- * replace that of the application, which may hide routes.
- * @returns undefined where the application has given the decorator another name
+ * Replaces `fastify.swagger()` with a function that adds to the document what guards and endpoints need.
+ * @returns the list of additions; undefined if the application has given the decorator another name
  */
 export function openDocument (context: object): Addition[] | undefined {
   const owner = ownerOf(context, 'swagger')
@@ -192,7 +191,7 @@ export function openDocument (context: object): Addition[] | undefined {
   const generate = memberOf(owner, 'swagger') as (options?: { yaml?: boolean }) => Document
   const additions: Addition[] = []
   const annotated = new WeakSet<object>()
-  /** @fastify/swagger returns one document again and again: its text is written once. */
+  /** The YAML of each document: @fastify/swagger returns the same document each time. */
   const texts = new WeakMap<object, string>()
   Reflect.set(owner, 'swagger', function (this: unknown, options?: { yaml?: boolean }) {
     const document: Document = Reflect.apply(generate, this, [])

@@ -13,29 +13,29 @@ export interface RouteEntry {
   /** The options, which other plugins change. */
   readonly route: RouteOptions
   /**
-   * A copy of the options from the time when the route was added. Plugins replace hooks and handlers by functions that call
-   * them, and Fastify changes the URL for the second spelling of a path.
+   * A copy of the options when the route was added. Plugins replace hooks and handlers with functions that call them, and
+   * Fastify changes the URL for the second spelling of a path.
    */
   readonly added: RouteOptions
   /** The guarding hooks among the options, without gates. */
   hooks: GuardingHooks
 }
 
-/** A guard of a route, and where it stands. */
+/** A guard of a route, and the hook in which it runs. */
 export interface FoundGuard {
   readonly hook: typeof guardingHooks[number] | 'handler'
   readonly guard: object
   readonly description: GuardDescription
   /**
-   * What stands there: the guard itself, or a function that is known to call it, which may do so for some requests only.
-   * Undefined where only the context knows.
+   * The function that Fastify runs: the guard itself, or one that calls it, perhaps for some requests only. Undefined if the
+   * guard is known only from `addHook` of a context.
    */
   readonly by: object | undefined
 }
 
 export function noteRoute (route: RouteOptions, context: FastifyInstance): RouteEntry {
   const added = { ...route }
-  // A plugin may also change the list itself.
+  // A plugin may also change the list in place.
   for (const name of guardingHooks) if (Array.isArray(added[name])) Object.assign(added, { [name]: [...added[name]] })
   return { context, route, added, hooks: route }
 }
@@ -51,7 +51,7 @@ const functionsOf = (value: unknown) => [value].flat().filter((item) => typeof i
 /** Returns the functions of a route that run before its handler. */
 const guardingFunctions = (hooks: GuardingHooks) => guardingHooks.flatMap((name) => functionsOf(hooks[name]))
 
-/** Whether an `onRoute` hook has removed or replaced a guard that a route was given, in whatever option. */
+/** Whether an `onRoute` hook has removed or replaced a guard that the route had under any option. */
 function hasLostGuard ({ hooks, added }: RouteEntry): boolean {
   const standing = new Set(guardingFunctions(hooks).map(guardIn))
   return Reflect.ownKeys(added).filter((name) => name !== 'handler').flatMap((name) => [memberOf(added, name)].flat(Infinity))
@@ -59,8 +59,8 @@ function hasLostGuard ({ hooks, added }: RouteEntry): boolean {
 }
 
 /**
- * Returns the functions that `onRoute` hooks have put in the place of guards. Only those are called to find guards behind
- * them: no other function of the application is called without a request.
+ * Returns the functions with which `onRoute` hooks may have replaced guards. Only these functions are called without a
+ * request, to find the guards in them.
  */
 function replacementsOf (entry: RouteEntry): Set<object> {
   const { route, added } = entry
@@ -70,7 +70,7 @@ function replacementsOf (entry: RouteEntry): Set<object> {
   return new Set([...replaced, ...isHandlerReplaced ? [route.handler] : []].filter((value) => !isGuard(value)))
 }
 
-/** Returns the guards of a route when the application is ready: until then, a context may add hooks to routes that it has already. */
+/** Returns the guards of a route when the application is ready: until then, a context may add hooks to its existing routes. */
 export function guardsOf (entry: RouteEntry): FoundGuard[] {
   const { context, route, hooks } = entry
   const [lists, given] = [listsOf(context), givenTo(context)]
@@ -79,7 +79,7 @@ export function guardsOf (entry: RouteEntry): FoundGuard[] {
   const describe = (hook: FoundGuard['hook'], ofContext: unknown, ofRoute: unknown): FoundGuard[] => {
     const found = new Map<object, object | undefined>()
     const note = (guard: object, by?: object) => {
-      // Where a guard stands itself, nothing else has to lead to it.
+      // The guard itself takes precedence over a function that calls it.
       if (!found.has(guard) || guard === by) found.set(guard, by)
     }
     for (const by of functionsOf(ofContext)) for (const guard of guardsIn(by)) note(guard, by)
@@ -87,7 +87,7 @@ export function guardsOf (entry: RouteEntry): FoundGuard[] {
     for (const by of functionsOf(ofRoute)) for (const guard of guardsIn(by)) note(guard, by)
     return [...found].flatMap(([guard, by]) => {
       const description = descriptionOf(guard, context)
-      // What stands elsewhere does not guard, even if a function that replaced something calls it.
+      // A handler of `injectUser` guards only as the handler, and any other guard only as a hook, also inside a wrapper.
       const isHandler = isInjected(guard) || description?.isReader === true
       return description === undefined || isHandler !== (hook === 'handler') ? [] : [{ hook, guard, description, by }]
     })
@@ -99,7 +99,7 @@ export function guardsOf (entry: RouteEntry): FoundGuard[] {
   return [...guards, ...handler]
 }
 
-/** Returns the functions that run before the handler of a route, those of its context included. */
+/** Returns the functions that run before the handler of a route, including hooks of its context. */
 export function functionsBefore ({ context, hooks }: RouteEntry): unknown[] {
   const ofContext = allHooksOf(context)
   return [...guardingHooks.flatMap((name) => [...ofContext.get(name) ?? []]), ...guardingFunctions(hooks)]

@@ -1,7 +1,7 @@
 /**
- * Gates in the options of routes. Where a function stands in the place of a guard, which may call it for some requests only,
- * the route gets a hook behind it that makes sure of the guard. Whether it needs one is known when all plugins are loaded:
- * then Fastify reads the options, before any hook of the application could change them.
+ * Gates in the options of routes. A function that has replaced a guard may call it for some requests only, so the route gets
+ * a gate after it, which runs the guard for the other requests. Whether a gate is needed is known when all plugins are
+ * loaded: Fastify reads the options then, before any hook of the application can change them.
  */
 import { isProtecting } from '../guards/describe.ts'
 import { makeGate } from '../wrapped/gate.ts'
@@ -10,12 +10,12 @@ import { guardingHooks } from './hooks.ts'
 
 type HookName = typeof guardingHooks[number]
 
-/** Whether a gate has to make sure of a guard. A handler that reads the token is not called for a WebSocket. */
+/** Whether a guard needs a gate. A handler that reads the token is not called for a WebSocket. */
 function needsGate (entry: RouteEntry, { hook, guard, by, description }: FoundGuard): boolean {
   return by !== guard && isProtecting(description) && !(hook === 'handler' && opensSockets(entry))
 }
 
-/** Returns a hook of a route with its gates, each behind the function that stands in the place of guards. */
+/** Returns the functions of a hook with gates, each after the function that has replaced guards. */
 function withGates (entry: RouteEntry, name: HookName): unknown {
   const own = entry.hooks[name]
   const found = guardsOf(entry).filter((guard) => needsGate(entry, guard))
@@ -34,10 +34,10 @@ function withGates (entry: RouteEntry, name: HookName): unknown {
   return gated.length === functions.length ? own : gated
 }
 
-/** What Fastify reads in place of the hooks of a route. */
+/** The getters from which Fastify reads the hooks of a route. */
 const getters = new WeakMap<RouteEntry, ReadonlyMap<HookName, () => unknown>>()
 
-/** Prepares a route for gates, once all `onRoute` hooks have run: what they read and replace has none. */
+/** Prepares a route for gates, after all `onRoute` hooks have run: they see and replace hooks without gates. */
 export function prepareGates (entry: RouteEntry): void {
   const { route } = entry
   const { onRequest, preValidation, preHandler } = route
@@ -45,13 +45,13 @@ export function prepareGates (entry: RouteEntry): void {
   const ofRoute = new Map(guardingHooks.map((name) => [name, () => withGates(entry, name)]))
   entry.hooks = hooks as RouteEntry['hooks']
   getters.set(entry, ofRoute)
-  // Not for options that the application has frozen.
+  // Has no effect on options that the application has frozen.
   for (const [name, get] of ofRoute) Reflect.defineProperty(route, name, { configurable: true, enumerable: true, get, set (value) { hooks[name] = value } })
 }
 
 /**
- * Returns the guards of a route that count, when Fastify has read its hooks: not those that need a gate where the options give
- * none, because something has replaced them. Leaves the options without gates.
+ * Returns the guards of a route that protect it, after Fastify has read its hooks: without those whose gate is missing
+ * because a plugin has replaced the options. Removes the gates from the options.
  */
 export function closeGates (entry: RouteEntry): FoundGuard[] {
   const { route, hooks } = entry

@@ -1,8 +1,8 @@
 /**
- * The hooks of contexts. Fastify has no public API that returns them, so they are observed when they are added, before tools
- * that trace requests wrap them, and read from a property of Fastify with a symbol. If Fastify renames the symbol, guards
- * that contexts had before the plugin are not found, and neither are guards of routes under tools that wrap them: their
- * routes are then undecided. A test fails in this case.
+ * The hooks of contexts. Fastify has no public API that returns them, so they are observed when they are added, before
+ * tracing tools wrap them, and read from a property of Fastify with a symbol. If Fastify renames the symbol, guards that
+ * contexts had before the plugin and guards of routes that tools have wrapped are not found: their routes are then
+ * undecided. A test fails in this case.
  */
 import type { FastifyInstance, onRouteHookHandler } from 'fastify'
 import { isGuard } from '../guards/describe.ts'
@@ -11,7 +11,7 @@ import { memberOf } from '../values.ts'
 /** The hooks that run before the handler of a route and can prevent it from running. */
 export const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
 
-/** The guards that contexts were given as hooks, in the order in which they were given. */
+/** The guards that were added to contexts as hooks, in order. */
 const given = new WeakMap<object, Array<readonly [name: string, guard: unknown]>>()
 
 function note (context: object, name: string, hook: unknown): void {
@@ -22,8 +22,8 @@ function note (context: object, name: string, hook: unknown): void {
 }
 
 /**
- * Observes the hooks that a context and those inside are given. Tools replace `addHook` by a function of their own, also
- * later, and call the one that was there before.
+ * Observes the hooks that are added to a context and to contexts inside it. A tool may replace `addHook` at any time with a
+ * function that calls the previous one.
  * @param check is called with each hook, and may throw
  */
 export function observeHooks (context: FastifyInstance, check: (name: string, hook: unknown) => void, addHook: unknown = context.addHook): void {
@@ -48,13 +48,13 @@ export function observeHooks (context: FastifyInstance, check: (name: string, ho
 const isContext = (value: unknown): value is FastifyInstance => 'register' in Object(value)
 const outerOf = (context: FastifyInstance): unknown => Object.getPrototypeOf(context)
 
-/** Returns the context that all others of an application are inside of. */
+/** Returns the root context of an application. */
 export function rootOf (context: FastifyInstance): FastifyInstance {
   const outer = outerOf(context)
   return isContext(outer) ? rootOf(outer) : context
 }
 
-/** Returns the guards that a context was given, and inherits, each with the name of its hook. */
+/** Returns the guards that were added to a context or that it inherits, each with the name of its hook. */
 export function givenTo (context: FastifyInstance): ReadonlyArray<readonly [name: string, guard: unknown]> {
   const outer = outerOf(context)
   return [...isContext(outer) ? givenTo(outer) : [], ...given.get(context) ?? []]
@@ -66,7 +66,7 @@ export function listsOf (context: FastifyInstance): Record<string, unknown> {
   return Object.assign({}, ...keys.map((key) => memberOf(context, key)))
 }
 
-/** Returns the hooks that a context adds to all of its routes, by name: each guard as it was given. */
+/** Returns the hooks that a context adds to all of its routes, by name, with each guard as it was added. */
 export function allHooksOf (context: FastifyInstance): Map<string, Set<unknown>> {
   const hooks = new Map(Object.entries(listsOf(context)).map(([name, list]) => [name, new Set([list].flat())]))
   for (const [name, guard] of givenTo(context)) hooks.set(name, new Set([...hooks.get(name) ?? [], guard]))
@@ -79,22 +79,22 @@ export function hooksOf (context: FastifyInstance): unknown[] {
   return guardingHooks.flatMap((name) => [...hooks.get(name) ?? []])
 }
 
-/** Returns the contexts inside of one that exist already. */
+/** Returns the existing contexts inside a context. */
 export function contextsIn (context: FastifyInstance): FastifyInstance[] {
   const keys = Object.getOwnPropertySymbols(context).filter(({ description }) => description === 'fastify.children')
   const children = keys.flatMap((key) => memberOf(context, key) as FastifyInstance[])
   return children.flatMap((child) => [child, ...contextsIn(child)])
 }
 
-/** Moves the hook that was added last to the beginning of its list. Not looked up: a tool may have wrapped it. */
+/** Moves the hook that was added last to the beginning of its list. It is not searched for: a tool may have wrapped it. */
 function moveFirst (context: FastifyInstance, name: 'onRoute' | 'onReady'): void {
   const list = listsOf(context)[name]
   if (Array.isArray(list)) list.unshift(list.pop())
 }
 
 /**
- * Adds an `onRoute` hook that runs before those that were added earlier: plugins such as @fastify/websocket and
- * @fastify/otel replace handlers and hooks in theirs by functions of their own.
+ * Adds an `onRoute` hook that runs before earlier ones: plugins such as @fastify/websocket and @fastify/otel wrap handlers
+ * and hooks in theirs.
  */
 export function watchRoutes (context: FastifyInstance, watch: onRouteHookHandler): void {
   context.addHook('onRoute', watch)
@@ -102,8 +102,8 @@ export function watchRoutes (context: FastifyInstance, watch: onRouteHookHandler
 }
 
 /**
- * Adds an `onReady` hook that runs before those of all contexts: when they run, Fastify has read the hooks of the routes, and
- * what they change has no effect.
+ * Adds an `onReady` hook that runs before those of all contexts. Fastify has read the hooks of the routes by then, so later
+ * changes have no effect.
  */
 export function watchStart (root: FastifyInstance, watch: () => Promise<void>): void {
   root.addHook('onReady', watch)

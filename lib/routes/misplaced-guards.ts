@@ -9,21 +9,21 @@ import { memberOf } from '../values.ts'
 const guardingOptions: readonly PropertyKey[] = [...guardingHooks, 'handler']
 const hooksIn = (route: RouteOptions): unknown[] => guardingOptions.flatMap((name) => memberOf(route, name))
 
-/** Whether a value under an option, or among the hooks of a name, is a guard that does not guard there. */
+/** Whether a value of an option, or of a list of hooks with this name, is a guard that has no effect there. */
 function isMisplaced (name: PropertyKey, value: unknown): boolean {
   return name === 'handler' ? false : guardingOptions.includes(name) ? isInjected(value) : isGuard(value)
 }
 
-/** Returns the values of the options of a route, those in lists one by one, each with the name of its option. */
+/** Returns the values of the options of a route, with lists flattened, each with the name of its option. */
 function valuesIn (route: RouteOptions): Array<readonly [name: PropertyKey, value: unknown]> {
   return Reflect.ownKeys(route).flatMap((name) => [memberOf(route, name)].flat(Infinity).map((value) => [name, value] as const))
 }
 
 const nameOf = (route: RouteOptions) => `${methodsOf(route).join(',')} ${route.url}`
-const advice = 'Give it as onRequest, preValidation or preHandler.'
-const adviceFor = (guard: unknown) => isInjected(guard) ? 'What injectUser() returns is a route handler: give it as the handler.' : advice
+const advice = 'Pass it as onRequest, preValidation or preHandler.'
+const adviceFor = (guard: unknown) => isInjected(guard) ? 'injectUser() returns a route handler: pass it as the handler.' : advice
 
-/** Describes a function that makes guards and is given in place of one, which it cannot be: it would be called with a request. */
+/** Creates the error for `protect`, `scoped` or `injectUser` itself in place of a guard: Fastify would call it with a request. */
 function uncalled (owner: string, maker: string, name: PropertyKey): InvalidConfiguration {
   const example = maker === 'injectUser' ? '{ handler: app.tokenAuth.injectUser(handler) }' : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
   return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22' })
@@ -43,7 +43,7 @@ export function checkUncalledHook (name: string, hook: unknown): void {
   if (maker !== undefined) throw uncalled('A context', maker, name)
 }
 
-/** @throws {InvalidConfiguration} for a guard under an option of a route, unless the route has it where it guards, too */
+/** @throws {InvalidConfiguration} for a guard under an option where it has no effect, unless the route has it as a guarding hook, too */
 function checkRoute ({ route, added, context }: RouteEntry, found: readonly FoundGuard[]): void {
   checkUncalled(route)
   const standing = new Set<unknown>([...[...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].map(guardIn), ...found.map(({ guard }) => guard)])
@@ -53,7 +53,7 @@ function checkRoute ({ route, added, context }: RouteEntry, found: readonly Foun
   throw new InvalidConfiguration(`The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22' })
 }
 
-/** @throws {InvalidConfiguration} for a guard among the hooks of a context, such as `onResponse`, in which it does not guard */
+/** @throws {InvalidConfiguration} for a guard among hooks of a context where it has no effect, such as `onResponse` */
 function checkContext (context: FastifyInstance): void {
   const guarding = new Set(hooksOf(context).map(guardIn))
   for (const [name, hooks] of allHooksOf(context)) {
@@ -62,16 +62,15 @@ function checkContext (context: FastifyInstance): void {
   }
 }
 
-/** A route, and the guards that were found where they guard. */
+/** A route, and the guards that protect it. */
 export interface GuardedEntry {
   readonly entry: RouteEntry
   readonly guards: readonly FoundGuard[]
 }
 
 /**
- * Checks that no route has a guard under an option where it has no effect, such as `prehandler` or `onResponse`, and not in a
- * guarding hook as well, and that no context has one among such hooks. Called when the application is ready, because an
- * `onRoute` hook of the application may move the guard to a guarding hook.
+ * Checks that no route and no context has a guard only where it has no effect, such as `prehandler` or `onResponse`. Called
+ * when the application is ready, because an `onRoute` hook of the application may move the guard to a guarding hook.
  * @throws {InvalidConfiguration}
  */
 export function checkMisplacedGuards (routes: readonly GuardedEntry[]): void {

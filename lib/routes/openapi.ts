@@ -9,7 +9,7 @@ import type { Settings } from '../settings/schema.ts'
 import { addAnswers, declare, inVersion, marker, openDocument, type Addition, type Answers, type Document, type Documents, type Requirement, type Schemes } from './document.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 
-/** Returns the security schemes of the sources of tokens, in the order in which they are read. After a strict source, none is read. */
+/** Returns the security schemes of the sources of tokens, in the order in which they are read. Sources after a strict one are not read. */
 function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   const schemes: Schemes = {}
   if (settings.cookieSet) {
@@ -41,7 +41,7 @@ function combine (one: readonly Requirement[], other: readonly Requirement[]): R
   }))
 }
 
-/** Methods that only read, which pages of other origins may use in cookie mode. */
+/** Methods that only read: in cookie mode, guards accept them from other origins. */
 const readingMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
 
 /** Returns why a guard answers 403. */
@@ -67,7 +67,7 @@ function refusalsOf (guards: readonly GuardDescription[], methods: readonly stri
   }
 }
 
-/** Whether a schema is a JSON schema. Schemas of other libraries need a transformation of the application, which that of a route would replace. */
+/** Whether a schema is a JSON schema. Other schemas need the transformation of the application, which that of a route would replace. */
 function isJsonSchema (schema: object): boolean {
   return Object.values(schema).every((part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
 }
@@ -78,7 +78,7 @@ type AnnotatedRoute = RouteOptions & {
   config?: { swaggerTransform?: unknown }
 }
 
-/** Makes a transformation of a route that adds what guards add. */
+/** Makes a transformation of a route that adds the requirements and refusals of its guards. */
 const transformationOf = ({ requirements, schemes, refusals }: Addition) => ({ schema, openapiObject, swaggerObject }: Documents) => {
   const document: Document = Object(openapiObject ?? swaggerObject)
   if (requirements === undefined) return { schema }
@@ -88,7 +88,7 @@ const transformationOf = ({ requirements, schemes, refusals }: Addition) => ({ s
 
 const isOwn = (part: unknown): part is object => typeof part === 'object' && part !== null && ownSchemas.has(part)
 
-/** Divides the schema of a route into what the transformations of an application see, and what is of an endpoint of the plugin. */
+/** Divides the schema of a route into the parts of an endpoint of the plugin, and the parts for transformations of the application. */
 function divide (schema: AnnotatedSchema) {
   const { body, querystring, params, response, ...rest } = schema
   // Path parameters of an endpoint are documented by its path.
@@ -101,12 +101,12 @@ function divide (schema: AnnotatedSchema) {
   }
 }
 
-/** Documents the guards of a route, and the endpoints of the plugin. What the application has documented itself is kept. */
+/** Documents the guards of a route, and the endpoints of the plugin. The documentation of the application is kept. */
 export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
   // With `doProtection: false`, a guard lets every request pass.
   const descriptions = guards.map(({ description }) => description).filter((description) => description.isReader === true || isProtecting(description))
   if (!context.hasPlugin('@fastify/swagger')) return
-  // The types of Fastify do not say what a schema has.
+  // Fastify's types do not describe the members of a schema.
   const { schema = {}, config = {} } = route as AnnotatedRoute
   const { own, others } = divide(schema)
   const isEndpoint = own.body !== undefined || Object.keys(own.answers).length > 0

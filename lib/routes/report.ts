@@ -4,20 +4,20 @@ import type { RouteAccess } from '../../types/routes.ts'
 
 const keyOf = (row: Partial<RouteAccess>) => JSON.stringify(row)
 
-/** Leaves out the second spelling of a path, with a slash at its end, if the same counts for it. */
+/** Removes the row of a path with a trailing slash if that of the path without it is the same otherwise. */
 export function withoutSecondSpellings (rows: readonly RouteAccess[]): RouteAccess[] {
   const keys = new Set(rows.map(keyOf))
   return rows.filter((row) => row.url === '/' || !row.url.endsWith('/') || !keys.has(keyOf({ ...row, url: row.url.slice(0, -1) })))
 }
 
-/** Returns the rows of which somebody must decide. Preflight requests carry no token, so OPTIONS needs no decision. */
+/** Returns the rows with neither a guard nor an exemption. OPTIONS needs none: preflight requests carry no token. */
 export function undecidedIn (rows: readonly RouteAccess[]): RouteAccess[] {
   return joinHead(withoutSecondSpellings(rows.filter(({ access, method }) => access === 'undecided' && method !== 'OPTIONS')))
 }
 
 const withoutMethod = ({ method, ...row }: RouteAccess) => keyOf(row)
 
-/** Joins the HEAD route of a GET route to it, if the same counts for both. */
+/** Merges the rows of GET and HEAD routes that are the same otherwise. */
 export function joinHead (rows: readonly RouteAccess[]): RouteAccess[] {
   const keysOf = (method: string) => new Set(rows.filter((row) => row.method === method).map(withoutMethod))
   const [get, head] = [keysOf('GET'), keysOf('HEAD')]

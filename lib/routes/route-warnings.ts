@@ -17,7 +17,7 @@ export interface Watch {
 /** How many routes a warning names. */
 const named = 5
 
-/** Warns of routes that nobody has decided about, in production, where the application says nothing of `requireGuards`. */
+/** In production, warns of routes with neither a guard nor an exemption, unless the application has set `requireGuards`. */
 export function warnOfOpenRoutes (routes: readonly DecidedRoute[], watches: readonly Watch[]): void {
   if (process.env.NODE_ENV !== 'production') return
   const outerOf = ({ entry }: DecidedRoute) => watches.filter(({ context }) => isIn(entry.context, context))
@@ -26,9 +26,9 @@ export function warnOfOpenRoutes (routes: readonly DecidedRoute[], watches: read
   const undecided = undecidedIn(watched.flatMap(rowsOf))
   if (undecided.length === 0) return
   const rest = undecided.length > named ? `, and ${undecided.length - named} more` : ''
-  // All of them have an instance around them that was given nothing.
+  // Each of these routes is in the context of an instance without `requireGuards`.
   const { instanceName } = watches.find(({ requireGuards }) => requireGuards === undefined)!
-  warn('W26', instanceName, ` Routes without a decision: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.${adviceOnGuards(watched)}`)
+  warn('W26', instanceName, ` Routes with neither a guard nor an exemption: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.${adviceOnGuards(watched)}`)
 }
 
 /** Warns of guards for scopes that no token can have, once for each instance. */
@@ -37,7 +37,7 @@ export function warnOfUselessScopes (routes: readonly GuardedEntry[]): void {
   for (const { entry: { added }, guards } of routes) {
     for (const { description: { registration, rules, scopeSets } } of guards) {
       const isScoped = scopeSets === null || scopeSets.length > 0
-      // Overrides of a guard may be for tokens of somebody else.
+      // A guard with overrides may be for tokens of another issuer.
       if (!isScoped || !registration.lacksScopes || rules !== registration.rules || told.has(registration)) continue
       told.add(registration)
       warn('W27', registration.settings.instanceName, ` The first such route: ${methodsOf(added).join(',')} ${added.url}.`)

@@ -7,7 +7,7 @@ import type { Advance, NewSession, SessionRules, SessionStore, StoredSession } f
 
 export const hour = 3_600_000
 
-/** The first window in milliseconds, and the last one that a slow machine is given. */
+/** In milliseconds: the first window of a test, and the longest one, for slow machines. */
 const firstWindow = 100
 const lastWindow = 25_600
 
@@ -28,7 +28,7 @@ export function deadline (window: number): Deadline {
   return () => { if (performance.now() - start >= window * 0.9) throw new TooSlow() }
 }
 
-/** A time that is shorter than a window, and twice of which is longer. */
+/** A time that is shorter than a window, and longer than half of it. */
 export const partOf = (window: number) => window * 0.6
 
 /** A time that is longer than a window, however times are rounded. */
@@ -44,7 +44,7 @@ export async function withWindow (run: (window: number) => Promise<void>, window
   }
 }
 
-/** Calls a function while the clock of this process is wrong, as `Date` shows it. */
+/** Calls a function while `Date` of this process differs from the real time, by an offset in milliseconds. */
 export async function withWrongClock<T> (offset: number, call: () => Promise<T>): Promise<T> {
   const right = Date
   const wrong = new Proxy(right, {
@@ -122,7 +122,7 @@ export class Subject {
     assert.equal(await this.find(), undefined, 'an ended session is not listed')
     for (const n of [0, 1, 2]) await this.expect(n, 'unknown', 0)
     assert.deepEqual(await this.end(), [], 'an ended session does not end again')
-    assert.ok(await this.isFed(), 'an ended session is fed')
+    assert.ok(await this.isFed(), 'an ended session is in the feed')
   }
 
   /** Expects that the session has expired. */
@@ -137,15 +137,15 @@ export class Subject {
   async watch (ending: Promise<unknown>): Promise<void> {
     let isOver = false
     const over = ending.finally(() => { isOver = true })
-    // Handled below. Until then, a rejection must not count as unhandled.
+    // Handled below. Until then, a rejection must not be reported as unhandled.
     over.catch(() => {})
     for (let isLast = false; ; isLast = isOver) {
-      if (await this.find() === undefined) assert.ok(await this.isFed(), 'a session that is gone is fed')
+      if (await this.find() === undefined) assert.ok(await this.isFed(), 'a session that is gone is in the feed')
       if (isLast) break
       await setImmediate()
     }
     await over
-    assert.ok(await this.isFed(), 'a session that ended is fed')
+    assert.ok(await this.isFed(), 'a session that ended is in the feed')
   }
 }
 
@@ -208,13 +208,13 @@ export class Bench {
     return sessions.map(({ sid }) => sid).toSorted()
   }
 
-  /** Calls a function concurrently, as many times as the option `concurrency` says. */
+  /** Calls a function `concurrency` times at once. */
   async atOnce<T> (call: (index: number) => Promise<T>): Promise<T[]> {
     return await Promise.all(Array.from({ length: this.concurrency }, (_, index) => call(index)))
   }
 }
 
-/** Expects how often each outcome occurs. Default: never. */
+/** Asserts how often each outcome occurs. An outcome that is not listed must not occur. */
 export function expectCounts (answers: readonly Advance[], expected: Partial<Record<Advance['outcome'], number>>): void {
   const counts = { rotated: 0, recovered: 0, repeated: 0, reissued: 0, reused: 0, unknown: 0 }
   for (const { outcome } of answers) counts[outcome]++

@@ -1,4 +1,4 @@
-/** The rules of session stores, second half: users, expiry, the end of sessions, and the feed of ended sessions. */
+/** The rules of session stores, part 3: users, expiry, the end of sessions, and the feed of ended sessions. */
 import assert from 'node:assert/strict'
 import { randomInt } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { beyond, deadline, hour, partOf, patient, withWindow, type Rule, type Su
 const sids = (subjects: readonly Subject[]) => subjects.map(({ sid }) => sid).toSorted()
 
 export const rulesOfEnds: Record<string, Rule> = {
-  'a session that is unknown or another user\'s is unknown, and nothing changes': async (bench) => {
+  'an unknown session, or one of another user, is unknown, and nothing changes': async (bench) => {
     const [session, other] = [await bench.start(), await bench.start()]
     const before = await session.find()
     const { store } = bench
@@ -26,7 +26,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     await session.expect(0, 'rotated', 1)
   },
 
-  'a session that was not used for idleMs is gone, and one that was is not': async (bench) => {
+  'a session expires after idleMs without use, and each use prolongs that time': async (bench) => {
     await withWindow(async (idle) => {
       const session = await bench.start({ idleMs: idle })
       await wait(beyond(idle))
@@ -60,7 +60,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     })
   },
 
-  'a session ends once, and whoever ended it is told': async (bench) => {
+  'a session ends once, and one caller gets its id': async (bench) => {
     const [session, other] = await bench.startAll(2, {}, { user: bench.newUser() })
     assert.ok(session !== undefined && other !== undefined)
     const answers = await bench.atOnce(() => session.end())
@@ -69,7 +69,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     await other.expect(0, 'rotated', 1)
   },
 
-  'all sessions of a user end but one, and nobody else\'s': async (bench) => {
+  'all sessions of a user end except one, and none of other users': async (bench) => {
     const user = bench.newUser()
     const sessions = await bench.startAll(4, {}, { user })
     const [kept, ...ended] = sessions
@@ -87,7 +87,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     assert.equal(await other.isFed(), false)
   },
 
-  'beyond maxPerUser, the sessions that would expire first end, are named and fed': async (bench) => {
+  'beyond maxPerUser, the sessions that would expire first end, are returned, and are in the feed': async (bench) => {
     const user = bench.newUser()
     const limit = { maxPerUser: 3 }
     const other = await bench.start(limit)
@@ -97,7 +97,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     const { cursor } = await bench.store.endedSince(null, patient)
     const fourth = await bench.start(limit, { user }, [short.sid])
     assert.deepEqual(await bench.sidsOf(user), sids([long, middle, fourth]))
-    assert.ok(await short.isFed(cursor), 'it is fed to those who know older ones')
+    assert.ok(await short.isFed(cursor), 'the feed has it for an earlier cursor')
     await short.expectEnded()
     const last = await bench.start({ maxPerUser: 1 }, { user }, sids([long, middle, fourth]))
     for (const session of [long, middle, fourth]) await session.expectEnded()
@@ -110,7 +110,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     await other.expect(0, 'rotated', 1)
   },
 
-  'the feed has every session that ended, and with a cursor at least those since': async (bench) => {
+  'the feed has every session that ended, and with a cursor at least those that ended since': async (bench) => {
     const { store } = bench
     const active = await bench.start()
     const sessions = await bench.startAll(5)
@@ -131,7 +131,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     }
   },
 
-  'a session is fed not later than it is gone': async (bench) => {
+  'a session is in the feed no later than it is gone': async (bench) => {
     for (let round = 0; round < 5; round++) {
       const session = await bench.start()
       await session.watch(session.end())
@@ -169,7 +169,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     assert.deepEqual(await bench.sidsOf(user), sids(sessions))
   },
 
-  'users that look alike stay apart': async (bench) => {
+  'users with similar ids are different users': async (bench) => {
     const id = randomInt(2 ** 47)
     const texts = [
       `${id}`, `${id} `, ` ${id}`, `0${id}`, `{${id}}`, `}{${id}`, `{${id}`, `${id}*`, `${id}%`, `${id}_`, `${id}:a`, `${id}a`, `${id}A`, `${id}\u0000`, `${id}"`, `${id}\\`,
@@ -186,7 +186,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     }
   },
 
-  'a method rejects when it cannot know, and does nothing later': async (bench, { interrupt }) => {
+  'a method rejects while the database cannot be reached, and does nothing later': async (bench, { interrupt }) => {
     const { store } = bench
     const session = await bench.start()
     if (interrupt === undefined) return

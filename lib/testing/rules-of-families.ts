@@ -1,4 +1,4 @@
-/** The rules of session stores, third part: late exchanges of a generation, and confirmations that its successor was received. */
+/** The rules of session stores, part 2: late exchanges of a generation, and confirmations that its successor was received. */
 import assert from 'node:assert/strict'
 import { setImmediate, setTimeout as wait } from 'node:timers/promises'
 import { beyond, deadline, hour, partOf, patient, withWindow, type Bench, type Rule, type Subject } from './bench.ts'
@@ -9,7 +9,7 @@ async function afterWindow (session: Subject): Promise<Subject> {
   return session.with({ graceMs: 1 })
 }
 
-/** A session whose generation 0 was exchanged so many times, late: its family are the generations from 1 on. */
+/** Starts a session and exchanges generation 0 `members` times. The family of 0 are then the generations from 1 to `members`. */
 async function withFamily (bench: Bench, members: number): Promise<Subject> {
   const session = await bench.start()
   await session.expect(0, 'rotated', 1)
@@ -19,7 +19,7 @@ async function withFamily (bench: Bench, members: number): Promise<Subject> {
 }
 
 export const rulesOfFamilies: Record<string, Rule> = {
-  'a late exchange of a generation whose successor nobody is known to have received gives a further generation, each time': async (bench) => {
+  'each late exchange of a generation gives a further generation, until its successor is known to be received': async (bench) => {
     const session = await bench.start()
     await session.expect(0, 'rotated', 1)
     const late = await afterWindow(session)
@@ -45,7 +45,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     })
   },
 
-  'of several generations for one exchange, the first that is presented wins, and retires the others': async (bench) => {
+  'of several generations for one parent, the first that is exchanged retires the others': async (bench) => {
     for (const [winner, retired] of [[1, 2], [1, 3], [2, 1], [2, 3], [3, 1], [3, 2], [2, 0]] as const) {
       const session = await withFamily(bench, 3)
       await (await afterWindow(session)).expect(winner, 'rotated', 4)
@@ -55,11 +55,11 @@ export const rulesOfFamilies: Record<string, Rule> = {
     }
     const session = await withFamily(bench, 3)
     await (await afterWindow(session)).expect(2, 'rotated', 4)
-    // Its own exchange may be late, too.
+    // The exchange of the winner may be late, too.
     await (await afterWindow(session)).expect(2, 'reissued', 5)
   },
 
-  'within the window, one of several generations is answered with itself, and known to be received': async (bench) => {
+  'within the window, one of several generations is answered with itself, and confirms that it was received': async (bench) => {
     for (const member of [1, 2, 3]) {
       const session = await withFamily(bench, 3)
       await session.expect(member, 'repeated', member)
@@ -67,7 +67,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     }
   },
 
-  'after a confirmation, the generation before is given a generation of its own within the window, and is reuse after it': async (bench) => {
+  'after a confirmation, the parent gets a further generation within the window, and is reuse after it': async (bench) => {
     for (const members of [1, 3]) {
       const session = await withFamily(bench, members)
       await session.confirm(0)
@@ -77,13 +77,13 @@ export const rulesOfFamilies: Record<string, Rule> = {
       await session.expectEnded()
       const other = await withFamily(bench, members)
       await other.confirm(0)
-      // It chooses none of them.
+      // The confirmation retires no member.
       for (let member = 1; member <= members; member++) await other.expect(member, 'repeated', member)
       await (await afterWindow(other)).expect(1, 'rotated', members + 1)
     }
   },
 
-  'a confirmation begins the window anew; late copies and further confirmations do not': async (bench) => {
+  'a confirmation restarts the window; late copies and further confirmations do not': async (bench) => {
     await withWindow(async (window) => {
       const session = await bench.start({ graceMs: window })
       await session.expect(0, 'rotated', 1)
@@ -91,7 +91,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
       const isOpen = deadline(window)
       await session.confirm(0)
       await wait(partOf(window))
-      // If one of these began the window anew, it would be open at the end.
+      // If one of these restarted the window, it would be open at the end.
       const wouldBeOpen = deadline(window)
       await session.confirm(0)
       await session.expect(0, 'reissued', 2, isOpen)
@@ -100,7 +100,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     })
   },
 
-  'a confirmation of anything else is ignored: of other generations, unknown and ended sessions, and another user\'s; and it is no use': async (bench) => {
+  'a confirmation of other generations, of unknown and ended sessions, or by another user is ignored, and none is a use': async (bench) => {
     const session = await withFamily(bench, 2)
     const other = await bench.start()
     const ended = await bench.start()
@@ -151,7 +151,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
     })
   },
 
-  'of any number of late copies at once, each gets a generation of its own': async (bench) => {
+  'of any number of late copies at once, each gets a different generation': async (bench) => {
     const late = await afterWindow(await withFamily(bench, 1))
     const answers = await bench.atOnce(() => late.advance(0))
     assert.deepEqual(answers.map(({ outcome }) => outcome), answers.map(() => 'reissued'))
@@ -162,14 +162,14 @@ export const rulesOfFamilies: Record<string, Rule> = {
     for (let round = 0; round < 3; round++) {
       const session = await withFamily(bench, 2)
       const over = new AbortController()
-      // Not in step, so that the session is hardly ever at rest.
+      // Out of step, so that a call is in progress almost always.
       const hammering = Promise.all(Array.from({ length: 10 }, async (_, caller) => {
         while (!over.signal.aborted) {
           await session.expectOutcome(0, 'reissued')
           for (let turn = 0; turn <= caller % 3; turn++) await setImmediate()
         }
       }))
-      // Handled below. Until then, a rejection must not count as unhandled.
+      // Handled below. Until then, a rejection must not be reported as unhandled.
       hammering.catch(() => {})
       await setImmediate()
       await session.confirm(0).finally(() => { over.abort() })

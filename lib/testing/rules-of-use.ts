@@ -1,4 +1,4 @@
-/** The rules of session stores, first half: creation, and the results of presenting counters. */
+/** The rules of session stores, part 1: creation, and the results of presenting counters. */
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
 import { beyond, deadline, expectCounts, hour, partOf, patient, withWindow, withWrongClock, type Rule } from './bench.ts'
@@ -116,13 +116,13 @@ export const rulesOfUse: Record<string, Rule> = {
     await session.expect(5, 'reused', 8)
   },
 
-  'reuse ends the session and feeds it in one step, and one caller is told': async (bench) => {
+  'reuse ends the session and adds it to the feed in one step, and one caller gets this outcome': async (bench) => {
     const { cursor } = await bench.store.endedSince(null, patient)
     const session = await bench.start()
     await session.expect(7, 'recovered', 8)
     const answers = await bench.atOnce(() => session.advance(0))
     expectCounts(answers, { reused: 1, unknown: bench.concurrency - 1 })
-    assert.ok(await session.isFed(cursor), 'it is fed to those who know older ones')
+    assert.ok(await session.isFed(cursor), 'the feed has it for an earlier cursor')
     await session.expectEnded()
     await withWindow(async (window) => {
       const session = await bench.start({ graceMs: window })
@@ -134,7 +134,7 @@ export const rulesOfUse: Record<string, Rule> = {
     })
   },
 
-  'without a window, every use rotates, and every second use is reuse': async (bench) => {
+  'without a window, a counter rotates once, and a second use of it is reuse': async (bench) => {
     const session = await bench.start({ graceMs: 0 })
     for (let n = 0; n < 5; n++) await session.expect(n, 'rotated', n + 1)
     await session.expect(4, 'reused', 5)

@@ -11,7 +11,7 @@ import type { Settings } from '../settings/schema.ts'
 const states = ['valid', 'expired', 'notYetActive', 'wrongSignature', 'otherIssuer', 'otherAudience'] as const
 
 /**
- * The state of a test token. `valid` is accepted. A token in any other state is refused, for the reason that the name says.
+ * The state of a test token. `valid` is accepted. A token in any other state is refused for the reason in its name.
  * @useDeclaredType
  */
 export type TokenState = typeof states[number]
@@ -51,7 +51,7 @@ export const testTokenShape = {
   page: 'testing.md'
 } as const
 
-/** With a token in another state than its test asks for, the test would prove nothing. @throws {InvalidConfiguration} */
+/** A token that the instance accepts in spite of its state would make the test meaningless. @throws {InvalidConfiguration} */
 function checkState (state: TokenState, { claimIss, claimAud }: Settings): void {
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
     const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'

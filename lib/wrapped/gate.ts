@@ -1,20 +1,20 @@
 /**
- * Makes sure that a request passes a guard in whose place something else stands, such as the function of a tool that traces
- * requests. Such a function is known to call the guard when it is tried, and no trial can show that it always does.
+ * A gate runs a guard that another function has replaced, such as the wrapper of a tracing tool, unless the request has
+ * passed the guard already. A trial call shows that the wrapper calls the guard, but not that it does so for every request.
  */
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 
 /** A hook with a callback. */
 export type CallbackHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void
 
-/** A guard that a gate makes sure of. */
+/** A guard that a gate runs. */
 export interface EnforcedGuard {
   readonly hook: CallbackHook
   /** Whether the guard has let a request pass. */
   hasPassed (request: FastifyRequest): boolean
 }
 
-/** The requests that a guard has let pass. They are noted only for guards that a gate asks about. */
+/** The requests that a guard has let pass. They are recorded only for guards with a gate. */
 export class PassedRequests {
   #requests: WeakSet<FastifyRequest> | undefined
 
@@ -22,14 +22,14 @@ export class PassedRequests {
     this.#requests?.add(request)
   }
 
-  /** Begins to note requests, and returns what tells of one whether the guard has let it pass. */
+  /** Starts recording requests. @returns a function that checks whether the guard has let a request pass */
   watch (): EnforcedGuard['hasPassed'] {
     const requests = this.#requests ??= new WeakSet()
     return (request) => requests.has(request)
   }
 }
 
-/** Makes a hook that passes a request to each of the guards that have not let it pass. */
+/** Makes a hook that runs each of the guards that has not let the request pass yet. */
 export function makeGate (guards: readonly EnforcedGuard[]): CallbackHook {
   const gate: CallbackHook = (request, reply, done) => {
     const ask = (index: number): void => {

@@ -85,7 +85,7 @@ t.test('without a tool, each route is what it is: this is what the tools are com
   const guarded = { 'GET /own': 401, 'POST /scoped': 401, 'GET /free': 401, 'GET /in': 401, 'GET /in-later': 401, 'GET /inside': 401, 'GET /auth/me': 401, 'DELETE /auth/sessions': 401, 'GET /injected': 200, 'GET /free-injected': 200 }
   t.match(result.neverWithout, Object.fromEntries(Object.entries(guarded).map(([route, without]) => [route, [without, 401]])))
   for (const name of ['misplaced', 'misplacedHook', 'uncalled']) t.match(result[name], /^TOKEN_AUTH_E22 /, name)
-  t.match(result.warnings, [/Routes without a decision: 1\. GET,HEAD \/forgotten \(fastify\)\. See \S+#token_auth_w26$/])
+  t.match(result.warnings, [/Routes with neither a guard nor an exemption: 1\. GET,HEAD \/forgotten \(fastify\)\. See \S+#token_auth_w26$/])
   t.match(result.security, { '/auth/me': [[[{ tokenAuth: [] }], ['200', '401']]], '/in-later': [[[{ tokenAuth: ['b'] }], ['200', '401', '403']]] })
 })
 

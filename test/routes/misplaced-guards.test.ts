@@ -122,7 +122,7 @@ t.test('a guard among the hooks of a context in which it does not guard keeps th
       }
       if (isNested) await app.register(declare)
       else await declare(app)
-      t.match(await startOf(app), { finding, message: `A context has a guard as the hook "${name}", where it does not guard. Give it as onRequest, preValidation or preHandler. See ` })
+      t.match(await startOf(app), { finding, message: `A context has a guard as the hook "${name}", where it does not guard. Pass it as onRequest, preValidation or preHandler. See ` })
     }
   }
   const both = await build(t)
@@ -141,7 +141,7 @@ t.test('what injectUser returns is a handler: as a hook it keeps the application
     for (const injected of [(app: FastifyInstance) => app.tokenAuth.injectUser(handler), () => injectUser(handler)]) {
       const app = await build(t)
       app.get('/', options({ [name]: injected(app) }), handler)
-      t.match(await startOf(app), { finding, message: /What injectUser\(\) returns is a route handler: give it as the handler\./ })
+      t.match(await startOf(app), { finding, message: /injectUser\(\) returns a route handler: pass it as the handler\./ })
     }
   }
   const context = await build(t)

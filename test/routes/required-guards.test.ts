@@ -222,7 +222,7 @@ t.test('config.tokenAuth: false never opens a route with a guard, and with requi
     const app = await strict(t)
     app.route(mistyped<RouteOptions>({ method: 'GET', url, handler, ...guards(app)[url], config: { tokenAuth: false } }))
     const error = await startOf(app)
-    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard counts. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
+    t.equal(error?.message, `The route GET ${url} has a guard of "tokenAuth", and "config: { tokenAuth: false }", which says that everybody may use it. The guard applies. Remove one of them. A guard that is a hook of a context guards the endpoints of the plugin in that context too: add it in a context around your own routes. See node_modules/fastify-token-auth/docs/guards.md#require-guards`)
   }
   const app = await build(t, { authMode: false })
   app.get('/', { onRequest: app.tokenAuth.protect(), config: { tokenAuth: false } }, handler)

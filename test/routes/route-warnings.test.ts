@@ -44,12 +44,12 @@ t.test('in production, routes that nobody has decided about are one warning, wit
   await app.register(async function orders (nested) { nested.get('/orders', handler) })
   await app.ready()
   const five = 'POST /a (fastify), POST /b (fastify), POST /c (fastify), POST /d (fastify), GET,HEAD /orders (orders)'
-  t.same(await taken(), [`staff: ${advice} Routes without a decision: 5. ${five}.`])
+  t.same(await taken(), [`staff: ${advice} Routes with neither a guard nor an exemption: 5. ${five}.`])
 
   const more = await build(t, { authMode: false })
   for (const url of ['/a', '/b', '/c', '/d', '/e', '/f', '/g']) more.post(url, handler)
   await more.ready()
-  t.match(await taken(), [/Routes without a decision: 7\. POST \/a .*POST \/e \(fastify\), and 2 more\.$/])
+  t.match(await taken(), [/Routes with neither a guard nor an exemption: 7\. POST \/a .*POST \/e \(fastify\), and 2 more\.$/])
 })
 
 t.test('W26 is not told outside of production, where all routes are decided, and where requireGuards is given, by whatever source', async (t) => {
@@ -88,7 +88,7 @@ t.test('W26 concerns the routes of the context of an instance and those below, u
   })
   app.get('/outside', handler)
   await app.ready()
-  t.match(await taken(), [/^tokenAuth: .* Routes without a decision: 1\. GET,HEAD \/in \(.*\)\.$/])
+  t.match(await taken(), [/^tokenAuth: .* Routes with neither a guard nor an exemption: 1\. GET,HEAD \/in \(.*\)\.$/])
 })
 
 const scopes = 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so every request is refused, unless generateAccessToken() is called with "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".'

@@ -268,7 +268,7 @@ t.test('a limit of requests, which hides what the guard answers, is an error tha
   const token = tokenOf()
   let refused = 0
   const limited: AttackTarget = { inject: async ({ headers }) => ({ statusCode: headers.authorization === `Bearer ${token}` ? 200 : ++refused > 5 ? 429 : 401, headers: {} }) }
-  t.match(await messageOf(() => attack(limited, reports, { token })), /^The route answers 429 to a hostile request \(.+\), so a limit of requests hides what the guard answers\. Switch off limits of requests in the test\.$/)
+  t.match(await messageOf(() => attack(limited, reports, { token })), /^The route answers 429 to a hostile request \(.+\), so a rate limit hides what the guard answers\. Disable rate limits in the test\.$/)
 })
 
 t.test('a guard that takes the text of the public key for a secret is found, however the text is spelled there', async () => {

@@ -13,10 +13,10 @@ import { hostileRequests } from './requests.ts'
 import { confusions, signedWrongs } from './signed.ts'
 import type { Variant } from './variants.ts'
 
-/** Milliseconds until a request counts as not answered. */
+/** In milliseconds: a request without a response after this time is unanswered. */
 const patience = 10_000
 
-/** What is attacked: anything with the `inject` of Fastify, whatever checks its tokens. */
+/** The application under attack: any object with `inject` as in Fastify, with any kind of guard. */
 export interface AttackTarget {
   /** Sends a request, as `fastify.inject` does. */
   inject (request: { method: 'GET', url: string, headers: Record<string, string>, payload?: string | object }): PromiseLike<AttackResponse>
@@ -37,13 +37,13 @@ export interface AttackOptions {
   allowed?: readonly string[]
 }
 
-/** The options of {@link attack}. Keys are read where it is known which of them the token needs. */
+/** The options of {@link attack}. Keys are read later, when the algorithm of the token is known. */
 export const attackShape = {
   members: {
     token: required(given<unknown>('a token that the route accepts')),
     key: optional(given<AttackKey>('the secret or private key of the token, as text, Buffer, KeyObject or JWK')),
     publicKey: optional(given<AttackKey>('the public key of the token, as text, Buffer, KeyObject or JWK')),
-    allowed: preset(listOf('a list of names, which the rows of a report have', text, { least: 0 }), [])
+    allowed: preset(listOf('a list of names of rows of a report', text, { least: 0 }), [])
   },
   example: '{ token }',
   page: 'testing.md'
@@ -63,7 +63,7 @@ function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey):
 
 function variantsFor (token: ReadToken, carrier: Carrier, { key, publicKey }: ReadOptions, listener: string): Variant[] {
   return [
-    // First, so that a fetch for which the guard does not wait comes while others are sent.
+    // First, so that a fetch for which the guard does not wait arrives while other requests are sent.
     ...keysInHeaders(token, listener),
     ...hostileRequests(token, carrier),
     ...forgeries(token),
@@ -77,10 +77,10 @@ function requestOf (carrier: Carrier, { token, method, url, headers }: Variant):
   return { ...request, ...method !== undefined && { method }, ...url !== undefined && { url }, headers: { ...request.headers, ...headers } }
 }
 
-// The types of Fastify list the methods that are known to them.
+// Fastify's types accept only methods that they know.
 const inject = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) => await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
 
-/** A guard that does not answer must not keep the test from its report. */
+/** Sends a request, with a time limit: a guard that does not answer must not prevent the report. */
 async function send (app: AttackTarget, request: SentRequest): Promise<AttackResponse> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<AttackResponse>((resolve) => { timer = setTimeout(resolve, patience, { statusCode: unanswered, headers: {} }).unref() })
@@ -91,15 +91,15 @@ async function send (app: AttackTarget, request: SentRequest): Promise<AttackRes
   }
 }
 
-/** A test that proves nothing must fail: where the token is not accepted, everything is refused. */
+/** Checks that the route accepts the token: otherwise it would refuse every request, and the report would prove nothing. */
 async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
   const { statusCode } = await send(app, carrier.with(text))
-  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and switch off limits of requests in the test.`, { page: 'testing.md' })
+  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and disable rate limits in the test.`, { page: 'testing.md' })
 }
 
-/** A limit answers in the place of the guard. */
+/** Checks that no rate limit answers instead of the guard. */
 function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): void {
-  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a limit of requests hides what the guard answers. Switch off limits of requests in the test.`, { page: 'testing.md' })
+  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a rate limit hides what the guard answers. Disable rate limits in the test.`, { page: 'testing.md' })
 }
 
 async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: ReadOptions, listener: Listener): Promise<AttackReport> {
@@ -117,10 +117,10 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
 }
 
 /**
- * Sends about 150 hostile requests to a route and reports which of them were not refused: requests without a token,
- * forged tokens, tokens signed with known secrets or with keys that they name, and with `key`, tokens that are signed
- * rightly and wrong otherwise. Where the token is in a cookie, requests from pages of other origins are among them. Everything is made with `node:crypto`. Nothing leaves the process, except to a listener on the
- * loopback interface, which sees whether the guard fetches addresses that tokens name.
+ * Sends about 150 hostile requests to a route and reports which of them were not refused: requests without a token, forged tokens, tokens
+ * signed with known secrets or with keys that they name, and with `key`, tokens with a valid signature and other faults. If the token is in
+ * a cookie, requests from pages of other origins are among them. Everything is made with `node:crypto`. Nothing leaves the process, except
+ * to a listener on the loopback interface, which records whether the guard fetches addresses that tokens name.
  *
  * ```js
  * const report = await attack(app, { method: 'GET', url: '/reports' }, { token, key })
@@ -129,8 +129,8 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
  * @param app the application
  * @param request a request that the route answers with 2xx if it has the token, however often it is sent
  * @param options the token, and keys of the test
- * @throws `InvalidConfiguration` for wrong parameters, for a token that the route does not accept before and after the
- * attack, for a limit of requests (429), and for a key that is not the one of the token
+ * @throws `InvalidConfiguration` for wrong parameters, for a token that the route does not accept before and after the attack, for a rate
+ * limit (429), and for a key that is not the one of the token
  */
 export async function attack (app: AttackTarget, request: AttackedRequest, options: AttackOptions): Promise<AttackReport> {
   if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { page: 'testing.md' })

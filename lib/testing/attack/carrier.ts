@@ -1,4 +1,4 @@
-/** Where a request carries its token, so that others can be sent in its place. */
+/** Finds the token in a request, so that other tokens can replace it. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { given, named, text, textLike } from '../../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
@@ -12,7 +12,7 @@ export interface AttackedRequest {
   url: string
   /** Headers that the route needs. If no header and no parameter has the token, it is sent as `Authorization: Bearer <token>`. */
   headers?: Readonly<Record<string, string>>
-  /** The body, in each request. */
+  /** The body of each request. */
   payload?: string | object
 }
 
@@ -24,17 +24,17 @@ export interface SentRequest {
   readonly payload?: string | object
 }
 
-/** Makes requests that are like the one that the route accepts. */
+/** Makes variations of the request that the route accepts. */
 export interface Carrier {
   /** Returns the request with another token in the place of the accepted one. */
   with (token: string): SentRequest
   /** The request without a token. */
   readonly without: SentRequest
-  /** Whether a cookie has the token, and nothing else. */
+  /** Whether the token is in a cookie only. */
   readonly isInCookie: boolean
 }
 
-/** What stands before and after the last dot: a token that is split into two cookies is split there. */
+/** Splits a token at its last dot, as the setting `cookieSplit` does for two cookies. */
 function halvesOf (token: string): [string, string] {
   const dot = token.lastIndexOf('.')
   return dot === -1 ? [token, ''] : [token.slice(0, dot), token.slice(dot + 1)]
@@ -59,13 +59,13 @@ const requestShape = {
 
 type ReadRequest = Values<typeof requestShape.members>
 
-/** Reads the request that the route accepts. @throws {InvalidConfiguration} for a request that is none */
+/** Reads the request that the route accepts. @throws {InvalidConfiguration} for an invalid request */
 export function readRequest (request: AttackedRequest): ReadRequest {
   const whole = 'The request of attack()'
   return readRecord({ ...optionsOf('the request of attack()'), whole, owner: whole, noun: 'member' }, request, requestShape)
 }
 
-/** @throws {InvalidConfiguration} for a request that has another `Authorization` header where the token would stand */
+/** @throws {InvalidConfiguration} for a token in the path, and for another `Authorization` header in the place of the token */
 export function carrierOf ({ method, url, payload, ...request }: ReadRequest, token: string): Carrier {
   const [head, tail] = halvesOf(token)
   const carries = (text: string) => text.includes(head) || text.includes(tail)

@@ -1,4 +1,4 @@
-/** Tokens that anybody can make who has a valid one, or none: without its key. */
+/** Forged tokens, made without the key of the accepted token. */
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { algorithmTable, isHmac, type Algorithm } from '../../algorithms.ts'
 import { knownSecrets } from '../../keys/known-secrets.ts'
@@ -52,7 +52,7 @@ function wrongSignatures ({ algorithm, text, header, payload, signature }: ReadT
   })
 }
 
-/** Secrets of examples and tutorials. For a token of a pair, with HS256. */
+/** Tokens signed with secrets of examples and tutorials; with HS256 if the accepted token has an asymmetric algorithm. */
 function withKnownSecrets ({ algorithm, header, payload }: ReadToken): Variant[] {
   const alg = isHmac(algorithm) ? algorithm : 'HS256'
   return ['', ...knownSecrets].map((secret) => ({
@@ -63,8 +63,8 @@ function withKnownSecrets ({ algorithm, header, payload }: ReadToken): Variant[]
 }
 
 /**
- * Tokens that name the key which verifies them (RFC 8725 section 3.10), signed with a key of nobody's.
- * @param listener the address of a listener that has this key
+ * Tokens that name the key which verifies them (RFC 8725 section 3.10), signed with an untrusted key.
+ * @param listener the address of a listener that serves this key
  */
 export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listener: string): Variant[] {
   const { key, jwk } = foreignKey(algorithm)
@@ -80,7 +80,7 @@ export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listen
   ]
 }
 
-/** The orders of the curves of ECDSA: s and n - s are signatures of the same (SEC 1 section 4.1.4). */
+/** The orders n of the ECDSA curves: (r, s) and (r, n - s) are valid signatures of the same text (SEC 1 section 4.1.4). */
 const orders: Partial<Record<Algorithm, bigint>> = {
   ES256: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n,
   ES384: 0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n,
@@ -89,16 +89,16 @@ const orders: Partial<Record<Algorithm, bigint>> = {
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
 
-/** Other texts of the same valid signature. Whoever has the token can make them, and gains nothing but where tokens are told apart by their text. */
+/** Other forms of the same valid signature, which a holder of the token can make. They matter only if tokens are compared as text. */
 function twins ({ algorithm, text, signature }: ReadToken): Variant[] {
   const wrong = ''
-  const note = 'The signature is valid. Do not tell tokens apart by their text, for example in a list of revoked tokens.'
+  const note = 'The signature is valid. Do not compare tokens as text, for example in a list of revoked tokens.'
   const input = text.slice(0, text.lastIndexOf('.'))
   const order = orders[algorithm]
   const size = signature.length / 2
   const mirrored = (n: bigint) => (n - BigInt(`0x${signature.subarray(size).toString('hex')}`)).toString(16).padStart(size * 2, '0')
   return [
-    // Some of the last character of base64url belongs to no byte (RFC 4648 section 3.5).
+    // Some bits of the last character of base64url are unused (RFC 4648 section 3.5).
     ...signature.length % 3 === 0 ? [] : [{ name: 'spare bits of the last character set', wrong, note, token: `${text.slice(0, -1)}${alphabet[alphabet.indexOf(text.at(-1)!) | 1]}` }],
     ...order === undefined ? [] : [{ name: 'the other signature (r, n - s)', wrong, note, token: `${input}.${encode(Buffer.concat([signature.subarray(0, size), Buffer.from(mirrored(order), 'hex')]))}` }]
   ]

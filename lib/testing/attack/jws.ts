@@ -1,4 +1,4 @@
-/** Signed tokens with node:crypto alone: what is tested is not its own witness. */
+/** Signs tokens with node:crypto only, so that the tested code does not verify itself. */
 import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes, sign as signBytes, verify as verifyBytes, type KeyObject } from 'node:crypto'
 import { types } from 'node:util'
 import type { JsonWebKey } from '../../../types/keys.ts'
@@ -53,7 +53,7 @@ const optionsOf = {
   Ed25519: {}
 } as const
 
-/** Ed25519 has its hash in itself. */
+/** The algorithm Ed25519 includes its hash. */
 const hashOf = (algorithm: Algorithm) => algorithmTable[algorithm].curve === 'ed25519' ? null : algorithmTable[algorithm].hash
 
 /** Returns the signature of `<header>.<payload>`. */
@@ -63,7 +63,7 @@ export function signatureOf (input: string, algorithm: Algorithm, key: KeyObject
   return signBytes(hashOf(algorithm), Buffer.from(input), { key, ...optionsOf[family] })
 }
 
-/** Signs an input, whatever its header says. */
+/** Signs an input, whatever algorithm its header names. */
 export const signed = (input: string, algorithm: Algorithm, key: KeyObject): string => `${input}.${encode(signatureOf(input, algorithm, key))}`
 
 /** Whether a secret, or the public half of a key, verifies a token. */
@@ -78,7 +78,7 @@ export function verifies (key: KeyObject, { text, algorithm, signature }: ReadTo
   }
 }
 
-/** Reads a key. Without the original error as the cause of a failure: it may quote the input. @returns undefined for anything else */
+/** Reads a key. The original error is dropped: it may quote the key. @returns undefined for any other value */
 export function readKey (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
   try {
     const key = types.isKeyObject(given) ? given : readMaterial(given, kind)
@@ -99,10 +99,10 @@ function readMaterial (given: unknown, kind: 'secret' | 'private' | 'public'): K
   return kind === 'private' ? createPrivateKey(material) : createPublicKey(material)
 }
 
-/** A key that no application trusts, and as a JWK what verifies its signatures. */
+/** An untrusted key, and the JWK that verifies its signatures. */
 export interface ForeignKey { readonly key: KeyObject, readonly jwk: Readonly<Record<string, unknown>> }
 
-/** By algorithm: an RSA pair takes a tenth of a second. */
+/** Cached by algorithm: the generation of an RSA pair takes a tenth of a second. */
 const foreignKeys = new Map<Algorithm, ForeignKey>()
 
 function createForeignKey (algorithm: Algorithm): ForeignKey {
@@ -117,7 +117,7 @@ function createForeignKey (algorithm: Algorithm): ForeignKey {
   return { key: privateKey, jwk: publicKey.export({ format: 'jwk' }) }
 }
 
-/** Returns the foreign key of an algorithm, the same at every call. */
+/** Returns the untrusted key of an algorithm, the same at every call. */
 export function foreignKey (algorithm: Algorithm): ForeignKey {
   const key = foreignKeys.get(algorithm) ?? createForeignKey(algorithm)
   foreignKeys.set(algorithm, key)

@@ -1,11 +1,11 @@
-/** A listener on the loopback interface that tells whether a guard fetches the addresses that tokens name. */
+/** A listener on the loopback interface that records whether a guard fetches the addresses that tokens name. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** Where a token names the listener: each is a path of it. */
+/** The paths of the listener, named after the part of the token that has its address. */
 export type Trap = '/jku' | '/x5u' | '/iss'
 
-/** Guards read discovery documents and keys of an issuer from various paths, of which some replace the path of the issuer. */
+/** Guards fetch metadata and keys of an issuer from various paths, so any path but the other two is a trap of the issuer. */
 const trapOf = (path: string): Trap => (['/jku', '/x5u'] as const).find((trap) => path.startsWith(trap)) ?? '/iss'
 
 export interface Listener {
@@ -15,7 +15,7 @@ export interface Listener {
   close (): Promise<void>
 }
 
-/** @param jwk the key that it answers with, wherever it is asked */
+/** @param jwk the key in every response */
 export async function startListener (jwk: Readonly<Record<string, unknown>>): Promise<Listener> {
   const fetched = new Set<Trap>()
   const server = createServer((request, response) => {

@@ -1,12 +1,12 @@
-/** What an attack found. */
+/** The report of an attack. */
 import type { Trap } from './listener.ts'
 import { causes, type Variant } from './variants.ts'
 
-/** What became of a hostile request. */
+/** The result of a hostile request. */
 export interface AttackRow {
   /** What was sent. The names stay the same, so that `allowed` can list them. */
   readonly name: string
-  /** The status of the response; 0 where none came within 10 seconds. */
+  /** The status of the response; 0 if there was none within 10 seconds. */
   readonly statusCode: number
   /**
    * `let in` for a status of 2xx, `error` for 5xx and for no response, `fetched` where the guard fetched an address that the token names, and
@@ -15,7 +15,7 @@ export interface AttackRow {
   readonly outcome: 'refused' | 'let in' | 'error' | 'fetched'
   /** The header `WWW-Authenticate` of the response, without tokens; null where there is none. */
   readonly challenge: string | null
-  /** Why it is no finding if this request is let in. */
+  /** Why the request is not a finding if it is let in. */
   readonly note?: string
 }
 
@@ -29,7 +29,7 @@ export interface AttackReport {
   toString (): string
 }
 
-/** What came back, as far as it matters. */
+/** The parts of a response that a report needs. */
 export interface AttackResponse {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, unknown>>
@@ -44,10 +44,10 @@ function outcomeOf (statusCode: number, wasFetched: boolean): AttackRow['outcome
   return statusCode >= 500 || statusCode === unanswered ? 'error' : 'refused'
 }
 
-/** A guard may repeat what it refuses, whole or in parts. Every header and payload of a token begins like an object in JSON. */
+/** Removes tokens, whole or in parts, which a guard may repeat in its challenge. Headers and payloads are JSON, and begin with `eyJ`. */
 function withoutTokens (challenge: string, tokens: readonly string[]): string {
   const segments = tokens.flatMap((token) => token.split('.')).filter(({ length }) => length >= 16)
-  // The first expression matches each run of characters at once, so that the time grows with the length only.
+  // Matches each run of characters once, so that the time grows only with the length.
   const text = challenge.replace(/[\w-]+(?:\.[\w-]*)*/g, (run) => {
     const isToken = run.split('.').slice(0, -1).some(({ length }) => length >= 16)
     return isToken ? '<token>' : run.replace(/eyJ[\w-]{8,}/g, '<token>')
@@ -55,7 +55,7 @@ function withoutTokens (challenge: string, tokens: readonly string[]): string {
   return segments.reduce((rest, segment) => rest.replaceAll(segment, '<token>'), text)
 }
 
-/** @param accepted the token that the route accepts @param fetched what of the listener was requested */
+/** @param accepted the token that the route accepts @param fetched the traps of the listener that were requested */
 export function rowOf ({ name, note, trap, token = '' }: Variant, { statusCode, headers }: AttackResponse, accepted: string, fetched: ReadonlySet<Trap>): AttackRow {
   const challenge = headers['www-authenticate']
   return {
@@ -74,7 +74,7 @@ const faults = {
 
 type Sent = readonly [Variant, AttackRow]
 
-/** Tells which requests say nothing of the guard where they are let in: those without a token, and all where the token does not count. */
+/** Whether the cause of a finding is known. If the route requires no token, only for tokens, and only if a random signature is refused. */
 function explains (sent: readonly Sent[]): (variant: Variant) => boolean {
   const isLetIn = (wanted: string) => sent.some(([, { name, outcome }]) => name === wanted && outcome === 'let in')
   if (!isLetIn('no token')) return () => true
@@ -94,7 +94,7 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
     if (statusCode === unanswered) return 'The route does not respond within 10 seconds.'
     if (outcome === 'error' || outcome === 'fetched') return faults[outcome]
     if (!isExplained(variant)) return 'The cause is not known.'
-    // A token that any signature makes valid says nothing of keys.
+    // If a random signature is let in, later causes say nothing about keys.
     return isUnverified && order.indexOf(variant.wrong) > order.indexOf(causes.unverified) ? causes.unverified : variant.wrong
   }
   const isUnverified = findings.some(([{ name }, { outcome }]) => name === 'a random signature' && outcome === 'let in')
@@ -109,6 +109,6 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
     ...findings.map(line).sort((one, other) => one.rank - other.rank).map(({ text }) => text)
   ].join('\n')
   const report = { rows: sent.map(([, row]) => row), found: findings.map(([, row]) => row) }
-  // Not enumerable: a comparison or a print of the report shows its rows.
+  // Not enumerable, so that a comparison or print of the report shows only its rows.
   return Object.defineProperty(report, 'toString', { value: () => text })
 }

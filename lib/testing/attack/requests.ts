@@ -1,4 +1,4 @@
-/** Requests without a token that counts: other carriers, headers of proxies, other spellings of the path, other methods. */
+/** Requests without a valid token: unsigned tokens, headers of proxies, other paths, other methods; and a cookie from other origins. */
 import type { Carrier, SentRequest } from './carrier.ts'
 import { inputOf, type ReadToken } from './jws.ts'
 import { causes, type Variant } from './variants.ts'
@@ -18,7 +18,7 @@ function withoutToken (): Variant[] {
   ]
 }
 
-/** A token that anybody can write, in each place where a guard might read one. */
+/** An unsigned token, in each place where a guard might read one. */
 function inOtherPlaces ({ payload }: ReadToken, { url }: SentRequest): Variant[] {
   const wrong = 'The guard reads tokens from there and does not verify them.'
   const token = `${inputOf({ alg: 'none', typ: 'JWT' }, payload)}.`
@@ -30,14 +30,14 @@ function inOtherPlaces ({ payload }: ReadToken, { url }: SentRequest): Variant[]
   ]
 }
 
-/** What proxies and gateways write, and anybody else who reaches the application. */
+/** Headers that proxies and gateways set, but that any other client can send, too. */
 const proxyHeaders = [
   ['X-Forwarded-For', '127.0.0.1'], ['X-Real-IP', '127.0.0.1'], ['Forwarded', 'for=127.0.0.1;host=localhost'], ['X-Forwarded-Host', 'localhost'], ['Host', 'localhost'],
   ['X-Forwarded-User', 'admin'], ['X-Remote-User', 'admin'], ['Remote-User', 'admin'], ['X-Authenticated-User', 'admin'], ['X-User-Id', '1'],
   ['X-SSL-Client-Verify', 'SUCCESS'], ['X-Original-URL', '/'], ['X-Rewrite-URL', '/'], ['X-Middleware-Subrequest', 'middleware'], ['X-HTTP-Method-Override', 'OPTIONS']
 ] as const
 
-/** Paths that routers may take for the same, and guards that compare text do not. */
+/** Paths that a router may treat as the same, but a guard that compares text does not. */
 function otherSpellings (url: string): Variant[] {
   const [path = '', ...query] = url.split('?')
   const wrong = 'The route is reached by another spelling of its path, for which no token is required.'
@@ -64,10 +64,10 @@ function otherMethods (own: string): Variant[] {
   return ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'].filter((method) => method !== own.toUpperCase()).map((method) => ({ name: `the method ${method}, without a token`, wrong, method }))
 }
 
-/** Methods that change nothing (RFC 9110 section 9.2.1): what a page of another origin sends with them, it cannot read. */
+/** Safe methods (RFC 9110 section 9.2.1) change nothing, and a page of another origin cannot read the response. */
 const safeMethods = ['GET', 'HEAD', 'OPTIONS', 'TRACE']
 
-/** The accepted token in its cookie, with what browsers say of the page that sends the request. They add the cookie for every page. */
+/** The accepted cookie with headers of pages of other origins: browsers add a cookie to the requests of any page. */
 function fromOtherOrigins ({ text }: ReadToken, { isInCookie, without: { method, headers } }: Carrier): Variant[] {
   if (!isInCookie || safeMethods.includes(method.toUpperCase())) return []
   const wrong = 'The guard accepts a cookie with a request that may change something, whichever page sends it (cross-site request forgery).'
@@ -77,7 +77,7 @@ function fromOtherOrigins ({ text }: ReadToken, { isInCookie, without: { method,
     made('the cookie, from a page of another site', { origin: foreign, 'sec-fetch-site': 'cross-site' }),
     made('the cookie, from a page of another origin of the same site', { origin: foreign, 'sec-fetch-site': 'same-site' }),
     made('the cookie, from a page without an origin', { origin: 'null', 'sec-fetch-site': 'cross-site' }),
-    // A header of the accepted request would be sent, too.
+    // Only if the accepted request has no such header, which would be sent, too.
     ...headers['sec-fetch-site'] === undefined ? [made('the cookie, from a page of another origin, without Sec-Fetch-Site', { origin: foreign })] : [],
     ...headers.origin === undefined ? [made('the cookie, from a page of another site, without Origin', { 'sec-fetch-site': 'cross-site' })] : []
   ]

@@ -1,4 +1,4 @@
-/** Tokens that are signed with the right key and still wrong, and tokens for which the public key is taken as a secret. */
+/** Tokens with a valid signature and other faults, and tokens signed with the public key as a secret. */
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { algorithmTable, algorithms, isHmac } from '../../algorithms.ts'
 import { encode, inputOf, signed, textOf, type AttackKey, type ReadToken } from './jws.ts'
@@ -15,7 +15,7 @@ function wrongTimes (make: (claims: object) => string, { payload }: ReadToken): 
       'expired before 1970': make({ exp: -1 })
     }),
     ...variantsOf('The guard accepts tokens whose times are no numbers, and thus never expire or are always active (RFC 7519 section 4.1).', {
-      // A token without expiry may be what the application issues.
+      // The application may issue tokens without expiry.
       ...payload.exp !== undefined && { 'no exp': make({ exp: undefined }) },
       'exp as text': make({ exp: String(now + day) }),
       'exp as a list': make({ exp: [now + day] }),
@@ -29,7 +29,7 @@ function wrongTimes (make: (claims: object) => string, { payload }: ReadToken): 
   ]
 }
 
-/** The host that a guard may ask for the keys of an issuer; empty where the issuer names none. */
+/** Returns the host that a guard may ask for the keys of an issuer; empty if the issuer contains none. */
 function hostOf (issuer: string): string {
   if (URL.canParse(issuer)) return new URL(issuer).host
   return issuer.includes('.') ? issuer.split('/', 1)[0]! : ''
@@ -47,7 +47,7 @@ function wrongParties (make: (claims: object) => string, { payload: { iss, aud }
         'no issuer': make({ iss: undefined }),
         'the issuer in a list': make({ iss: ['https://attack.invalid', iss] }),
         'an issuer that begins like the right one': make({ iss: `${text(iss)}.attack.invalid` }),
-        // A part of a host may be the host of somebody else, whom a guard that fetches keys would ask.
+        // Not if that shortens the host: it may belong to another owner, and a guard that fetches keys would ask it.
         ...hostOf(part) === hostOf(text(iss)) && { 'a part of the issuer': make({ iss: part }) }
       }),
     ...aud === undefined
@@ -76,12 +76,12 @@ function wrongPayloads (sign: (payload: string | Buffer) => string, { payload }:
 
 function wrongHeaders (make: (members: object) => string, { algorithm }: ReadToken): Variant[] {
   return [
-    ...variantsOf('The guard ignores what a token says must be understood (RFC 7515 section 4.1.11).', {
+    ...variantsOf('The guard ignores "crit", the extensions that it must understand (RFC 7515 section 4.1.11).', {
       'crit with an unknown extension': make({ crit: ['attack'], attack: true }),
       'crit as an empty list': make({ crit: [] }),
       'an unencoded payload (b64)': make({ crit: ['b64'], b64: false })
     }),
-    ...variantsOf('The guard takes tokens of another kind for access tokens (RFC 8725 section 3.11).', {
+    ...variantsOf('The guard accepts tokens of another kind as access tokens (RFC 8725 section 3.11).', {
       'typ of another kind of token': make({ typ: 'dpop+jwt' }),
       'typ of a logout token': make({ typ: 'logout+jwt' }),
       'cty of a nested token': make({ cty: 'JWT' }),
@@ -121,7 +121,7 @@ export function signedWrongs (token: ReadToken, key: KeyObject): Variant[] {
   ]
 }
 
-/** A PEM as files, other systems and environment variables have it: an HMAC takes each for another secret. */
+/** The spellings of a PEM in files, on other systems and in environment variables: each one is another HMAC secret. */
 function spellingsOf (name: string, pem: string): [name: string, secret: string][] {
   const lines = pem.trimEnd().split(/\r?\n/)
   const inWords = { '\n': '', '\r\n': ' with CRLF', '\\n': ' with escaped line ends' }
@@ -133,13 +133,13 @@ function spellingsOf (name: string, pem: string): [name: string, secret: string]
 
 /**
  * Tokens with an HMAC whose secret is the public key in one of its forms (RFC 8725 section 2.1).
- * @param given the same key as the test has it; the application may have the same text
+ * @param given the key as the test passes it; the application may have the same text
  */
 export function confusions ({ algorithm, header, payload }: ReadToken, publicKey: KeyObject, given: AttackKey): Variant[] {
   const pem = publicKey.export({ type: 'spki', format: 'pem' }).toString()
   const text = textOf(given)
   const spellings = [
-    // The first is the secret of HS256 above.
+    // The first one is the secret of HS256 below.
     ...spellingsOf('the public key', pem).slice(1),
     ...text === undefined ? [] : [['the public key exactly as given as a secret', String(text)] as const, ...spellingsOf('the given text of the public key', String(text))]
   ]

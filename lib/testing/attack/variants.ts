@@ -1,25 +1,25 @@
-/** What hostile requests are made of. */
+/** The variants of hostile requests, and the causes that they find. */
 import type { Trap } from './listener.ts'
 
-/** A hostile request, by what distinguishes it from the one that the route accepts. */
+/** A hostile request, by its differences from the request that the route accepts. */
 export interface Variant {
-  /** What is sent, in words that stay the same. */
+  /** The stable name of the request. */
   readonly name: string
-  /** What is wrong where it is let in. */
+  /** What is wrong if the request is let in. */
   readonly wrong: string
-  /** What is sent in the place of the token; undefined for a request without one. */
+  /** The token in place of the accepted one; undefined for a request without a token. */
   readonly token?: string
   readonly method?: string
   readonly url?: string
   /** Headers that are added, or replaced. */
   readonly headers?: Readonly<Record<string, string>>
-  /** Why it is no mistake to let it in. */
+  /** Why it is not a finding if the request is let in. */
   readonly note?: string
-  /** What of the listener is fetched where the guard believes the token. */
+  /** The path of the listener that a guard fetches if it trusts the token. */
   readonly trap?: Trap
 }
 
-/** What is wrong, in the order in which one implies the others: where no signature is verified, each forged token is let in. */
+/** The causes of findings. Each implies the later ones: without verification of signatures, for example, all forged tokens are let in. */
 export const causes = {
   noToken: 'The route does not require a token.',
   unverified: 'The guard does not verify signatures.',
@@ -29,6 +29,6 @@ export const causes = {
   namedKey: 'The guard verifies tokens with a key that the token itself names.'
 } as const
 
-/** Names tokens, and says of all of them what is wrong where one is let in. */
+/** Makes variants of named tokens with the same cause. */
 export const variantsOf = (wrong: string, tokens: Readonly<Record<string, string>>): Variant[] =>
   Object.entries(tokens).map(([name, token]) => ({ name, wrong, token }))
