@@ -6,7 +6,7 @@
 /** The properties of one algorithm. */
 export interface AlgorithmRow {
   /** The kind of signature. It determines the type of the key. */
-  readonly family: 'HMAC' | 'RSA' | 'RSA-PSS' | 'EC' | 'Ed25519'
+  readonly signatureType: 'HMAC' | 'RSA' | 'RSA-PSS' | 'EC' | 'Ed25519'
   /** The curve of the key, as node:crypto names it; null where keys have none. */
   readonly curve: string | null
   /** The hash function, as node:crypto names it. */
@@ -25,23 +25,23 @@ const table = <Name extends string>(rows: Readonly<Record<Name, AlgorithmRow>>) 
 /** The row of each algorithm. */
 export const algorithmTable = table({
   // RFC 7518 section 3.2
-  HS256: { family: 'HMAC', curve: null, hash: 'sha256', hashLength: 32, signatureLength: 32, isSlowToSign: false },
-  HS384: { family: 'HMAC', curve: null, hash: 'sha384', hashLength: 48, signatureLength: 48, isSlowToSign: false },
-  HS512: { family: 'HMAC', curve: null, hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false },
+  HS256: { signatureType: 'HMAC', curve: null, hash: 'sha256', hashLength: 32, signatureLength: 32, isSlowToSign: false },
+  HS384: { signatureType: 'HMAC', curve: null, hash: 'sha384', hashLength: 48, signatureLength: 48, isSlowToSign: false },
+  HS512: { signatureType: 'HMAC', curve: null, hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false },
   // RFC 7518 section 3.4
-  ES256: { family: 'EC', curve: 'prime256v1', hash: 'sha256', hashLength: 32, signatureLength: 64, isSlowToSign: false },
-  ES384: { family: 'EC', curve: 'secp384r1', hash: 'sha384', hashLength: 48, signatureLength: 96, isSlowToSign: false },
-  ES512: { family: 'EC', curve: 'secp521r1', hash: 'sha512', hashLength: 64, signatureLength: 132, isSlowToSign: false },
+  ES256: { signatureType: 'EC', curve: 'prime256v1', hash: 'sha256', hashLength: 32, signatureLength: 64, isSlowToSign: false },
+  ES384: { signatureType: 'EC', curve: 'secp384r1', hash: 'sha384', hashLength: 48, signatureLength: 96, isSlowToSign: false },
+  ES512: { signatureType: 'EC', curve: 'secp521r1', hash: 'sha512', hashLength: 64, signatureLength: 132, isSlowToSign: false },
   // RFC 7518 section 3.3
-  RS256: { family: 'RSA', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
-  RS384: { family: 'RSA', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
-  RS512: { family: 'RSA', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
+  RS256: { signatureType: 'RSA', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
+  RS384: { signatureType: 'RSA', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
+  RS512: { signatureType: 'RSA', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
   // RFC 7518 section 3.5
-  PS256: { family: 'RSA-PSS', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
-  PS384: { family: 'RSA-PSS', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
-  PS512: { family: 'RSA-PSS', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
+  PS256: { signatureType: 'RSA-PSS', curve: null, hash: 'sha256', hashLength: 32, signatureLength: null, isSlowToSign: true },
+  PS384: { signatureType: 'RSA-PSS', curve: null, hash: 'sha384', hashLength: 48, signatureLength: null, isSlowToSign: true },
+  PS512: { signatureType: 'RSA-PSS', curve: null, hash: 'sha512', hashLength: 64, signatureLength: null, isSlowToSign: true },
   // RFC 8037 section 3.1, with Ed25519 only. Its hash is a part of the algorithm (RFC 8032 section 5.1).
-  EdDSA: { family: 'Ed25519', curve: 'ed25519', hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false }
+  EdDSA: { signatureType: 'Ed25519', curve: 'ed25519', hash: 'sha512', hashLength: 64, signatureLength: 64, isSlowToSign: false }
 })
 
 /**
@@ -66,4 +66,4 @@ export function namesOf (algorithm: Algorithm): string[] {
 export const algorithmNamed = (name: unknown): Algorithm | undefined => algorithms.find((algorithm) => namesOf(algorithm).some((known) => known === name))
 
 /** Whether an algorithm signs and verifies with one shared secret. */
-export const isHmac = (algorithm: Algorithm) => algorithmTable[algorithm].family === 'HMAC'
+export const isHmac = (algorithm: Algorithm) => algorithmTable[algorithm].signatureType === 'HMAC'

@@ -174,9 +174,9 @@ async function prepareParts (fastify: FastifyInstance, options: Options): Promis
   const { instanceName } = configured.settings
   const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify.log, instanceName))
   const needsNoSecret = hasKeys || (issuers !== undefined && isWithoutKeys(configured))
-  const { resolved: given, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
-  const sessionSettings = readSessions(options.sessions, given)
-  const resolved = sessionSettings === undefined ? given : withSessions(given)
+  const { resolved: withSecret, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
+  const sessionSettings = readSessions(options.sessions, withSecret)
+  const resolved = sessionSettings === undefined ? withSecret : withSessions(withSecret)
   const tell = tellOfKeys(fastify.log, instanceName)
   const report = (news: KeyNews) => {
     if (news.isWeak === true) warn('W02', instanceName)
@@ -198,7 +198,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   const { resolved, live, own, issuers, sessions, routes } = parts
   const { settings } = registration
   const { instanceName } = settings
-  routes.watch(fastify, instanceName, resolved.given.has('requireGuards') ? settings.requireGuards : undefined)
+  routes.watch(fastify, instanceName, resolved.configured.has('requireGuards') ? settings.requireGuards : undefined)
   warnOfRegistration(parts)
 
   if (settings.cookieSet || resolved.getters.has('cookieSet')) {

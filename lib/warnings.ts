@@ -69,7 +69,7 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
   const kindsOfUsers = (issuers?.size ?? 0) + (hasOwnKeys ? 1 : 0)
   const findings: Partial<Record<WarningCode, boolean>> = {
     W01: isDefaultSecret,
-    W02: own.isShort || sessions?.isWeak === true,
+    W02: own.isWeak || sessions?.isWeak === true,
     W17: own.isMixed,
     W18: issuers?.hasAnyAudience === true,
     // A user id may belong to another user under another issuer.

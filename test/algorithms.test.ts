@@ -18,8 +18,8 @@ t.test('thirteen algorithms have a row, and the setting allows them and no other
 t.test('a row says what its name says', async () => {
   const families: Record<string, string> = { HS: 'HMAC', RS: 'RSA', PS: 'RSA-PSS', ES: 'EC', Ed: 'Ed25519' }
   for (const name of algorithms) {
-    const { family, hash, hashLength, isSlowToSign } = algorithmTable[name]
-    assert.equal(family, families[name.slice(0, 2)], name)
+    const { signatureType, hash, hashLength, isSlowToSign } = algorithmTable[name]
+    assert.equal(signatureType, families[name.slice(0, 2)], name)
     const bits = name === 'EdDSA' ? 512 : Number(name.slice(2))
     assert.deepEqual([hash, hashLength], [`sha${bits}`, bits / 8], name)
     assert.equal(isSlowToSign, /^[RP]S/.test(name), name)

@@ -10,7 +10,7 @@ import { pick, signingKey, signingNames, verifyingKey, verifyingNames, type Conf
 import { allowedValues, fits } from '../settings/check.ts'
 import type { Resolved } from '../settings/configuration.ts'
 import { accessorOf } from '../settings/schema.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { typeName } from '../values.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 
@@ -27,7 +27,7 @@ export type KeyUse = keyof typeof uses
 
 /** Checks each key once and keeps it while it is in use, together with its decoder or signer. */
 export class CheckedKeys {
-  readonly #keys = new Map<string, Generations<string | KeyObject, Key>>()
+  readonly #keys = new Map<string, BoundedMap<string | KeyObject, Key>>()
 
   /** @throws {RequiredKeysNotFound} {InvalidConfiguration} as for a key that is configured at registration */
   get (use: KeyUse, algorithm: Algorithm, keys: ConfiguredKeys): Key {
@@ -37,7 +37,7 @@ export class CheckedKeys {
     if (id === undefined) return keyOf(algorithm, keys)
     // A key is checked for each use and algorithm: a key that may verify must not sign because of that.
     const kind = `${use} ${algorithm}`
-    const known = this.#keys.get(kind) ?? new Generations(cachedKeys)
+    const known = this.#keys.get(kind) ?? new BoundedMap(cachedKeys)
     this.#keys.set(kind, known)
     let key = known.get(id)
     if (key === undefined) {

@@ -1,12 +1,12 @@
 /** Remembers the parsed headers of verified tokens: tokens of one authority usually have the same header. */
 import { detached, readHeader, type Header } from '../token/form.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 /** At most twice as many are kept. Only headers of verified tokens are kept, so that an attacker cannot displace them. */
 const keptHeaders = 50
 
 export class KeptHeaders {
-  readonly #kept = new Generations<string, Header>(keptHeaders)
+  readonly #kept = new BoundedMap<string, Header>(keptHeaders)
   /** The header of the token that was verified last. */
   #lastText: string
   #last: Header | undefined

@@ -49,7 +49,7 @@ export function readKeySet (value: unknown): readonly PublishedJwk[] {
 }
 
 /** The type of the keys of an algorithm, as a JWK names it. */
-const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].family]
+const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].signatureType]
 
 /** Identifies a key by its numbers. */
 const numbersOf = ({ kty, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, crv, x, y, n, e])

@@ -3,7 +3,7 @@ import type { ScopesOfPayload } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGiven, isText, quote } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { either, flag, func, given, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
+import { either, flag, func, matching, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { accessorOf, keyUseSettings, registeredClaimNames } from '../settings/schema.ts'
 import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
@@ -83,7 +83,7 @@ export const trustedIssuer = {
     ),
     jwksUri: optional(keyAddress, { finding: 'E17', advice: "Give the address of the issuer's keys." }),
     // Its content is checked later; for a function, on each call.
-    jwks: optional(given<unknown>('a JWK set, { keys: [...] }, or a function that returns one')),
+    jwks: optional(matching<unknown>('a JWK set, { keys: [...] }, or a function that returns one')),
     algorithms: preset(
       listOf(`a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, because every service that verifies such tokens could issue them`, oneOf(pairNames)),
       ['RS256'], { finding: 'E17', advice: 'Give the algorithms with which the issuer signs.' }
@@ -127,7 +127,7 @@ export function checkOwnIssuer (issuers: readonly string[], claimIss: string | n
   throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17' })
 }
 
-const issuerList = required(listOf('a non-empty list of issuers such as [{ issuer, audience, jwksUri }]', given<unknown>('an issuer')))
+const issuerList = required(listOf('a non-empty list of issuers such as [{ issuer, audience, jwksUri }]', matching<unknown>('an issuer')))
 
 /**
  * Reads the list of trusted issuers.

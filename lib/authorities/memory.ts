@@ -1,5 +1,5 @@
 /** The memory of verified tokens. */
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 /**
  * A 32-bit number from the last characters of a token. They belong to the signature, so they are as good as random in a valid
@@ -29,7 +29,7 @@ const half = 0xffff
  * costs 3.3 us more, about 3.7 points, with 100,000 different tokens.
  */
 export class TokenMemory<Entry extends { readonly token: string }> {
-  readonly #entries: Generations<number, Entry>
+  readonly #entries: BoundedMap<number, Entry>
   #room: number
   readonly #size: number
   /** The filter, created when it is needed: each slot holds the upper half of a mark and the period in which it was seen. */
@@ -37,7 +37,7 @@ export class TokenMemory<Entry extends { readonly token: string }> {
   #sights = 0
 
   constructor (size: number) {
-    this.#entries = new Generations<number, Entry>(size, weightOf)
+    this.#entries = new BoundedMap<number, Entry>(size, weightOf)
     this.#room = size
     this.#size = size
   }

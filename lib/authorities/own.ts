@@ -85,7 +85,7 @@ export interface OwnKeys {
   /** The fingerprints of the keys that verify; empty if they are computed per request, or if there is no key. */
   readonly fingerprints: readonly string[]
   /** Whether a secret is too short or can be guessed. */
-  readonly isShort: boolean
+  readonly isWeak: boolean
   /** Advice on characters that probably do not belong to a secret; undefined if there are none. */
   readonly residue: string | undefined
   /** Whether secrets and pairs are used together. */
@@ -169,7 +169,7 @@ export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefin
   const finders = issuers === undefined ? keyFinders(resolved, verifying) : withIssuers(issuers)
   return {
     fingerprints: verifying === undefined ? [] : [verifying.fingerprint],
-    isShort: verifying?.short === true,
+    isWeak: verifying?.isWeak === true,
     residue: verifying?.residue,
     isMixed: false,
     signingKey: signing,
@@ -192,7 +192,7 @@ export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined)
   const finders = joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)), issuers?.findIssuer)
   return {
     fingerprints: keys.map(({ verifying }) => verifying.fingerprint),
-    isShort: keys.some(({ verifying }) => verifying.short),
+    isWeak: keys.some(({ verifying }) => verifying.isWeak),
     residue: residueIn(keys.map(({ verifying }) => verifying)),
     isMixed: isMixed(live.ring),
     signingKey: undefined,

@@ -7,7 +7,7 @@ import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import { checkIssuerClaims, copyPayload, invalidClaim, secondsNow } from '../token/claims.ts'
 import { isAccessToken, isPlainJwt, maximumIssuerTokenLength, type Header } from '../token/form.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { readScopes } from '../token/scopes.ts'
 import type { MaybePromise, UserId } from '../../types/handlers.ts'
 import type { KeyStatus, ScopesOfPayload } from '../../types/keys.ts'
@@ -58,7 +58,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
   #until = -Infinity
   readonly #report: (news: IssuerNews) => void
   /** Keys that were looked for and not found, by the `alg` and `kid` of tokens. */
-  readonly #missing = new Generations<string, true>(keptMissing)
+  readonly #missing = new BoundedMap<string, true>(keptMissing)
   /** What the function `scopesName` returned for a payload. */
   readonly #scopes = new WeakMap<object, readonly string[]>()
 

@@ -50,7 +50,7 @@ function decode (token: string, dots: Dots, header: Header, finder: KeyFinder, k
       continue
     }
     const registered = readRegistered(payload)
-    const refused = header.isPlain ? finder.admit({ payload, registered }, header) : badHeader
+    const refused = header.isSupported ? finder.admit({ payload, registered }, header) : badHeader
     return refused ?? { token, payload, isRemembered: false, registered, authority: finder.authority, life }
   }
   return refusal

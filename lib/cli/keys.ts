@@ -8,9 +8,9 @@ import { done, failed, type Outcome } from './outcome.ts'
 const json = (value: object) => `${JSON.stringify(value, null, 2)}\n`
 
 function createPair (algorithm: Algorithm): { publicKey: KeyObject, privateKey: KeyObject } {
-  const { family, curve } = algorithmTable[algorithm]
-  if (family === 'EC') return generateKeyPairSync('ec', { namedCurve: String(curve) })
-  return family === 'Ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const { signatureType, curve } = algorithmTable[algorithm]
+  if (signatureType === 'EC') return generateKeyPairSync('ec', { namedCurve: String(curve) })
+  return signatureType === 'Ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('rsa', { modulusLength: 2048 })
 }
 
 /** What the command has created: a secret, or the halves of a pair. */
@@ -61,7 +61,7 @@ function save (file: string, text: string): string | undefined {
  * @param file where to write the secret or private key, instead of printing it. A public key is printed: each key has its own file.
  */
 export function keys (algorithm: Algorithm, asJwk: boolean, file?: string): Outcome {
-  const { secret: secretText, publicKey = '', both = secretText, note = '' } = (algorithmTable[algorithm].family === 'HMAC' ? secret : pair)(algorithm, asJwk)
+  const { secret: secretText, publicKey = '', both = secretText, note = '' } = (algorithmTable[algorithm].signatureType === 'HMAC' ? secret : pair)(algorithm, asJwk)
   if (file === undefined) return done(both, note)
   const problem = save(file, secretText)
   if (problem !== undefined) return failed(problem)

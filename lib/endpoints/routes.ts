@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
-import { isTrial } from '../wrapped/trial.ts'
+import { recordTrial } from '../wrapped/trial.ts'
 import { sendRefusal } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { preventStoring } from '../http/caching.ts'
@@ -126,7 +126,7 @@ function sendResult (result: Result | undefined, { request, settings }: RequestS
 function handlerOf (registration: Registration, { row: { readsToken }, begin: start, handler }: Endpoint) {
   const { rules } = registration
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    if (isTrial(request, reply, handle)) return undefined
+    if (recordTrial(request, reply, handle)) return undefined
     const state = start === undefined ? openState(registration, request, rules) : start(request)
     let result
     try {

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { SessionNotFound } from '../errors.ts'
 import { describeGuard, nameGuard } from '../guards/describe.ts'
 import type { CallbackHook } from '../wrapped/gate.ts'
-import { isTrial } from '../wrapped/trial.ts'
+import { recordTrial } from '../wrapped/trial.ts'
 import { failHook } from '../host/call.ts'
 import { clearingCookies } from '../http/cookies.ts'
 import { errorSchema, fastifyErrorSchema, unauthorized } from '../http/error-schema.ts'
@@ -21,7 +21,7 @@ function requireToken (registration: Registration): CallbackHook {
   const { rules } = registration
   const mayPass = refuseEarly(registration, (state) => state.verifyOwn())
   const guard: CallbackHook = (request, reply, done) => {
-    if (isTrial(request, done, guard)) return
+    if (recordTrial(request, done, guard)) return
     mayPass(request, reply).then((isAllowed) => { if (isAllowed) done() }, (error: unknown) => { failHook(done, error) })
   }
   // May run twice: the state of the request remembers the result.

@@ -19,12 +19,12 @@ import { checkCall, checkHandlerCall } from './call.ts'
 import { declareMaker, describeGuard, describeInjected, descriptionOf, nameGuard, type GuardDescription } from './describe.ts'
 import { checkRouteHandler, makeInjection, type Injected } from './inject-user.ts'
 import { ofSetting } from '../settings/check.ts'
-import { given } from '../settings/kinds.ts'
+import { matching } from '../settings/kinds.ts'
 import { optional } from '../settings/records.ts'
 import { optionsOfGuards, readOptions } from './options.ts'
 import { makeProtectGuard } from './protect.ts'
 import { makeScopedGuard, readScopes } from './scoped.ts'
-import { isTrial } from '../wrapped/trial.ts'
+import { recordTrial } from '../wrapped/trial.ts'
 import { memberOf } from '../values.ts'
 
 /** Finds the registration of a guard in the context of a route. @throws {InitializationFailure} where there is none */
@@ -38,7 +38,7 @@ function findRegistration (context: FastifyInstance, { on = context, instanceNam
 
 /** The options that choose the instance of a free-standing guard. */
 export const choiceMembers = {
-  on: optional(given<object>('a Fastify instance', (value) => typeof value === 'object' && value !== null)),
+  on: optional(matching<object>('a Fastify instance', (value) => typeof value === 'object' && value !== null)),
   instanceName: optional(ofSetting<string>('instanceName'))
 } as const
 
@@ -89,7 +89,7 @@ function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) 
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
-    if (isTrial(request, done, guard)) return
+    if (recordTrial(request, done, guard)) return
     checkCall(request, reply, done)
     let own: Guard
     try {
@@ -139,7 +139,7 @@ export function injectUser<
   checkRouteHandler(handler)
   const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler, options))
   const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
-    if (isTrial(request, reply, injected)) return
+    if (recordTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
     let own: Injected
     try {

@@ -11,8 +11,8 @@ import { checkHandlerCall } from './call.ts'
 import { describeInjected } from './describe.ts'
 import { prepareGuard, withAnonymous, type ReadOptions } from './options.ts'
 import { sendRefusal } from './refuse.ts'
-import { decide, makeHook, preventCaching, settle } from './run.ts'
-import { isTrial } from '../wrapped/trial.ts'
+import { checkRequest, makeHook, preventCaching, settle } from './run.ts'
+import { recordTrial } from '../wrapped/trial.ts'
 
 /** A route handler of the application. Only the application knows its types. */
 export type AnyHandler = (request: never, reply: never, user: never) => unknown
@@ -34,7 +34,7 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
   checkRouteHandler(handler)
   const hasOwnRules = guard.rules !== registration.rules
   const injected = async function (this: unknown, request: FastifyRequest, reply: FastifyReply) {
-    if (isTrial(request, reply, injected)) return
+    if (recordTrial(request, reply, injected)) return
     checkHandlerCall(request, reply)
     // Without overrides, the handler uses the state that a guard of the route has left.
     let state = hasOwnRules ? openState(registration, request, guard.rules) : stateOf(registration, request)
@@ -42,7 +42,7 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
     let isAllowed = false
     let refused: unknown
     try {
-      ({ state, refusal: refused } = await settle(guard, state, request, reply, decide(guard, state, request)))
+      ({ state, refusal: refused } = await settle(guard, state, request, reply, checkRequest(guard, state, request)))
       if (refused === null) user = await state.user()
       isAllowed = refused === null
     } catch (thrown) {

@@ -123,7 +123,7 @@ export function prepareRenewal (registration: Registration, rules: AccessRules, 
       return undefined
     }
     let refused: Refusal | null = null
-    for (const guard of renewing.waiting) refused ??= await guard.decide(openRenewed(state, guard.rules, outcome))
+    for (const guard of renewing.waiting) refused ??= await guard.check(openRenewed(state, guard.rules, outcome))
     const renewed = openRenewed(state, rules, outcome)
     if (refused !== null) renewed.refuse(refused)
     return renewed

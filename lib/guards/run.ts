@@ -13,7 +13,7 @@ import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import { PassedRequests } from '../wrapped/gate.ts'
 import type { PreparedGuard } from './options.ts'
 import { answerRefusal, errorOf, sendRefusal, tellRefused } from './refuse.ts'
-import { isTrial } from '../wrapped/trial.ts'
+import { recordTrial } from '../wrapped/trial.ts'
 
 /** A guard, and the requests that it has let pass. */
 interface RunningGuard extends PreparedGuard {
@@ -26,7 +26,7 @@ interface RunningGuard extends PreparedGuard {
  */
 function passAnonymous (guard: PreparedGuard, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
   if (guard.isAnonymous?.(state, refusal) !== true) return refusal
-  if (guard.registration.sessions !== undefined) state.record.renewing.waiting.push({ rules: state.rules, decide: (renewed) => decide(guard, renewed, request) })
+  if (guard.registration.sessions !== undefined) state.record.renewing.waiting.push({ rules: state.rules, check: (renewed) => checkRequest(guard, renewed, request) })
   return null
 }
 
@@ -38,20 +38,20 @@ function conclude (guard: PreparedGuard, refusal: Refusal | null, state: Request
 }
 
 /** Checks a request. @returns the refusal; null if the request may pass */
-export function decide (guard: PreparedGuard, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+export function checkRequest (guard: PreparedGuard, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
   return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
 }
 
 /** The result of a check, and the state that was checked. */
-interface Decided {
+interface Checked {
   readonly state: RequestState
   readonly refusal: Refusal | null
 }
 
 /** Waits for the result of a check, and renews a refused request if the guard can. */
-export async function settle (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Decided> {
+export async function settle (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Checked> {
   const { renew } = guard
   const refusal = await decision
   if (refusal === null || renew === undefined) return { state, refusal }
@@ -61,7 +61,7 @@ export async function settle (guard: PreparedGuard, state: RequestState, request
     if (stands === null) clearTwins(request, reply, state.settings)
     return { state, refusal: stands }
   }
-  const decided = await decide(guard, renewed, request)
+  const decided = await checkRequest(guard, renewed, request)
   return { state: renewed, refusal: decided === null ? null : passAnonymous(guard, decided, renewed, request) }
 }
 
@@ -93,7 +93,7 @@ function run (guard: RunningGuard, request: FastifyRequest, reply: FastifyReply,
   const state = openState(guard.registration, request, guard.rules)
   let refusal: MaybePromise<Refusal | null>
   try {
-    refusal = decide(guard, state, request)
+    refusal = checkRequest(guard, state, request)
     if (refusal === null) allow(guard, state, reply)
   } catch (error) {
     return refuse(guard, state, request, reply, error, done)
@@ -119,7 +119,7 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
   let isAllowed = false
   let refused: unknown
   try {
-    ({ state, refusal: refused } = await settle(guard, state, request, reply, decide(guard, state, request)))
+    ({ state, refusal: refused } = await settle(guard, state, request, reply, checkRequest(guard, state, request)))
     isAllowed = refused === null
   } catch (thrown) {
     refused = thrown
@@ -145,7 +145,7 @@ export function makeHook (prepared: PreparedGuard, scopeSets: GuardDescription['
   function hook (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function hook (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function hook (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
-    if (isTrial(request, done, hook)) return
+    if (recordTrial(request, done, hook)) return
     checkCall(request, reply, done)
     if (done === undefined) {
       const allowed = wait(guard, request, reply)

@@ -1,6 +1,6 @@
 /** Reads the options of `generateAccessToken`. */
 import type { FastifyRequest } from 'fastify'
-import { authTime, func, given } from '../settings/kinds.ts'
+import { authTime, func, matching } from '../settings/kinds.ts'
 import { optional, optionsOf, readRecord } from '../settings/records.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
 
@@ -9,11 +9,11 @@ type Given = TokenAdditions<object>
 /** The options of `generateAccessToken`. Claims and scopes are checked when they are used, like those of the registration. */
 export const additionsShape = {
   members: {
-    customClaims: optional(given<NonNullable<Given['customClaims']>>('a list of custom claims')),
+    customClaims: optional(matching<NonNullable<Given['customClaims']>>('a list of custom claims')),
     extendPayload: optional(func<NonNullable<Given['extendPayload']>>('a function (payload, user) that returns the payload')),
-    scopes: optional(given<NonNullable<Given['scopes']> | null>('a scope, a list of scopes, or null')),
+    scopes: optional(matching<NonNullable<Given['scopes']> | null>('a scope, a list of scopes, or null')),
     authTime: optional(authTime),
-    request: optional(given<FastifyRequest>('a request', (value) => typeof value === 'object' && value !== null))
+    request: optional(matching<FastifyRequest>('a request', (value) => typeof value === 'object' && value !== null))
   },
   example: '{ scopes }',
   page: 'reference.md#members-of-an-instance',

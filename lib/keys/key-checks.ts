@@ -73,8 +73,8 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
  * @throws {InvalidConfiguration} for a key that the algorithm cannot use, or that is too weak or too slow
  */
 export function checkPairHalf (algorithm: Algorithm, name: string, key: KeyObject): void {
-  const { family } = algorithmTable[algorithm]
-  if (family === 'EC') checkEc(algorithm, name, key)
-  else if (family === 'Ed25519') checkEd25519(algorithm, name, key)
+  const { signatureType } = algorithmTable[algorithm]
+  if (signatureType === 'EC') checkEc(algorithm, name, key)
+  else if (signatureType === 'Ed25519') checkEd25519(algorithm, name, key)
   else checkRsa(algorithm, name, key)
 }

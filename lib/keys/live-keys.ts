@@ -142,7 +142,7 @@ export class LiveKeys {
       this.#ring = createRing(entries, before)
       this.#abortEnded()
       const added = newIn(entries, before)
-      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ short }) => short), residue: residueIn(added) })
+      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
       this.#tellLate(before)
     } catch (error) {
       this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })

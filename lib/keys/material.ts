@@ -19,7 +19,7 @@ export interface Key {
   /** Digest of the algorithm and of the secret or public key: the same for both halves of a pair. Never leaves the process. */
   readonly fingerprint: string
   /** The secret is shorter than the hash of its algorithm (RFC 7518 section 3.2), or it can be guessed regardless of its length. */
-  readonly short: boolean
+  readonly isWeak: boolean
   /** Advice on characters that probably do not belong to the secret; undefined if there are none. */
   readonly residue: string | undefined
 }
@@ -88,7 +88,7 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   if (weakness !== undefined && process.env.NODE_ENV === 'production') {
     throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
   }
-  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), short: bytes.length < hashLength || weakness !== undefined, residue: 'bytes' in source ? residueOf(bytes) : undefined }
+  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), isWeak: bytes.length < hashLength || weakness !== undefined, residue: 'bytes' in source ? residueOf(bytes) : undefined }
 }
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
@@ -195,7 +195,7 @@ function pairKey (algorithm: Algorithm, keyObject: KeyObject, publicHalf: KeyObj
     keyObject,
     get material () { return Buffer.from(keyObject.export({ type, format: 'pem' })) },
     fingerprint: fingerprint(algorithm, JSON.stringify(publicJwk(publicHalf))),
-    short: false,
+    isWeak: false,
     residue: undefined
   }
 }

@@ -4,7 +4,7 @@ import type { KeyMaterial } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGiven, isText, quote } from '../values.ts'
 import { ofSetting } from '../settings/check.ts'
-import { given, listOf, oneOf, textLike, Wrong, type Kind } from '../settings/kinds.ts'
+import { matching, listOf, oneOf, textLike, Wrong, type Kind } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import type { Settings } from '../settings/schema.ts'
 import { algorithmNamed, algorithms, isHmac, type Algorithm } from '../algorithms.ts'
@@ -45,7 +45,7 @@ export const signingKey = {
     key: required(ofSetting<KeyMaterial>('secret')),
     algorithm: optional(oneOf(algorithms)),
     // Checked in `readEntry`, like the `kid` of a JWK.
-    kid: optional(given<unknown>(kid.allowed)),
+    kid: optional(matching<unknown>(kid.allowed)),
     signFrom: preset(date, -Infinity, aboutDates),
     verifyUntil: preset(date, Infinity, aboutDates)
   },
@@ -54,7 +54,7 @@ export const signingKey = {
 } as const
 
 const list = required(
-  listOf(`a list of 1 to ${maximumKeys} keys such as [{ key }], or a function that returns one`, given<unknown>('a key'), { most: maximumKeys }),
+  listOf(`a list of 1 to ${maximumKeys} keys such as [{ key }], or a function that returns one`, matching<unknown>('a key'), { most: maximumKeys }),
   { finding: 'E12', advice: 'Give at least one key, and remove the keys whose tokens have expired.' }
 )
 

@@ -3,7 +3,7 @@
  * texts, so each expression takes linear time, and only the value that was asked for is decoded. URLSearchParams decodes all
  * names and values, and throws and catches an exception for each malformed one: 20 ms for 15 KB of `%ff&`.
  */
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 /** Escapes a character for a regular expression. */
 const literal = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`
@@ -24,7 +24,7 @@ const keptPatterns = 100
 
 /** Compiles the pattern of a name at its first use. @param source returns a pattern that ends where the value begins */
 function patternsOf (source: (name: string) => string): (name: string) => RegExp {
-  const patterns = new Generations<string, RegExp>(keptPatterns)
+  const patterns = new BoundedMap<string, RegExp>(keptPatterns)
   return (name) => {
     let pattern = patterns.get(name)
     if (pattern === undefined) {

@@ -23,7 +23,7 @@ export interface Owner {
 /** A guard that has let an anonymous request pass. If a later guard renews the request, this guard checks the new tokens, too. */
 export interface WaitingGuard<State> {
   readonly rules: AccessRules
-  decide (renewed: State): MaybePromise<Refusal | null>
+  check (renewed: State): MaybePromise<Refusal | null>
 }
 
 /** The renewal of a request. */

@@ -37,7 +37,7 @@ export class RequestState implements Verification {
   face: RequestTokenAuth<object> | undefined = undefined
   /** Undefined before the verification; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
-  #isDeciding = false
+  #isVerifying = false
   /** Whether a guard has accepted every kind of credentials, including those with `Authority.unlessAccepted`. */
   #isAccepted = false
   #found: FoundToken | undefined
@@ -87,12 +87,12 @@ export class RequestState implements Verification {
   }
 
   #verifyOnce (): MaybePromise<Refusal | null> {
-    if (this.#isDeciding) throw new InitializationFailure('request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.')
-    this.#isDeciding = true
+    if (this.#isVerifying) throw new InitializationFailure('request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.')
+    this.#isVerifying = true
     try {
       return this.#verifyAccess()
     } finally {
-      this.#isDeciding = false
+      this.#isVerifying = false
     }
   }
 
@@ -162,8 +162,8 @@ export class RequestState implements Verification {
     if (this.settings.debug && refusal.isOfRefresh) {
       error.detail = refusal.reason!
     } else if (this.settings.debug) {
-      const place = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      const why = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${place})`
+      const where = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
+      const why = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${where})`
       error.detail = this.notRenewed === undefined ? why : `${why}; not renewed: ${this.notRenewed.reason}`
     }
     return error

@@ -27,14 +27,14 @@ function accessOf (guards: readonly RouteGuard[], declaration: false | string | 
 }
 
 /** A route whose access is known. */
-export interface DecidedRoute extends Omit<RouteAccess, 'method'> {
+export interface RouteWithAccess extends Omit<RouteAccess, 'method'> {
   readonly entry: RouteEntry
   /** Whether it has guards, but also `config: { tokenAuth: false }`. */
   readonly isContradictory: boolean
 }
 
 /** @throws {InvalidConfiguration} for a wrong `config.tokenAuth` */
-export function decide (entry: RouteEntry, found: readonly FoundGuard[]): DecidedRoute {
+export function accessOfRoute (entry: RouteEntry, found: readonly FoundGuard[]): RouteWithAccess {
   const declaration = declarationOf(entry)
   // A handler that reads the token is not called for a WebSocket.
   const deciding = opensSockets(entry) ? found.filter(({ hook }) => hook !== 'handler') : found
@@ -56,6 +56,6 @@ export function decide (entry: RouteEntry, found: readonly FoundGuard[]): Decide
 }
 
 /** Returns the rows of a route, one for each of its methods. */
-export function rowsOf ({ entry, isContradictory, ...access }: DecidedRoute): RouteAccess[] {
+export function rowsOf ({ entry, isContradictory, ...access }: RouteWithAccess): RouteAccess[] {
   return methodsOf(entry.added).map((method) => ({ method, ...access }))
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { RouteReport } from '../registration.ts'
 import type { RouteAccess } from '../../types/routes.ts'
-import { decide, rowsOf, type DecidedRoute } from './access.ts'
+import { accessOfRoute, rowsOf, type RouteWithAccess } from './access.ts'
 import { noteRoute, type RouteEntry } from './entry.ts'
 import { closeGates, prepareGates } from './gates.ts'
 import { contextsIn, observeHooks, rootOf, watchRoutes, watchStart } from './hooks.ts'
@@ -68,9 +68,9 @@ export class RouteBook implements RouteReport {
   #close (): void {
     const found = this.#entries.map((entry) => ({ entry, guards: closeGates(entry) }))
     checkMisplacedGuards(found)
-    const routes: DecidedRoute[] = found.map(({ entry, guards }) => {
+    const routes: RouteWithAccess[] = found.map(({ entry, guards }) => {
       documentGuards(entry, guards)
-      return decide(entry, guards)
+      return accessOfRoute(entry, guards)
     })
     this.#rows = withoutSecondSpellings(routes.flatMap(rowsOf))
     checkRequiredGuards(routes, this.#watches.filter(({ requireGuards }) => requireGuards === true).map(({ context }) => context))

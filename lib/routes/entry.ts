@@ -2,7 +2,7 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { descriptionOf, guardIn, isGuard, isInjected, type GuardDescription } from '../guards/describe.ts'
 import { guardsCalledBy } from '../wrapped/trial.ts'
-import { allHooksOf, givenTo, guardingHooks, listsOf } from './hooks.ts'
+import { allHooksOf, guardsAddedTo, guardingHooks, listsOf } from './hooks.ts'
 import { memberOf } from '../values.ts'
 
 type GuardingHooks = Pick<RouteOptions, typeof guardingHooks[number]>
@@ -73,7 +73,7 @@ function replacementsOf (entry: RouteEntry): Set<object> {
 /** Returns the guards of a route when the application is ready: until then, a context may add hooks to its existing routes. */
 export function guardsOf (entry: RouteEntry): FoundGuard[] {
   const { context, route, hooks } = entry
-  const [lists, given] = [listsOf(context), givenTo(context)]
+  const [lists, given] = [listsOf(context), guardsAddedTo(context)]
   const replacements = replacementsOf(entry)
   const guardsIn = (value: object) => replacements.has(value) ? guardsCalledBy(value, context) : [guardIn(value) ?? []].flat()
   const describe = (hook: FoundGuard['hook'], ofContext: unknown, ofRoute: unknown): FoundGuard[] => {

@@ -12,12 +12,12 @@ import { memberOf } from '../values.ts'
 export const guardingHooks = ['onRequest', 'preValidation', 'preHandler'] as const
 
 /** The guards that were added to contexts as hooks, in order. */
-const given = new WeakMap<object, Array<readonly [name: string, guard: unknown]>>()
+const addedGuards = new WeakMap<object, Array<readonly [name: string, guard: unknown]>>()
 
 function note (context: object, name: string, hook: unknown): void {
   if (!isGuard(hook)) return
-  const noted = given.get(context)
-  if (noted === undefined) given.set(context, [[name, hook]])
+  const noted = addedGuards.get(context)
+  if (noted === undefined) addedGuards.set(context, [[name, hook]])
   else noted.push([name, hook])
 }
 
@@ -55,9 +55,9 @@ export function rootOf (context: FastifyInstance): FastifyInstance {
 }
 
 /** Returns the guards that were added to a context or that it inherits, each with the name of its hook. */
-export function givenTo (context: FastifyInstance): ReadonlyArray<readonly [name: string, guard: unknown]> {
+export function guardsAddedTo (context: FastifyInstance): ReadonlyArray<readonly [name: string, guard: unknown]> {
   const outer = outerOf(context)
-  return [...isContext(outer) ? givenTo(outer) : [], ...given.get(context) ?? []]
+  return [...isContext(outer) ? guardsAddedTo(outer) : [], ...addedGuards.get(context) ?? []]
 }
 
 /** Returns the lists of hooks that Fastify keeps for a context, by name. */
@@ -69,7 +69,7 @@ export function listsOf (context: FastifyInstance): Record<string, unknown> {
 /** Returns the hooks that a context adds to all of its routes, by name, with each guard as it was added. */
 export function allHooksOf (context: FastifyInstance): Map<string, Set<unknown>> {
   const hooks = new Map(Object.entries(listsOf(context)).map(([name, list]) => [name, new Set([list].flat())]))
-  for (const [name, guard] of givenTo(context)) hooks.set(name, new Set([...hooks.get(name) ?? [], guard]))
+  for (const [name, guard] of guardsAddedTo(context)) hooks.set(name, new Set([...hooks.get(name) ?? [], guard]))
   return hooks
 }
 

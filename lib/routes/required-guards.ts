@@ -4,7 +4,7 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { adviceOnCopies } from '../copies.ts'
 import { isGuard } from '../guards/describe.ts'
 import type { RouteAccess } from '../../types/routes.ts'
-import { rowsOf, type DecidedRoute } from './access.ts'
+import { rowsOf, type RouteWithAccess } from './access.ts'
 import { functionsBefore } from './entry.ts'
 import { joinHead, undecidedIn } from './report.ts'
 
@@ -29,7 +29,7 @@ export function earlierRoutes (fastify: FastifyInstance): string {
 export const inWords = ({ method, url, plugin }: RouteAccess) => `${method} ${url} (${plugin})`
 
 /** Returns advice if undecided routes have guards of another copy of the package; otherwise an empty string. */
-export const adviceOnGuards = (routes: readonly DecidedRoute[]): string =>
+export const adviceOnGuards = (routes: readonly RouteWithAccess[]): string =>
   adviceOnCopies(routes.filter(({ access }) => access === 'undecided').flatMap(({ entry }) => [...functionsBefore(entry), entry.added.handler]))
 
 /** @param tree the routes that were added before, as text @throws {InvalidConfiguration} unless it is empty */
@@ -42,7 +42,7 @@ export function checkEarlierRoutes (tree: string): void {
  * Checks the routes of the contexts with `requireGuards`.
  * @throws {InvalidConfiguration} for a route with neither a guard nor an exemption, and for one with both
  */
-export function checkRequiredGuards (routes: readonly DecidedRoute[], requiring: readonly FastifyInstance[]): void {
+export function checkRequiredGuards (routes: readonly RouteWithAccess[], requiring: readonly FastifyInstance[]): void {
   const covered = routes.filter(({ entry: { context } }) => requiring.some((outer) => isIn(context, outer)))
   const contradiction = covered.find(({ isContradictory }) => isContradictory)
   if (contradiction !== undefined) {

@@ -1,7 +1,7 @@
 /** The warnings about routes, when the application is ready. */
 import type { FastifyInstance } from 'fastify'
 import { warn } from '../warnings.ts'
-import { rowsOf, type DecidedRoute } from './access.ts'
+import { rowsOf, type RouteWithAccess } from './access.ts'
 import type { GuardedEntry } from './misplaced-guards.ts'
 import { methodsOf } from './entry.ts'
 import { undecidedIn } from './report.ts'
@@ -18,10 +18,10 @@ export interface Watch {
 const named = 5
 
 /** In production, warns of routes with neither a guard nor an exemption, unless the application has set `requireGuards`. */
-export function warnOfOpenRoutes (routes: readonly DecidedRoute[], watches: readonly Watch[]): void {
+export function warnOfOpenRoutes (routes: readonly RouteWithAccess[], watches: readonly Watch[]): void {
   if (process.env.NODE_ENV !== 'production') return
-  const outerOf = ({ entry }: DecidedRoute) => watches.filter(({ context }) => isIn(entry.context, context))
-  const isSilent = (route: DecidedRoute) => outerOf(route).some(({ requireGuards }) => requireGuards !== undefined)
+  const outerOf = ({ entry }: RouteWithAccess) => watches.filter(({ context }) => isIn(entry.context, context))
+  const isSilent = (route: RouteWithAccess) => outerOf(route).some(({ requireGuards }) => requireGuards !== undefined)
   const watched = routes.filter((route) => outerOf(route).length > 0 && !isSilent(route))
   const undecided = undecidedIn(watched.flatMap(rowsOf))
   if (undecided.length === 0) return

@@ -4,7 +4,7 @@
  */
 import type { ReceivedGeneration, SessionFeed } from '../../types/sessions.ts'
 import type { Credential } from '../authorities/authority.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { Outbox } from './outbox.ts'
 import { maximumCounter } from './refresh-token.ts'
 import { callStore } from './store-call.ts'
@@ -23,7 +23,7 @@ export class Confirmations {
   readonly outbox: Outbox<ReceivedGeneration>
   readonly #store: SessionFeed
   /** The generations that were confirmed to the store, or will be. */
-  readonly #told = new Generations<string, true>(remembered / 2)
+  readonly #told = new BoundedMap<string, true>(remembered / 2)
 
   constructor (store: SessionFeed) {
     this.#store = store

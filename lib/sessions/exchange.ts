@@ -21,7 +21,7 @@ export { noteSent } from './unsent.ts'
 
 const unknown = refusedRefresh('the refresh token is not one of this instance, or its session has ended')
 const replaced = refusedRefresh('the session of the refresh token has ended, or the refresh token was replaced and used again')
-const nobody = refusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
+const userNotFound = refusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
 
 interface Exchange {
   readonly sessions: SessionService
@@ -81,7 +81,7 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null) {
     await sessions.end(userId, { sid }, 'no-user', request)
-    return nobody
+    return userNotFound
   }
   const difference = differenceOf(userId, user, settings.userId, handlers, request)
   if (difference !== undefined) return refusedRefresh(difference)

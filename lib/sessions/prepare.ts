@@ -46,7 +46,7 @@ function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, sig
   if (secrets !== undefined) {
     // Refuses undefined entries, too, such as environment variables that are not set.
     const [first, ...others] = [readSecret(secrets[0]), ...secrets.slice(1).map(readSecret)] as const
-    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ short }) => short), residue: residueIn([first, ...others]) }
+    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ isWeak }) => isWeak), residue: residueIn([first, ...others]) }
   }
   // The keys of a ring change, but refresh tokens must stay valid.
   if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24' })

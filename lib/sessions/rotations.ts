@@ -1,11 +1,11 @@
 /** Records rotations while a page with renewed tokens is rendered: a later rotation in this process may retire these tokens. */
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 /** The maximum number of sessions in memory. */
 const remembered = 20_000
 
 export class Rotations {
-  readonly #latest = new Generations<string, number>(remembered / 2)
+  readonly #latest = new BoundedMap<string, number>(remembered / 2)
 
   /** Returns the latest generation to which a session has rotated since the first call for this session; 0 without a rotation. */
   latestOf (sid: string): number {

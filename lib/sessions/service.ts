@@ -8,7 +8,7 @@ import { callHost, wrongResult } from '../host/call.ts'
 import { isPlainObject, isWhole, maximumSeconds } from '../values.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { pairOf, type EndedSessions } from './revocation.ts'
 import type { SessionSettings } from './settings.ts'
 import { callStore } from './store-call.ts'
@@ -56,7 +56,7 @@ export class SessionService {
   readonly #store: SessionStore
   readonly #codec: RefreshTokenCodec
   /** Sessions that the store did not know: their user, and the time of the call, in milliseconds of `performance.now()`. */
-  readonly #unknown = new Generations<string, { readonly user: string, readonly at: number }>(knownUnknown / 2)
+  readonly #unknown = new BoundedMap<string, { readonly user: string, readonly at: number }>(knownUnknown / 2)
 
   constructor ({ settings, sessions, store, codec, ended }: ServiceParts) {
     this.ended = ended

@@ -8,7 +8,7 @@ import type { Issuing } from '../issuing/issuing.ts'
 import { preventStoring } from '../http/caching.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
-import { authTime, given, orNull } from '../settings/kinds.ts'
+import { authTime, matching, orNull } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { asClaimed, isUserId } from '../values.ts'
 import { isSessionId } from './refresh-token.ts'
@@ -24,23 +24,23 @@ interface Parts {
   readonly stateOf: (request: FastifyRequest) => RequestState
 }
 
-const place = { page: 'sessions-reference.md#settings', duringRequest: true } as const
+const errorOptions = { page: 'sessions-reference.md#settings', duringRequest: true } as const
 
-const userIdMember = required(given<UserId>('a non-empty string, a safe integer or a boolean', isUserId))
+const userIdMember = required(matching<UserId>('a non-empty string, a safe integer or a boolean', isUserId))
 
 /** @throws {InvalidConfiguration} for any other value, such as undefined or a user object */
 function checkUserId (userId: unknown, method: string): void {
-  readValue(`The user id that is given to sessions.${method}()`, userId, userIdMember, place)
+  readValue(`The user id that is given to sessions.${method}()`, userId, userIdMember, errorOptions)
 }
 
 /** The options of `start`. */
-export const startShape = { members: { authTime: optional(authTime) }, example: '{ authTime }', ...place } as const
+export const startShape = { members: { authTime: optional(authTime) }, example: '{ authTime }', ...errorOptions } as const
 
 /** The options of `endAll`. Unknown names are refused, because a misspelt `except` would end the session that must not end. */
 export const endAllShape = {
-  members: { except: preset(orNull(given<string>('the id of a session', isSessionId)), null) },
+  members: { except: preset(orNull(matching<string>('the id of a session', isSessionId)), null) },
   example: '{ except: sessionId }',
-  ...place
+  ...errorOptions
 } as const
 
 /**
@@ -63,7 +63,7 @@ export class InstanceSessions implements Sessions<object> {
 
   #require (method: string): Parts {
     if (this.#parts !== undefined) return this.#parts
-    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, place)
+    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, errorOptions)
   }
 
   async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {

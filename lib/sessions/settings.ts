@@ -5,7 +5,7 @@ import type { SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { accessorOf, bindingSettings, keyUseSettings, type SettingName, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { either, func, given, objectWith, oneOrMore, orNull, seconds, whole } from '../settings/kinds.ts'
+import { either, func, matching, objectWith, oneOrMore, orNull, seconds, whole } from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, wrongValue, type Values } from '../settings/records.ts'
 import { checkTogether } from '../settings/together.ts'
 
@@ -25,7 +25,7 @@ const storeAdvice = { advice: 'For a database client, give redisSessions(client)
 export const sessionsShape = {
   members: {
     store: optional(objectWith<SessionStore>(['create', 'advance', 'end', 'list', 'endedSince', 'confirm']), storeAdvice),
-    secret: optional(oneOrMore('a secret of at least 32 bytes, or a non-empty list of them', given<unknown>('a secret'))),
+    secret: optional(oneOrMore('a secret of at least 32 bytes, or a non-empty list of them', matching<unknown>('a secret'))),
     grace: optional(seconds(0, 300)),
     idle: preset(seconds(1), defaultIdle),
     lifetime: preset(either(seconds(1), func<Lifetime>('a function (request, user) that returns one')), defaultLifetime),
@@ -79,11 +79,11 @@ const refusedGetters: readonly SettingName[] = [...keyUseSettings, 'verifyExp', 
 
 /** Checks settings and handlers that contradict sessions. @throws {InvalidConfiguration} which names the setting */
 function checkConflicts (resolved: Resolved): void {
-  const { settings, getters, given, generateRefreshToken } = resolved
+  const { settings, getters, configured, generateRefreshToken } = resolved
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
     throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { page })
   }
-  if (given.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
+  if (configured.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
     throw new InvalidConfiguration('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".', { page })
   }
   const getter = refusedGetters.find((name) => getters.has(name))

@@ -2,13 +2,13 @@
  * The access tokens of refreshes whose responses this process has not sent yet. A use of such a token, for example by a
  * handler of the application, does not prove that the client has received it.
  */
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 /** The maximum number of unsent tokens in memory. Forgotten tokens are treated as sent. */
 const remembered = 20_000
 
 /** The tokens of responses that were not sent yet. */
-const unsent = new Generations<string, true>(remembered / 2)
+const unsent = new BoundedMap<string, true>(remembered / 2)
 
 /**
  * The tokens that were sent last, in a ring buffer, because two responses within one second may contain the same token.

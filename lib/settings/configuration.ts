@@ -40,7 +40,7 @@ export interface Resolved {
   readonly generateRefreshToken: unknown
   readonly getters: ReadonlyMap<SettingName, Getter>
   /** The names of the settings that a source sets. The remaining settings have their defaults. */
-  readonly given: ReadonlySet<string>
+  readonly configured: ReadonlySet<string>
   /** Whether the registration has the option `sessions`, which adds claims to tokens. */
   readonly hasSessions: boolean
 }
@@ -210,7 +210,7 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   const fromOptions = readAccessors(options, Object.keys(options), 'Option')
   const given = { ...readApplication(application), ...fromClass.values, ...fromOptions.values }
   const getters = new Map([...fromClass.getters, ...fromOptions.getters])
-  const resolved = { ...separateKeys({ ...defaults(), ...given }), getters, given: new Set(Object.keys(given)), hasSessions: false }
+  const resolved = { ...separateKeys({ ...defaults(), ...given }), getters, configured: new Set(Object.keys(given)), hasSessions: false }
   checkTogether(resolved)
   // With a getter of `cookieSet`, a response without cookies has the tokens in its body.
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {

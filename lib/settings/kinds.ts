@@ -3,9 +3,9 @@ import { describeGiven, isFunction, isText, isWhole, maximumSeconds, memberOf, q
 
 /** The description of a value that is not allowed. It discloses no secret. */
 export class Wrong {
-  readonly given: string
-  constructor (given: string) {
-    this.given = given
+  readonly description: string
+  constructor (description: string) {
+    this.description = description
   }
 }
 
@@ -21,16 +21,16 @@ export interface Kind<Value> {
 export const named = <Value>(allowed: string, { read }: Kind<Value>): Kind<Value> => ({ allowed, read })
 
 /** Values of which only the form is checked here. Their content or result is checked when it is used; `Value` is asserted. */
-export const given = <Value>(allowed: string, isFit: (value: unknown) => boolean = () => true): Kind<Value> => ({
+export const matching = <Value>(allowed: string, isFit: (value: unknown) => boolean = () => true): Kind<Value> => ({
   allowed,
   read: (value) => isFit(value) ? value as Value : new Wrong(describeGiven(value))
 })
 
-export const func = <Value>(allowed: string): Kind<Value> => given(allowed, isFunction)
+export const func = <Value>(allowed: string): Kind<Value> => matching(allowed, isFunction)
 
-export const flag: Kind<boolean> = given('true or false', (value) => typeof value === 'boolean')
+export const flag: Kind<boolean> = matching('true or false', (value) => typeof value === 'boolean')
 
-export const text: Kind<string> = given('a non-empty string', (value) => isText(value) && value.trim() !== '')
+export const text: Kind<string> = matching('a non-empty string', (value) => isText(value) && value.trim() !== '')
 
 const unquoted = (value: string): string => value.trim() === '' ? describeGiven(value) : 'a string of another form'
 
@@ -41,7 +41,7 @@ export const textLike = (allowed: string, isFit: (value: string) => boolean, des
 })
 
 export const whole = (minimum: number, maximum: number, unit = 'a whole number'): Kind<number> =>
-  given(`${unit} from ${minimum} to ${maximum}`, (value) => isWhole(value, minimum, maximum))
+  matching(`${unit} from ${minimum} to ${maximum}`, (value) => isWhole(value, minimum, maximum))
 
 export const seconds = (minimum: number, maximum: number = maximumSeconds): Kind<number> => whole(minimum, maximum, 'a whole number of seconds')
 
@@ -81,7 +81,7 @@ export const listOf = <Value>(allowed: string, kind: Kind<Value>, { least = 1, m
     const results: Value[] = []
     for (const [index, entry] of entries.entries()) {
       const result = kind.read(entry)
-      if (result instanceof Wrong) return new Wrong(`a list whose entry ${index} is ${result.given}`)
+      if (result instanceof Wrong) return new Wrong(`a list whose entry ${index} is ${result.description}`)
       results.push(result)
     }
     return results

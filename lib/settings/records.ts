@@ -80,7 +80,7 @@ export function readValue<Result> (name: string, value: unknown, member: Member<
   const result = member.read(value)
   if (!(result instanceof Wrong)) return result
   const { allowed, advice, finding } = member
-  throw wrongValue(name, allowed, result.given, { page, duringRequest, ...advice !== undefined && { advice }, ...finding !== undefined && { finding } })
+  throw wrongValue(name, allowed, result.description, { page, duringRequest, ...advice !== undefined && { advice }, ...finding !== undefined && { finding } })
 }
 
 function refuseUnknown (unknown: string, { owner, noun }: Place, { members, others, page, duringRequest }: Shape<Members, string>): never {

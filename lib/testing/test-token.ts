@@ -4,7 +4,7 @@ import type { GivenUser, Payload } from '../../types/handlers.ts'
 import type { TokenAuthInstance } from '../../types/instance.ts'
 import type { AnyRequest } from '../../types/requests.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { given, oneOf } from '../settings/kinds.ts'
+import { matching, oneOf } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord } from '../settings/records.ts'
 import type { Settings } from '../settings/schema.ts'
 
@@ -43,9 +43,9 @@ function claimsOf (state: TokenState, leeway: number): Payload {
 export const testTokenShape = {
   members: {
     state: preset(oneOf(states), 'valid'),
-    scopes: optional(given<string | readonly string[]>('a scope, or a list of scopes')),
-    claims: optional(given<Record<string, unknown>>('an object of claims')),
-    request: optional(given<AnyRequest>('a request'))
+    scopes: optional(matching<string | readonly string[]>('a scope, or a list of scopes')),
+    claims: optional(matching<Record<string, unknown>>('an object of claims')),
+    request: optional(matching<AnyRequest>('a request'))
   },
   example: '{ state }',
   page: 'testing.md'

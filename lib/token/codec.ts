@@ -7,7 +7,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { createSigner, createVerifier } from 'fast-jwt'
 import { algorithmTable, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
-import { Generations } from '../generations.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import type { Key } from '../keys/material.ts'
 import { invalidToken, type Verdict } from '../refusal.ts'
 import type { MaybePromise, Payload } from '../../types/handlers.ts'
@@ -120,7 +120,7 @@ const sharedKeys = 1000
  */
 export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
   const ofKey = new WeakMap<Key, Map<string, Made>>()
-  const ofFingerprint = new Generations<string, WeakRef<Made>>(sharedKeys)
+  const ofFingerprint = new BoundedMap<string, WeakRef<Made>>(sharedKeys)
   return (...args) => {
     const [algorithm, key] = args
     const use = args.length === 2 ? algorithm : [algorithm, ...args.slice(2)].join(' ')

@@ -72,7 +72,7 @@ export interface Header {
   /** Undefined if absent. */
   readonly typ: unknown
   /** Whether it has no member that must be understood, or that makes the token another kind of token. */
-  readonly isPlain: boolean
+  readonly isSupported: boolean
 }
 
 const longestKid = 256
@@ -96,7 +96,7 @@ export function readHeader (text: string): Header | undefined {
   const { alg, kid, typ, cty } = members
   // The claims of a nested token (RFC 7519 section 5.2) are not in its payload.
   const isNested = cty !== undefined && (typeof cty !== 'string' || cty.toUpperCase() === 'JWT')
-  return { alg, kid: readKid(kid), typ, isPlain: !isNested && isUtf8(bytes) && !demanding.some((name) => name in members) }
+  return { alg, kid: readKid(kid), typ, isSupported: !isNested && isUtf8(bytes) && !demanding.some((name) => name in members) }
 }
 
 /** The types of tokens (RFC 8725 section 3.11), in lowercase. `application/` may be omitted (RFC 7515 section 4.1.9). */

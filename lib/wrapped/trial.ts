@@ -15,7 +15,7 @@ let reached: object[] = []
  * `next` on: a caller that replaces the callback may ignore a refusal.
  * @param next the callback of a hook, or the reply of a handler
  */
-export function isTrial (request: unknown, next: unknown, guard: object): boolean {
+export function recordTrial (request: unknown, next: unknown, guard: object): boolean {
   if (request !== nothing) return false
   if (next === nothing) reached.push(guard)
   return true

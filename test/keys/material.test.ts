@@ -169,23 +169,23 @@ t.test('an empty or blank secret is refused in every form', async (t) => {
 t.test('a secret is short below the length of its hash, counted in bytes (RFC 7518 section 3.2)', async () => {
   for (const [algorithm, length] of [['HS256', 32], ['HS384', 48], ['HS512', 64]] as const) {
     const text = secret.slice(0, length)
-    assert.equal(hmacKey(algorithm, 'secret', text, 'verify').short, false, algorithm)
-    assert.equal(hmacKey(algorithm, 'secret', text.slice(1), 'verify').short, true, algorithm)
-    assert.equal(hmacKey(algorithm, 'secret', `é${text.slice(2)}`, 'verify').short, false, algorithm)
+    assert.equal(hmacKey(algorithm, 'secret', text, 'verify').isWeak, false, algorithm)
+    assert.equal(hmacKey(algorithm, 'secret', text.slice(1), 'verify').isWeak, true, algorithm)
+    assert.equal(hmacKey(algorithm, 'secret', `é${text.slice(2)}`, 'verify').isWeak, false, algorithm)
   }
 })
 
 t.test('in production a secret shorter than 32 bytes is refused in every form, and nowhere else', async (t) => {
   const canary = 'canary-0123456789-0123456789-01'
   const short = forms(join(t.testdir({}), 'a secret'), canary, createSecretKey(Buffer.from(canary)))
-  for (const value of Object.values(short)) assert.equal(hmacKey('HS256', 'secret', value, 'verify').short, true, caseOf(value))
+  for (const value of Object.values(short)) assert.equal(hmacKey('HS256', 'secret', value, 'verify').isWeak, true, caseOf(value))
   environment(t, 'production')
   for (const [form, value] of Object.entries(short)) {
     for (const algorithm of ['HS256', 'HS384', 'HS512'] as const) {
       refused(form, /^"secret" is shorter than 32 bytes, and NODE_ENV is "production": it can be guessed/, () => hmacKey(algorithm, 'secret', value, 'sign'), canary)
     }
   }
-  for (const algorithm of ['HS256', 'HS384', 'HS512'] as const) assert.equal(hmacKey(algorithm, 'secret', `${canary}2`, 'verify').short, algorithm !== 'HS256', algorithm)
+  for (const algorithm of ['HS256', 'HS384', 'HS512'] as const) assert.equal(hmacKey(algorithm, 'secret', `${canary}2`, 'verify').isWeak, algorithm !== 'HS256', algorithm)
   for (const algorithm of asymmetric) assert.ok(publicKey(algorithm, 'publicKey', pairFor(algorithm).publicKey), 'the keys of pairs have lengths of their own')
 })
 

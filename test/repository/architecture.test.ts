@@ -11,7 +11,7 @@ const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issu
 
 /** Open to all, and import nothing but each other. */
 const open = [
-  'values', 'promises', 'generations', 'watched-controllers', 'algorithms', 'challenge', 'documents', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'events'
+  'values', 'promises', 'bounded-map', 'watched-controllers', 'algorithms', 'challenge', 'documents', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'events'
 ]
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { either, flag, func, given, listOf, named, objectWith, oneOf, oneOrMore, orNull, seconds, text, textLike, whole, Wrong, type Kind } from '../../lib/settings/kinds.ts'
+import { either, flag, func, matching, listOf, named, objectWith, oneOf, oneOrMore, orNull, seconds, text, textLike, whole, Wrong, type Kind } from '../../lib/settings/kinds.ts'
 import { entryAt, optional, optionsOf, preset, readRecord, readWithOthers, required } from '../../lib/settings/records.ts'
 import { maximumSeconds, quote } from '../../lib/values.ts'
 import { caseOf, environment } from '../helper.ts'
@@ -69,17 +69,17 @@ t.test('anything but a plain object is refused', async (t) => {
 
 t.test('a value of another type is refused by each kind, and no message quotes a text that may be a secret', async (t) => {
   const secret = 'correct horse battery staple'
-  const kinds: Kind<unknown>[] = [flag, whole(1, 5), seconds(0), func('a function'), objectWith(['read']), orNull(flag), either(flag, whole(1, 2)), textLike('short', (value) => value.length < 3), listOf('a list', flag), oneOrMore('flags', flag), given('a key', () => false)]
+  const kinds: Kind<unknown>[] = [flag, whole(1, 5), seconds(0), func('a function'), objectWith(['read']), orNull(flag), either(flag, whole(1, 2)), textLike('short', (value) => value.length < 3), listOf('a list', flag), oneOrMore('flags', flag), matching('a key', () => false)]
   for (const kind of kinds) {
     const found = kind.read(secret)
-    assert.ok(found instanceof Wrong && !found.given.includes('horse'), kind.allowed)
+    assert.ok(found instanceof Wrong && !found.description.includes('horse'), kind.allowed)
     const inList = kind.read([secret])
-    assert.ok(inList instanceof Wrong && !inList.given.includes('horse'), kind.allowed)
+    assert.ok(inList instanceof Wrong && !inList.description.includes('horse'), kind.allowed)
   }
   fc.assert(fc.property(fc.anything(), (value) => {
     for (const kind of kinds) {
       const found = kind.read(value)
-      if (found instanceof Wrong) t.type(found.given, 'string')
+      if (found instanceof Wrong) t.type(found.description, 'string')
     }
   }))
 })
@@ -87,7 +87,7 @@ t.test('a value of another type is refused by each kind, and no message quotes a
 t.test('a kind says what it accepts and what was given instead', async (t) => {
   const found = (kind: Kind<unknown>, value: unknown) => {
     const result = kind.read(value)
-    return result instanceof Wrong ? `${kind.allowed}; ${result.given}` : result
+    return result instanceof Wrong ? `${kind.allowed}; ${result.description}` : result
   }
   t.equal(found(text, ' '), 'a non-empty string; a blank string')
   t.equal(found(text, ''), 'a non-empty string; an empty string')

@@ -12,7 +12,7 @@ import { quotedTable, statementsOf } from './postgres-statements.ts'
 import { StoreClock, storeTimeoutMs } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
-const place = { page: 'stores.md' } as const
+const errorOptions = { page: 'stores.md' } as const
 
 /** The longest name of a table. It leaves room for the names of indexes, because PostgreSQL truncates names after 63 bytes. */
 const maximumName = 48
@@ -38,7 +38,7 @@ export const postgresShape = {
     replicas: preset(flag, false)
   },
   example: '{ table }',
-  ...place
+  ...errorOptions
 } as const
 
 /** The age of a heartbeat that never causes a warning, in milliseconds. An age of three times the poll interval causes none either. */
@@ -51,7 +51,7 @@ const usualAge = 5000
  * @throws {@link InvalidConfiguration} for another name
  */
 export function postgresSessionSchema (table?: string): string {
-  const name = readValue('The table that is given to postgresSessionSchema()', table, tableMember, place)
+  const name = readValue('The table that is given to postgresSessionSchema()', table, tableMember, errorOptions)
   const [quoted, index] = [quotedTable(name), nameIn(name)]
   // The lock lasts until the end of the transaction: concurrent creation of a table fails in spite of IF NOT EXISTS. No
   // index contains a column that a refresh changes, so that PostgreSQL updates the row within its page (HOT).
@@ -114,7 +114,7 @@ function idsOf ({ ids }: Row): string[] {
   return ids === '' ? [] : ids.split(',')
 }
 
-const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and may silently hide ended sessions. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, place)
+const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and may silently hide ended sessions. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, errorOptions)
 
 /**
  * Computes how old the answers of a standby are: the larger of the age of its last replayed heartbeat, by the clocks of the

@@ -11,7 +11,7 @@ import * as scripts from './redis-scripts.ts'
 import { StoreClock } from './store-clock.ts'
 
 /** Errors of options refer to this page of the documents. */
-const place = { page: 'stores.md' } as const
+const errorOptions = { page: 'stores.md' } as const
 
 /** Converts a list to strings. Any other value is an error, because an empty list would mean that no session has ended. */
 function textsOf (list: unknown): string[] {
@@ -72,7 +72,7 @@ export const redisShape = {
     prefix: preset(textLike('a non-empty text without braces', (text) => /^[^{}]+$/.test(text), quote), 'token-auth')
   },
   example: '{ prefix }',
-  ...place
+  ...errorOptions
 } as const
 
 /**

@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
 import { isHmac } from '../../algorithms.ts'
-import { given, listOf, text } from '../../settings/kinds.ts'
+import { matching, listOf, text } from '../../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
 import { carrierOf, readRequest, type AttackedRequest, type Carrier, type SentRequest } from './carrier.ts'
 import { forgeries, keysInHeaders } from './forgeries.ts'
@@ -40,9 +40,9 @@ export interface AttackOptions {
 /** The options of {@link attack}. Keys are read later, when the algorithm of the token is known. */
 export const attackShape = {
   members: {
-    token: required(given<unknown>('a token that the route accepts')),
-    key: optional(given<AttackKey>('the secret or private key of the token, as text, Buffer, KeyObject or JWK')),
-    publicKey: optional(given<AttackKey>('the public key of the token, as text, Buffer, KeyObject or JWK')),
+    token: required(matching<unknown>('a token that the route accepts')),
+    key: optional(matching<AttackKey>('the secret or private key of the token, as text, Buffer, KeyObject or JWK')),
+    publicKey: optional(matching<AttackKey>('the public key of the token, as text, Buffer, KeyObject or JWK')),
     allowed: preset(listOf('a list of names of rows of a report', text, { least: 0 }), [])
   },
   example: '{ token }',

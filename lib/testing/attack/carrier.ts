@@ -1,6 +1,6 @@
 /** Finds the token in a request, so that other tokens can replace it. */
 import { InvalidConfiguration } from '../../configuration-errors.ts'
-import { given, named, text, textLike } from '../../settings/kinds.ts'
+import { matching, named, text, textLike } from '../../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, required, type Values } from '../../settings/records.ts'
 import { isPlainObject } from '../../values.ts'
 
@@ -50,8 +50,8 @@ const requestShape = {
   members: {
     method: required(named('text, such as "GET"', text)),
     url: required(textLike('a path that begins with "/"', (url) => url.startsWith('/'))),
-    headers: preset(given<Readonly<Record<string, string>>>('an object of headers', isPlainObject), {}),
-    payload: optional(given<string | object>('text or an object'))
+    headers: preset(matching<Readonly<Record<string, string>>>('an object of headers', isPlainObject), {}),
+    payload: optional(matching<string | object>('text or an object'))
   },
   example: '{ method, url }',
   page: 'testing.md'

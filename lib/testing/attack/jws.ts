@@ -58,9 +58,9 @@ const hashOf = (algorithm: Algorithm) => algorithmTable[algorithm].curve === 'ed
 
 /** Returns the signature of `<header>.<payload>`. */
 export function signatureOf (input: string, algorithm: Algorithm, key: KeyObject): Buffer {
-  const { family, hash } = algorithmTable[algorithm]
-  if (family === 'HMAC') return createHmac(hash, key).update(input).digest()
-  return signBytes(hashOf(algorithm), Buffer.from(input), { key, ...optionsOf[family] })
+  const { signatureType, hash } = algorithmTable[algorithm]
+  if (signatureType === 'HMAC') return createHmac(hash, key).update(input).digest()
+  return signBytes(hashOf(algorithm), Buffer.from(input), { key, ...optionsOf[signatureType] })
 }
 
 /** Signs an input, whatever algorithm its header names. */
@@ -71,7 +71,7 @@ export function verifies (key: KeyObject, { text, algorithm, signature }: ReadTo
   const input = text.slice(0, text.lastIndexOf('.'))
   if (isHmac(algorithm)) return key.type === 'secret' && signatureOf(input, algorithm, key).equals(signature)
   try {
-    return verifyBytes(hashOf(algorithm), Buffer.from(input), { key: key.type === 'private' ? createPublicKey(key) : key, ...optionsOf[algorithmTable[algorithm].family] }, signature)
+    return verifyBytes(hashOf(algorithm), Buffer.from(input), { key: key.type === 'private' ? createPublicKey(key) : key, ...optionsOf[algorithmTable[algorithm].signatureType] }, signature)
   } catch {
     // A key of another type than the algorithm needs.
     return false
@@ -106,14 +106,14 @@ export interface ForeignKey { readonly key: KeyObject, readonly jwk: Readonly<Re
 const foreignKeys = new Map<Algorithm, ForeignKey>()
 
 function createForeignKey (algorithm: Algorithm): ForeignKey {
-  const { family, curve } = algorithmTable[algorithm]
-  if (family === 'HMAC') {
+  const { signatureType, curve } = algorithmTable[algorithm]
+  if (signatureType === 'HMAC') {
     const bytes = randomBytes(64)
     return { key: createSecretKey(bytes), jwk: { kty: 'oct', k: bytes.toString('base64url') } }
   }
-  const { privateKey, publicKey } = family === 'EC'
+  const { privateKey, publicKey } = signatureType === 'EC'
     ? generateKeyPairSync('ec', { namedCurve: String(curve) })
-    : family === 'Ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('rsa', { modulusLength: 2048 })
+    : signatureType === 'Ed25519' ? generateKeyPairSync('ed25519') : generateKeyPairSync('rsa', { modulusLength: 2048 })
   return { key: privateKey, jwk: publicKey.export({ format: 'jwk' }) }
 }
 

@@ -98,9 +98,9 @@ function wrongHeaders (make: (members: object) => string, { algorithm }: ReadTok
 
 /** Other algorithms of the same key: a key is used with one only (RFC 8725 section 3.1). A curve has one algorithm. */
 function sisters ({ algorithm, header, payload }: ReadToken, key: KeyObject): Variant[] {
-  const { family } = algorithmTable[algorithm]
-  const families = family.startsWith('RSA') ? ['RSA', 'RSA-PSS'] : family === 'HMAC' ? ['HMAC'] : []
-  const others = algorithms.filter((other) => other !== algorithm && families.includes(algorithmTable[other].family))
+  const { signatureType } = algorithmTable[algorithm]
+  const types = signatureType.startsWith('RSA') ? ['RSA', 'RSA-PSS'] : signatureType === 'HMAC' ? ['HMAC'] : []
+  const others = algorithms.filter((other) => other !== algorithm && types.includes(algorithmTable[other].signatureType))
   return others.map((other) => ({
     name: `the same key with ${other}`,
     wrong: 'The token chooses among the algorithms of a key. Allow one of them only (RFC 8725 section 3.1).',

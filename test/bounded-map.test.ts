@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { Generations } from '../lib/generations.ts'
+import { BoundedMap } from '../lib/bounded-map.ts'
 import { caseOf } from './helper.ts'
 
 t.test('generations never hold more than twice its size, and what is in use stays', async (t) => {
   const size = 10
   fc.assert(fc.property(fc.array(fc.nat(60), { minLength: 100, maxLength: 400 }), (sequence) => {
-    const memory = new Generations<number, string>(size)
+    const memory = new BoundedMap<number, string>(size)
     const isFound = sequence.every((key) => {
       memory.set(key, String(key))
       return memory.get(key) === String(key)
@@ -16,7 +16,7 @@ t.test('generations never hold more than twice its size, and what is in use stay
     const held = [...new Set(sequence)].filter((key) => memory.get(key) !== undefined)
     return isFound && held.length <= 2 * size
   }), { numRuns: 50 })
-  const memory = new Generations<string, string>(size)
+  const memory = new BoundedMap<string, string>(size)
   memory.set('used', 'kept')
   memory.set('unused', 'dropped')
   for (let key = 0; key < 100; key++) {

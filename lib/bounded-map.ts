@@ -2,7 +2,7 @@
  * A bounded cache of two maps. When the young map is full, it replaces the old map, and the entries of the old map are lost.
  * Reading an entry moves it to the young map. The total weight of all entries is at most twice `size`.
  */
-export class Generations<Key, Value> {
+export class BoundedMap<Key, Value> {
   readonly #size: number
   readonly #weightOf: (value: Value) => number
   /** The total weight of the young map. */
