@@ -63,7 +63,8 @@ export function namesOf (algorithm: Algorithm): string[] {
 }
 
 /** Returns the algorithm with this value of `alg`; undefined for an unknown one. */
-export const algorithmNamed = (name: unknown): Algorithm | undefined => algorithms.find((algorithm) => namesOf(algorithm).some((known) => known === name))
+export const algorithmNamed = (name: unknown): Algorithm | undefined =>
+  algorithms.find((algorithm) => namesOf(algorithm).some((known) => known === name))
 
 /** Whether an algorithm signs and verifies with one shared secret. */
 export const isHmac = (algorithm: Algorithm) => algorithmTable[algorithm].signatureType === 'HMAC'

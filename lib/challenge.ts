@@ -55,6 +55,8 @@ type Headers = Readonly<Record<string, string>>
  */
 export function headersOf (headers: Headers, challenge: Challenge | undefined, scheme: string): Record<string, string> {
   // Always a copy, because hooks of the application may change the headers.
-  if (challenge === undefined || scheme === defaultScheme || headers['www-authenticate'] !== writeChallenge(challenge)) return { ...headers }
+  if (challenge === undefined || scheme === defaultScheme || headers['www-authenticate'] !== writeChallenge(challenge)) {
+    return { ...headers }
+  }
   return { ...headers, 'www-authenticate': writeChallenge(challenge, scheme) }
 }

@@ -16,9 +16,9 @@ const usage = `Usage: fastify-token-auth <command>
        [--output <file>]
                       Write the secret or private key to a new file that only
                       you can read, and print the public key.
-  routes <module>     Print who may use the routes of an application. The default
-                      export of the module is a plugin, a function without
-                      parameters that returns an application, or an application.
+  routes <module>     Print who may use the routes of an application. The module
+                      exports by default a plugin, an application, or a function
+                      without parameters that returns one.
          [--check]    Exit with 1 if a route has neither guard nor exemption.
   doctor <module>     Print what a reviewer would check in an application: open
          [--json]     routes, findings, keys, lifetimes, cookies, stores and
@@ -57,7 +57,12 @@ function read (args: readonly string[], command: keyof typeof flags) {
   const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options })
   const given: Readonly<Record<string, unknown>> = values
   const { output } = given
-  return { hasFlag: flags[command].some((name) => given[name] === true), output: typeof output === 'string' ? output : undefined, argument: positionals[0], excess: positionals[1] }
+  return {
+    hasFlag: flags[command].some((name) => given[name] === true),
+    output: typeof output === 'string' ? output : undefined,
+    argument: positionals[0],
+    excess: positionals[1]
+  }
 }
 
 /** Describes the options of a command, for the message about an unknown option. */

@@ -22,9 +22,15 @@ interface BrowserEvent {
 }
 declare const globalThis: {
   readonly location?: { readonly origin: string }
-  readonly addEventListener?: (type: 'pageshow' | 'storage', listener: (event: BrowserEvent) => void, options: { readonly signal: AbortSignal }) => void
+  readonly addEventListener?: (
+    type: 'pageshow' | 'storage',
+    listener: (event: BrowserEvent) => void,
+    options: { readonly signal: AbortSignal }
+  ) => void
   readonly navigator?: {
-    readonly locks?: { readonly request: <Result>(name: string, options: { readonly signal: AbortSignal }, run: () => Result) => Promise<Awaited<Result>> }
+    readonly locks?: {
+      readonly request: <Result>(name: string, options: { readonly signal: AbortSignal }, run: () => Result) => Promise<Awaited<Result>>
+    }
   }
 }
 
@@ -63,11 +69,12 @@ const turnLimit = 60_000
 const within = (limit: number, signal: AbortSignal) => AbortSignal.any?.([AbortSignal.timeout(limit), signal]) ?? AbortSignal.timeout(limit)
 
 /** Waits for a result, and rejects if the signal aborts. The awaited operation continues. */
-const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | null | undefined) => new Promise<Result>((resolve, reject) => {
-  const abort = () => reject(signal?.reason)
-  signal?.addEventListener('abort', abort)
-  result.then(resolve, reject).finally(() => signal?.removeEventListener('abort', abort))
-})
+const unlessAborted = <Result>(result: Promise<Result>, signal: AbortSignal | null | undefined) =>
+  new Promise<Result>((resolve, reject) => {
+    const abort = () => reject(signal?.reason)
+    signal?.addEventListener('abort', abort)
+    result.then(resolve, reject).finally(() => signal?.removeEventListener('abort', abort))
+  })
 
 /** Calls a function of the page. An error that it throws becomes an uncaught error of the page, and does not affect the client. */
 function notify<Given> (callback: ((given: Given) => void) | undefined, given: Given): void {
@@ -103,9 +110,18 @@ function memory (kept: string | null = null): TokenStorage {
  * @throws TypeError for an unknown option, if `baseUrl` is not an origin, or if `mode` has another value
  */
 export function createClient<User = unknown> ({
-  baseUrl = globalThis.location?.origin, mode = 'cookie', prefix = '/auth',
-  pathToAuthenticate = '/', pathToRetrieveUser = '/me', pathToRefresh = '/refresh', pathToLogout = '/logout',
-  accessTokenName = 'access_token', refreshTokenName = 'refresh_token', storage: given, onSignedOut, ...others
+  baseUrl = globalThis.location?.origin,
+  mode = 'cookie',
+  prefix = '/auth',
+  pathToAuthenticate = '/',
+  pathToRetrieveUser = '/me',
+  pathToRefresh = '/refresh',
+  pathToLogout = '/logout',
+  accessTokenName = 'access_token',
+  refreshTokenName = 'refresh_token',
+  storage: given,
+  onSignedOut,
+  ...others
 }: ClientOptions = {}): Client<User> {
   // A string that is passed as options has its indexes as names.
   const [unknown] = Object.keys(others)
@@ -115,7 +131,9 @@ export function createClient<User = unknown> ({
   try {
     base = new URL(baseUrl ?? '')
   } catch {}
-  if (baseUrl !== undefined && base?.href !== base?.origin + '/') throw new TypeError(`"baseUrl" must be an origin like "https://example.com", not "${baseUrl}".`)
+  if (baseUrl !== undefined && base?.href !== base?.origin + '/') {
+    throw new TypeError(`"baseUrl" must be an origin like "https://example.com", not "${baseUrl}".`)
+  }
   const hasCookies = mode === 'cookie'
   if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header", not "${mode}".`)
   const name = 'fastify-token-auth ' + (base && new URL(prefix, base))
@@ -234,12 +252,20 @@ export function createClient<User = unknown> ({
    */
   async function call (path: string, init: RequestInit | undefined, signal: AbortSignal): Promise<Answer> {
     const target = new URL(path === '/' && prefix ? prefix : prefix + path, base)
-    const response = await send(target, { ...init, keepalive: true, redirect: 'error', signal }, init && path !== pathToRefresh ? '' : undefined)
+    const response = await send(
+      target,
+      { ...init, keepalive: true, redirect: 'error', signal },
+      init && path !== pathToRefresh ? '' : undefined
+    )
     return [response, await response.clone().text()]
   }
 
-  const json = (body: object): RequestInit => ({ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
-  const withRefreshToken = ({ refresh }: Tokens): RequestInit => hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh })
+  const json = (body: object): RequestInit => ({
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body)
+  })
+  const withRefreshToken = ({ refresh }: Tokens): RequestInit => (hasCookies ? { method: 'POST' } : json({ [refreshTokenName]: refresh }))
 
   /** Repeats a request until the service is available, at most three times. */
   async function insist (path: string, init?: RequestInit, end = Date.now() + lastMoment): Promise<Answer> {
@@ -259,7 +285,7 @@ export function createClient<User = unknown> ({
   /** Asks who is logged in. In cookie mode, the service renews the tokens if it has to. @returns the response, and why nobody is logged in */
   async function ask (isSame: () => boolean, end?: number): Promise<[Response, SignedOutReason | null | undefined]> {
     const [response, text] = await insist(pathToRetrieveUser + '?optional=true', undefined, end)
-    const { me, id, reason } = parse<{ me: User | null, id: unknown, reason: SignedOutReason | null }>(text)
+    const { me, id, reason } = parse<{ me: User | null; id: unknown; reason: SignedOutReason | null }>(text)
     if (isSame() && !reason && me !== undefined) setUser(me, id)
     return [response, reason]
   }
@@ -316,10 +342,14 @@ export function createClient<User = unknown> ({
 
   function renew (): Promise<Response | boolean> {
     const { signal } = stop
-    return (renewal ??= inTurn(requestTokens).catch((error) => {
-      if (!signal.aborted) throw error
-      return leaving ?? false
-    }).finally(() => { renewal = undefined }))
+    return (renewal ??= inTurn(requestTokens)
+      .catch((error) => {
+        if (!signal.aborted) throw error
+        return leaving ?? false
+      })
+      .finally(() => {
+        renewal = undefined
+      }))
   }
 
   async function load (): Promise<User | null> {
@@ -340,8 +370,12 @@ export function createClient<User = unknown> ({
   const update = () => isShown() && load().catch(() => {})
 
   /** Ends the session of discarded tokens, even if the page is left meanwhile. */
-  const end = async ({ refresh }: Tokens): Promise<boolean> => refresh !== undefined &&
-    await insist(pathToLogout, json({ [refreshTokenName]: refresh })).then(([{ ok }]) => ok, () => false)
+  const end = async ({ refresh }: Tokens): Promise<boolean> =>
+    refresh !== undefined &&
+    (await insist(pathToLogout, json({ [refreshTokenName]: refresh })).then(
+      ([{ ok }]) => ok,
+      () => false
+    ))
 
   /**
    * Discards the tokens of header mode before it ends their session, so that a page that closes meanwhile does not keep them.
@@ -388,34 +422,48 @@ export function createClient<User = unknown> ({
   }
   // `closing` serves as the options: it has the property `signal`. In header mode, a channel message could arrive before
   // the tokens, so a storage event announces a login.
-  globalThis.addEventListener?.('storage', ({ key, oldValue, newValue }) => {
-    const { since } = parse<Tokens>(newValue)
-    if (key !== name || !since || since === parse<Tokens>(oldValue).since) return
-    isTold = false
-    update()
-  }, closing)
+  globalThis.addEventListener?.(
+    'storage',
+    ({ key, oldValue, newValue }) => {
+      const { since } = parse<Tokens>(newValue)
+      if (key !== name || !since || since === parse<Tokens>(oldValue).since) return
+      isTold = false
+      update()
+    },
+    closing
+  )
   // The browser may restore a page as it was left; WebKit does so in spite of `no-store`.
-  globalThis.addEventListener?.('pageshow', ({ persisted }) => {
-    if (!persisted) return
-    if (user === null) notify(onSignedOut, over[0])
-    else load().catch(() => {})
-  }, closing)
+  globalThis.addEventListener?.(
+    'pageshow',
+    ({ persisted }) => {
+      if (!persisted) return
+      if (user === null) notify(onSignedOut, over[0])
+      else load().catch(() => {})
+    },
+    closing
+  )
 
   return {
-    get user () { return user },
+    get user () {
+      return user
+    },
 
     subscribe (listener) {
       // A function that subscribes twice is called until both subscriptions have ended.
-      const entry = () => { listener() }
+      const entry = () => {
+        listener()
+      }
       listeners.add(entry)
       if (base && user === undefined) load().catch(() => {})
-      return () => { listeners.delete(entry) }
+      return () => {
+        listeners.delete(entry)
+      }
     },
 
     load,
 
     async token () {
-      return (await load() && read().access) || null
+      return ((await load()) && read().access) || null
     },
 
     async login (credentials) {
@@ -447,7 +495,9 @@ export function createClient<User = unknown> ({
           if (isShown() && !(answer?.ok && !isRejected)) setUser(isRejected ? null : undefined)
           if (isRejected) {
             end(issued)
-            throw new Error('The browser rejected the cookies of the login. See "cookieSecure" and "cookieSamesite", and how it treats cookies of other sites.')
+            throw new Error(
+              'The browser rejected the cookies of the login. See "cookieSecure" and "cookieSamesite", and how it treats cookies of other sites.'
+            )
           }
         }
       }
@@ -460,7 +510,9 @@ export function createClient<User = unknown> ({
       renewal = undefined
       stop.abort()
       stop = new AbortController()
-      leaving ??= clear().finally(() => { leaving = undefined })
+      leaving ??= clear().finally(() => {
+        leaving = undefined
+      })
       return await leaving
     },
 
@@ -474,7 +526,7 @@ export function createClient<User = unknown> ({
       const isSame = watchLogin()
       const response = await send(isRequest ? input : url, init)
       if (response.status !== 401) return response
-      const isRenewed = isSame() && (renewals !== before || await unlessAborted(renew(), init?.signal ?? again.signal))
+      const isRenewed = isSame() && (renewals !== before || (await unlessAborted(renew(), init?.signal ?? again.signal)))
       if (isRenewed instanceof Response) return isRenewed.clone()
       // Another user, who must not repeat this request, may have logged in meanwhile.
       if (!isRenewed || !isSame() || init?.body instanceof ReadableStream) return response

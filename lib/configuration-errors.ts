@@ -36,7 +36,13 @@ export class AuthenticateNotImplemented extends TokenAuthError {
 export class RefreshTokenNotImplemented extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions = {}) {
     const neutral = 'A refresh token handler is missing.'
-    super({ name: 'RefreshTokenNotImplemented', statusCode: 500, message: withPage(message ?? neutral, options.page), cause: options.cause, neutral: options.duringRequest === true ? neutral : undefined })
+    super({
+      name: 'RefreshTokenNotImplemented',
+      statusCode: 500,
+      message: withPage(message ?? neutral, options.page),
+      cause: options.cause,
+      neutral: options.duringRequest === true ? neutral : undefined
+    })
   }
 }
 
@@ -44,7 +50,13 @@ export class RefreshTokenNotImplemented extends TokenAuthError {
 export class RequiredKeysNotFound extends TokenAuthError {
   constructor (message?: string, options: ConfigurationErrorOptions = {}) {
     const neutral = 'A key is missing.'
-    super({ name: 'RequiredKeysNotFound', statusCode: 500, message: withPage(message ?? neutral, options.page), cause: options.cause, neutral: options.duringRequest === true ? neutral : undefined })
+    super({
+      name: 'RequiredKeysNotFound',
+      statusCode: 500,
+      message: withPage(message ?? neutral, options.page),
+      cause: options.cause,
+      neutral: options.duringRequest === true ? neutral : undefined
+    })
   }
 }
 

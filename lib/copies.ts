@@ -17,6 +17,11 @@ export function markOwn (value: object): void {
  */
 export function adviceOnCopies (values: readonly unknown[]): string {
   const makers = values.map((value) => memberOf(value, mark))
-  const folder = makers.filter((maker) => maker !== own && maker !== undefined).map((maker) => memberOf(maker, 'folder')).find(isText)
-  return folder === undefined ? '' : ` Another copy of this package, in ${folder}, created guards, instances or classes that this copy, in ${own.folder}, does not recognize. Install only one of them, for example with npm dedupe.`
+  const folder = makers
+    .filter((maker) => maker !== own && maker !== undefined)
+    .map((maker) => memberOf(maker, 'folder'))
+    .find(isText)
+  return folder === undefined
+    ? ''
+    : ` Another copy of this package, in ${folder}, created guards, instances or classes that this copy, in ${own.folder}, does not recognize. Install only one of them, for example with npm dedupe.`
 }

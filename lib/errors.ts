@@ -170,9 +170,18 @@ export class InsufficientUserAuthentication extends TokenAuthError {
   readonly reason: string | undefined
   /** The maximum age of the login in seconds; undefined if no guard created the error. */
   readonly maxAge: number | undefined
-  constructor (message = 'A more recent login is required.', options: TokenAuthErrorOptions & { maxAge?: number, reason?: string | undefined } = {}) {
+  constructor (
+    message = 'A more recent login is required.',
+    options: TokenAuthErrorOptions & { maxAge?: number; reason?: string | undefined } = {}
+  ) {
     const { maxAge, reason, cause } = options
-    super({ name: 'InsufficientUserAuthentication', statusCode: 401, message, cause, challenge: { error: 'insufficient_user_authentication', ...(maxAge !== undefined && { maxAge }) } })
+    super({
+      name: 'InsufficientUserAuthentication',
+      statusCode: 401,
+      message,
+      cause,
+      challenge: { error: 'insufficient_user_authentication', ...(maxAge !== undefined && { maxAge }) }
+    })
     this.reason = reason
     this.maxAge = maxAge
   }
@@ -216,7 +225,14 @@ export class SessionNotFound extends TokenAuthError {
 export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
     const neutral = 'Sessions are not available at the moment.'
-    super({ ...options, name: 'SessionStoreUnavailable', statusCode: 503, message: message ?? neutral, neutral, headers: { 'retry-after': '5' } })
+    super({
+      ...options,
+      name: 'SessionStoreUnavailable',
+      statusCode: 503,
+      message: message ?? neutral,
+      neutral,
+      headers: { 'retry-after': '5' }
+    })
   }
 }
 

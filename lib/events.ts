@@ -24,8 +24,15 @@ export function publishKeys (event: KeyEvent): void {
 }
 
 /** Publishes that an access token was issued. */
-export function publishIssued (instanceName: string, userId: UserId, grant: IssuedEvent['grant'], request: FastifyRequest | undefined): void {
-  if (issued.hasSubscribers) issued.publish({ instanceName, ...(request !== undefined && { request }), userId, grant } satisfies IssuedEvent)
+export function publishIssued (
+  instanceName: string,
+  userId: UserId,
+  grant: IssuedEvent['grant'],
+  request: FastifyRequest | undefined
+): void {
+  if (issued.hasSubscribers) {
+    issued.publish({ instanceName, ...(request !== undefined && { request }), userId, grant } satisfies IssuedEvent)
+  }
 }
 
 /** By request, the errors that were published. An error that an endpoint catches must not be published again. */
@@ -49,5 +56,10 @@ export function publishRefused (instanceName: string, request: FastifyRequest, w
   if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
   if (!isRefusal) markRefused(request, why)
   const reason = memberOf(why, 'reason')
-  refused.publish({ instanceName, request, error: copyError(isRefusal ? why.toError() : why), ...(typeof reason === 'string' && { reason }) } satisfies RefusedEvent)
+  refused.publish({
+    instanceName,
+    request,
+    error: copyError(isRefusal ? why.toError() : why),
+    ...(typeof reason === 'string' && { reason })
+  } satisfies RefusedEvent)
 }

@@ -11,5 +11,8 @@ import { memberOf } from './values.ts'
 export function importRefused (what: string, cause: unknown): InvalidConfiguration | undefined {
   // Not `instanceof Error`: an error of Node.js belongs to another realm than the test.
   if (memberOf(cause, 'code') !== 'ERR_VM_DYNAMIC_IMPORT_CALLBACK_MISSING_FLAG') return undefined
-  return new InvalidConfiguration(`${what} needs import(), which this test runner does not allow. For Jest, set NODE_OPTIONS=--experimental-vm-modules.`, { page: 'testing.md#jest', cause })
+  return new InvalidConfiguration(
+    `${what} needs import(), which this test runner does not allow. For Jest, set NODE_OPTIONS=--experimental-vm-modules.`,
+    { page: 'testing.md#jest', cause }
+  )
 }

@@ -42,7 +42,17 @@ import { warn, warnOfRegistration } from './warnings.ts'
 /** The options of a registration that belong to Fastify itself. */
 const fastifyOptions = ['prefix', 'logLevel', 'logSerializers']
 /** The options besides settings and handlers. */
-const otherOptions = ['sessions', 'keys', 'issuers', 'customClaims', 'extraVerifications', 'classViews', 'configurationClass', 'authenticationClass', 'responsesClass']
+const otherOptions = [
+  'sessions',
+  'keys',
+  'issuers',
+  'customClaims',
+  'extraVerifications',
+  'classViews',
+  'configurationClass',
+  'authenticationClass',
+  'responsesClass'
+]
 const optionNames = [...settingOptionNames, ...handlerNames, ...otherOptions]
 
 type Options = Readonly<Record<string, unknown>>
@@ -68,11 +78,16 @@ interface Parts {
 function readOptions (options: unknown): Options {
   if (!isPlainObject(options)) {
     const advice = isPromise(options) ? 'Await it, and pass its result.' : 'Copy your options into a plain object: { ...options }.'
-    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, { page: 'settings.md' })
+    throw new InvalidConfiguration(`The options of register() must be a plain object; given: ${describeOther(options)}. ${advice}`, {
+      page: 'settings.md'
+    })
   }
   for (const name of Object.keys(options)) {
     if (!optionNames.includes(name) && !fastifyOptions.includes(name)) {
-      throw new InvalidConfiguration(`Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${otherOptions.join(', ')}.`, { page: 'settings.md' })
+      throw new InvalidConfiguration(
+        `Unknown option "${name}".${suggest(name, optionNames)} Options are the settings, "set<Setting>", "get<Setting>", the handlers, and ${otherOptions.join(', ')}.`,
+        { page: 'settings.md' }
+      )
     }
   }
   // Without a prototype: properties of a polluted `Object.prototype` are not options.
@@ -113,7 +128,10 @@ function createRegistration (parts: Parts): Registration {
     responses: readResponses(options),
     kinds,
     rules,
-    logoutRules: host.handlers.trusted === undefined ? rules : prepareRules(resolved, kinds, prepareChecks({ ...host, handlers: {} }, sessions?.check)),
+    logoutRules:
+      host.handlers.trusted === undefined
+        ? rules
+        : prepareRules(resolved, kinds, prepareChecks({ ...host, handlers: {} }, sessions?.check)),
     issuing: prepareIssuing(resolved, host, prepareSigner(own.signing, resolved), sessions !== undefined),
     sessions: sessions?.service,
     watchSession: sessions?.watch,
@@ -142,10 +160,16 @@ function decorate (fastify: FastifyInstance, instance: TokenAuth, registration: 
   const existing = memberOf(fastify, name)
   const isOurs = registrationOf(existing) !== undefined
   if (Object.hasOwn(fastify, name) && isOurs) {
-    throw new InvalidConfiguration(`An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`, { page: 'instances.md' })
+    throw new InvalidConfiguration(
+      `An instance named "${name}" is already registered on this context. Choose another "instanceName" for this one, and another "urlPrefix" if both have endpoints.`,
+      { page: 'instances.md' }
+    )
   }
   if ((existing !== undefined && !isOurs) || requestProperties.includes(name) || (!isOurs && fastify.hasRequestDecorator(name))) {
-    throw new InvalidConfiguration(`"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.${adviceOnCopies([existing])}`, { page: 'instances.md' })
+    throw new InvalidConfiguration(
+      `"instanceName" is "${name}", which is already a property of Fastify or of another plugin. Choose another name.${adviceOnCopies([existing])}`,
+      { page: 'instances.md' }
+    )
   }
   fastify.decorate(name, instance)
   reserveSlot(fastify)
@@ -172,9 +196,14 @@ async function prepareParts (fastify: FastifyInstance, options: Options): Promis
   checkPaths(configured.settings, options)
   const hasKeys = options.keys !== undefined
   const { instanceName } = configured.settings
-  const issuers = options.issuers === undefined ? undefined : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify.log, instanceName))
+  const issuers =
+    options.issuers === undefined
+      ? undefined
+      : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify.log, instanceName))
   const needsNoSecret = hasKeys || (issuers !== undefined && isWithoutKeys(configured))
-  const { resolved: withSecret, isDefaultSecret } = needsNoSecret ? { resolved: configured, isDefaultSecret: false } : withDefaultSecret(configured)
+  const { resolved: withSecret, isDefaultSecret } = needsNoSecret
+    ? { resolved: configured, isDefaultSecret: false }
+    : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, withSecret)
   const resolved = sessionSettings === undefined ? withSecret : withSessions(withSecret)
   const tell = tellOfKeys(fastify.log, instanceName)
@@ -213,14 +242,18 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   checkViewPaths(views, endpoints, settings)
   decorate(fastify, instance, registration)
   if (sessions !== undefined) readEnded(fastify, settings, sessions)
-  const shared: FastifyRegisterOptions<object> = Object.fromEntries(fastifyOptions.flatMap((name) => options[name] === undefined ? [] : [[name, options[name]]]))
+  const shared: FastifyRegisterOptions<object> = Object.fromEntries(
+    fastifyOptions.flatMap((name) => (options[name] === undefined ? [] : [[name, options[name]]]))
+  )
   await addViews(fastify, registration, views, shared)
   await addEndpoints(fastify, registration, endpoints, shared)
   // Last, so that a registration that fails starts no timer and is not noted as an instance.
   if (live !== undefined) startKeys(fastify, live)
   if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn('W22', instanceName)
   if (issuers === undefined) return
-  fastify.addHook('onClose', async () => { issuers.stop() })
+  fastify.addHook('onClose', async () => {
+    issuers.stop()
+  })
   await issuers.start(fastify.server, fastify.initialConfig.pluginTimeout)
 }
 

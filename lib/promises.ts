@@ -23,7 +23,12 @@ export const whenSettled = <Value, Result>(value: MaybePromise<Value>, use: (val
  * @param late called when the time is over. It returns the result instead of the function, or throws
  * @param isPatient whether waiting keeps the process alive
  */
-export async function within<Value, Late> (milliseconds: number, call: () => Value, late: () => Late, isPatient: boolean): Promise<Awaited<Value> | Awaited<Late>> {
+export async function within<Value, Late> (
+  milliseconds: number,
+  call: () => Value,
+  late: () => Late,
+  isPatient: boolean
+): Promise<Awaited<Value> | Awaited<Late>> {
   let timer: NodeJS.Timeout | undefined
   const end = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, milliseconds)

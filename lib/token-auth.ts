@@ -34,7 +34,14 @@ export class TokenAuth implements TokenAuthInstance<object> {
     this.responses = registration.responses
     this.#registration = registration
     const { sessions: service, issuing } = registration
-    this.sessions = new InstanceSessions(service && { service, issuing, userIdClaim: registration.settings.userId, stateOf: (request) => registeredStateOf(registration, request) })
+    this.sessions = new InstanceSessions(
+      service && {
+        service,
+        issuing,
+        userIdClaim: registration.settings.userId,
+        stateOf: (request) => registeredStateOf(registration, request)
+      }
+    )
     this.#verifyToken = prepareGivenToken(registration)
   }
 
@@ -67,7 +74,12 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async generateRefreshToken (request: FastifyRequest, user: object): Promise<string> {
     const { issuing, host, sessions } = this.#registration
-    if (sessions !== undefined) throw new InvalidConfiguration('generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().', { page: 'sessions-reference.md#settings', duringRequest: true })
+    if (sessions !== undefined) {
+      throw new InvalidConfiguration(
+        'generateRefreshToken() does not exist with "sessions", whose refresh tokens belong to a session. Use sessions.start().',
+        { page: 'sessions-reference.md#settings', duringRequest: true }
+      )
+    }
     const state = registeredStateOf(this.#registration, request)
     const userId = userIdOf(user, state.settings.userId, 'generateRefreshToken requires')
     const refreshToken = await issuing.refreshToken(request, user, state)
@@ -83,7 +95,12 @@ export class TokenAuth implements TokenAuthInstance<object> {
 
   async reloadKeys (): Promise<void> {
     const { reload } = this.#registration.keys
-    if (reload === undefined) throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', { page: 'keys.md', duringRequest: true })
+    if (reload === undefined) {
+      throw new InvalidConfiguration('reloadKeys() needs the option "keys". Give it a function that returns the keys.', {
+        page: 'keys.md',
+        duringRequest: true
+      })
+    }
     await reload()
   }
 

@@ -10,7 +10,8 @@ export function memberOf (value: unknown, name: PropertyKey): unknown {
 }
 
 /** As {@link memberOf}, for own properties only: `Object.prototype` may be polluted. */
-export const ownMemberOf = (value: unknown, name: PropertyKey): unknown => Object.hasOwn(Object(value), name) ? memberOf(value, name) : undefined
+export const ownMemberOf = (value: unknown, name: PropertyKey): unknown =>
+  Object.hasOwn(Object(value), name) ? memberOf(value, name) : undefined
 
 /** Describes the type of a value that must not be printed. */
 export function typeName (value: unknown): string {
@@ -56,7 +57,8 @@ export const isText = (value: unknown): value is string => typeof value === 'str
 export const isFunction = (value: unknown): value is Function => typeof value === 'function'
 
 /** Whether a value is a whole number within bounds. */
-export const isWhole = (value: unknown, minimum: number, maximum: number): value is number => Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximum
+export const isWhole = (value: unknown, minimum: number, maximum: number): value is number =>
+  Number.isInteger(value) && Number(value) >= minimum && Number(value) <= maximum
 
 /** Quotes at most 60 characters of a text that is not a secret. */
 export const quote = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 57)}...` : text)

@@ -44,7 +44,10 @@ export type WarningCode = keyof typeof texts
  * @param details further sentences about the finding
  */
 export function warn (code: WarningCode, instanceName: string, details = ''): void {
-  process.emitWarning(withFinding(`${instanceName}: ${texts[code]}${details}`, code), { type: 'TokenAuthWarning', code: `TOKEN_AUTH_${code}` })
+  process.emitWarning(withFinding(`${instanceName}: ${texts[code]}${details}`, code), {
+    type: 'TokenAuthWarning',
+    code: `TOKEN_AUTH_${code}`
+  })
 }
 
 /** The parts of a registration that its warnings depend on. */
@@ -88,7 +91,9 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
     // Not for `storeRefreshToken`: `generateRefreshToken()` also calls it.
     W13: authMode && !refreshTokenEnabled && handlers.retrieveRefreshToken !== undefined,
     W14: areScopesFixed && scopesEnabled && handlers.addScopesToPayload === undefined,
-    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) => types.isAsyncFunction(check)),
+    W15: [...customClaims.map(({ verify }) => verify), ...extraVerifications, handlers.overrideScopeValidator].some((check) =>
+      types.isAsyncFunction(check)
+    ),
     W16: settings.pathToJwks !== null && (['claimIss', 'claimAud'] as const).some((name) => settings[name] === null && !getters.has(name)),
     W19: settings.cookieSet && settings.trustedOrigins === '*',
     W23: sessions?.isMemory === true && process.env.NODE_ENV === 'production',

@@ -45,7 +45,12 @@ export type GivenUser<User extends object> = string extends keyof User ? AnyObje
  * error that a handler throws becomes a response of 500 `HandlerFailed`, unless it is a `TokenAuthError` or has a 4xx
  * `statusCode`.
  */
-export interface Handlers<User extends object, Claims extends object, Id extends UserId = UserId, Request extends AnyRequest = FastifyRequest> {
+export interface Handlers<
+  User extends object,
+  Claims extends object,
+  Id extends UserId = UserId,
+  Request extends AnyRequest = FastifyRequest
+> {
   /**
    * Checks the credentials in a request to the authenticate endpoint. Required with `authMode`, which is the default.
    * @returns the user: a plain object with the user id, or an object with the user id and a `toDict()` or `toJSON()` method

@@ -1,7 +1,18 @@
 import type {
-  ContextConfigDefault, FastifyBaseLogger, FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProvider,
-  FastifyTypeProviderDefault, HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerBase, RawServerDefault,
-  RouteGenericInterface, RouteHandlerMethod
+  ContextConfigDefault,
+  FastifyBaseLogger,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  FastifyTypeProvider,
+  FastifyTypeProviderDefault,
+  HookHandlerDoneFunction,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerBase,
+  RawServerDefault,
+  RouteGenericInterface,
+  RouteHandlerMethod
 } from 'fastify'
 import type { CustomClaimSource, GivenUser, Handlers, MaybePromise, Payload, UserId } from './handlers.ts'
 import type { Settings, SettingOverrides } from './settings.ts'
@@ -53,8 +64,10 @@ export interface ScopedOptions extends GuardOptions {
 }
 
 /** The scopes that a route requires: a scope, a list of scopes, or a function of the request that returns either. */
-export type RequiredScopes<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>> =
-  string | readonly string[] | ((request: Request) => MaybePromise<string | readonly string[]>)
+export type RequiredScopes<
+  Route extends RouteGenericInterface = RouteGenericInterface,
+  Request extends AnyRequest = FastifyRequest<Route>
+> = string | readonly string[] | ((request: Request) => MaybePromise<string | readonly string[]>)
 
 /** The instance that a free-standing guard belongs to. */
 export interface InstanceChoice<Name extends string = string> {
@@ -105,7 +118,9 @@ export interface TokenAdditions<User extends object> {
 
 /** One registration of the plugin: `fastify.tokenAuth`. */
 export interface TokenAuthInstance<
-  User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Data extends object = Record<string, unknown>,
+  User extends object = Record<string, unknown>,
+  Claims extends object = Record<string, unknown>,
+  Data extends object = Record<string, unknown>,
   Id extends UserId = UserId
 > {
   /** The settings, resolved and frozen, without key material. */
@@ -125,20 +140,28 @@ export interface TokenAuthInstance<
    * Creates a guard that lets only requests with a valid access token and the required scopes pass.
    * @throws {@link InvalidConfiguration} for missing, empty or malformed scopes, and for invalid options
    */
-  scoped<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>> (
-    scopes: RequiredScopes<Route, Request>, options?: ScopedOptions): Guard
+  scoped<Route extends RouteGenericInterface = RouteGenericInterface, Request extends AnyRequest = FastifyRequest<Route>>(
+    scopes: RequiredScopes<Route, Request>,
+    options?: ScopedOptions
+  ): Guard
   /**
    * Wraps a route handler so that its third parameter is the user of the token. Without another guard on the route,
    * authentication is optional: the user is null for a request without a token, and an invalid token is refused.
    * @throws {@link InvalidConfiguration} for invalid overrides, or a handler that is not a function
    */
   injectUser<
-    Route extends RouteGenericInterface = RouteGenericInterface, RawServer extends RawServerBase = RawServerDefault,
+    Route extends RouteGenericInterface = RouteGenericInterface,
+    RawServer extends RawServerBase = RawServerDefault,
     RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
-    RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
-    SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+    RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>,
+    ContextConfig = ContextConfigDefault,
+    SchemaCompiler extends FastifySchema = FastifySchema,
+    TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
     Logger extends FastifyBaseLogger = FastifyBaseLogger
-  > (handler: UserRouteHandler<User, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>, overrides?: GuardOptions): InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>
+  >(
+    handler: UserRouteHandler<User, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>,
+    overrides?: GuardOptions
+  ): InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>
 
   /**
    * Generates an access token for a user.

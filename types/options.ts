@@ -44,7 +44,16 @@ export interface InstanceOptions<
 /** Options without effect beside `sessions`, which `register()` refuses, too. */
 type Replaced = 'storeRefreshToken' | 'retrieveRefreshToken' | `${'generate' | 'setGenerate' | 'getGenerate'}RefreshToken`
 /** Getters of settings that must be the same for all requests of an instance with `sessions`. */
-type Fixed = 'getSecret' | 'getPublicKey' | 'getPrivateKey' | 'getAlgorithm' | 'getVerifyExp' | 'getLeeway' | 'getClaimIss' | 'getClaimAud' | 'getUserId'
+type Fixed =
+  | 'getSecret'
+  | 'getPublicKey'
+  | 'getPrivateKey'
+  | 'getAlgorithm'
+  | 'getVerifyExp'
+  | 'getLeeway'
+  | 'getClaimIss'
+  | 'getClaimAud'
+  | 'getUserId'
 type BesideSessions = { [Name in Replaced | Fixed]?: undefined } & { verifyExp?: true | undefined, refreshTokenEnabled?: true | undefined }
 
 /** Combinations of options: none of {@link BesideSessions} with `sessions`, and a feed alone only with `authMode: false`. */
@@ -67,7 +76,10 @@ type LoginMode<User extends object, Claims extends object, Id extends UserId> =
   { authenticationClass: new () => Authentication<GivenUser<User>, Claims, Id> } |
   { authenticate: NonNullable<Handlers<User, Claims, Id>['authenticate']> }
 
-type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>, 'instanceName' | 'sessions' | 'keys'> &
+type OptionsOf<Name extends InstanceName> = Omit<
+  InstanceOptions<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>,
+  'instanceName' | 'sessions' | 'keys'
+> &
   // First of the unions, and with "authenticate" last, so that the compiler names it where it is missing.
   LoginMode<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
@@ -75,4 +87,5 @@ type OptionsOf<Name extends InstanceName> = Omit<InstanceOptions<UserOf<Name>, C
   ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */
-export type TokenAuthOptions = { [Name in Exclude<InstanceName, 'tokenAuth'>]: OptionsOf<Name> }[Exclude<InstanceName, 'tokenAuth'>] | OptionsOf<'tokenAuth'>
+export type TokenAuthOptions =
+  { [Name in Exclude<InstanceName, 'tokenAuth'>]: OptionsOf<Name> }[Exclude<InstanceName, 'tokenAuth'>] | OptionsOf<'tokenAuth'>

@@ -1,5 +1,9 @@
+import type {
+  ContextConfigDefault, FastifyBaseLogger, FastifySchema, FastifyTypeProvider, FastifyTypeProviderDefault, RawReplyDefaultExpression,
+  RawRequestDefaultExpression, RawServerBase, RawServerDefault, RouteGenericInterface
+} from 'fastify'
 import type { UserId } from './handlers.ts'
-import type { RequestTokenAuth, TokenAuthInstance } from './instance.ts'
+import type { GuardOptions, InjectedRouteHandler, InstanceChoice, RequestTokenAuth, TokenAuthInstance, UserRouteHandler } from './instance.ts'
 
 /**
  * The names of your instances, and the types of their users, user ids, claims and session data. Declare them once:
@@ -27,10 +31,12 @@ export type UserOf<Name extends string> = Declared<Name> extends { user: infer U
 export type UserIdOf<Name extends string> = Declared<Name> extends { userId: infer Id extends UserId } ? Id : UserId
 
 /** The type of the claims in the tokens of an instance. Default: any claims. */
-export type ClaimsOf<Name extends string> = Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
+export type ClaimsOf<Name extends string> =
+  Declared<Name> extends { claims: infer Claims extends object } ? Claims : Record<string, unknown>
 
 /** The type of the data of an instance's sessions. Default: any object. */
-export type SessionDataOf<Name extends string> = Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
+export type SessionDataOf<Name extends string> =
+  Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
 
 type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>> }
 type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> }
@@ -46,3 +52,19 @@ declare module 'fastify' {
     tokenAuth?: false | string | undefined
   }
 }
+
+/** The free-standing `injectUser`. Its type parameters are those of Fastify's `RouteHandler`, and the name of the instance. */
+export type InjectUser = <
+  Route extends RouteGenericInterface = RouteGenericInterface,
+  Name extends InstanceName = 'tokenAuth',
+  RawServer extends RawServerBase = RawServerDefault,
+  RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
+  RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>,
+  ContextConfig = ContextConfigDefault,
+  SchemaCompiler extends FastifySchema = FastifySchema,
+  TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
+  Logger extends FastifyBaseLogger = FastifyBaseLogger
+> (
+  handler: UserRouteHandler<UserOf<Name>, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>,
+  overrides?: GuardOptions & InstanceChoice<Name>
+) => InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>

@@ -190,7 +190,10 @@ export interface SessionFeed {
    * replica, how far it is behind. Default: 0. `reason`: the cause of `staleFor`, for the log; null if no warning is needed,
    * as for a replica that follows. Default: a part could not be read
    */
-  endedSince (cursor: string | null, rules: SessionRules): Promise<{ ended: string[], cursor: string, staleFor?: number | undefined, reason?: string | null | undefined }>
+  endedSince(
+    cursor: string | null,
+    rules: SessionRules
+  ): Promise<{ ended: string[]; cursor: string; staleFor?: number | undefined; reason?: string | null | undefined }>
   /**
    * As in {@link SessionStore}. Without it, access tokens that this registration accepts do not confirm generations: a
    * replaced refresh token can be exchanged until the session is refreshed again.

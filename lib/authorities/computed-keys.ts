@@ -49,7 +49,11 @@ export class CheckedKeys {
 }
 
 /** Returns a function that finds a key or algorithm that is computed per request. It returns a promise only if the getter does. */
-export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters, keys }: Resolved): (context: RequestSettings) => MaybePromise<Key> {
+export function prepareComputedKey (
+  checked: CheckedKeys,
+  use: KeyUse,
+  { getters, keys }: Resolved
+): (context: RequestSettings) => MaybePromise<Key> {
   const { namesOf } = uses[use]
   const given = keys()
   return ({ settings: { algorithm }, results }) => {
@@ -59,7 +63,12 @@ export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters
         const check = (value: unknown) => {
           try {
             // A getter that returns undefined must not lead to an empty key or to another key.
-            if (!fits(name, value)) throw new InvalidConfiguration(`"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} returned ${typeName(value)}.`, { page: 'settings.md' })
+            if (!fits(name, value)) {
+              throw new InvalidConfiguration(
+                `"${name}" must be ${allowedValues(name)}; ${accessorOf('get', name)} returned ${typeName(value)}.`,
+                { page: 'settings.md' }
+              )
+            }
             return checked.get(use, algorithm, { [name]: value })
           } catch (cause) {
             throw new HandlerFailed(accessorOf('get', name), { cause })
@@ -67,7 +76,9 @@ export function prepareComputedKey (checked: CheckedKeys, use: KeyUse, { getters
         }
         const value = results.get(name, getter)
         if (!(value instanceof Promise)) return check(value)
-        return value.then(check, (error: unknown) => { throw hostError(accessorOf('get', name), error) })
+        return value.then(check, (error: unknown) => {
+          throw hostError(accessorOf('get', name), error)
+        })
       }
       if (given[name] !== undefined) break
     }

@@ -43,13 +43,16 @@ const maximumWithoutKid = 100
  */
 export function readKeySet (value: unknown): readonly PublishedJwk[] {
   const keys = isObject(value) ? ownMemberOf(value, 'keys') : undefined
-  if (Array.isArray(keys) && keys.length > maximumEntries) throw new Error(`It is a JWK set with ${keys.length} keys. At most ${maximumEntries} are accepted.`)
+  if (Array.isArray(keys) && keys.length > maximumEntries) {
+    throw new Error(`It is a JWK set with ${keys.length} keys. At most ${maximumEntries} are accepted.`)
+  }
   if (Array.isArray(keys) && keys.length > 0 && keys.every(isObject)) return keys.map(copyOf)
   throw new Error('It is not a JWK set with at least one key: { keys: [{ kty, kid, n, e }] }.')
 }
 
 /** The type of the keys of an algorithm, as a JWK names it. */
-const typeOf = (algorithm: Algorithm) => ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].signatureType]
+const typeOf = (algorithm: Algorithm) =>
+  ({ RSA: 'RSA', 'RSA-PSS': 'RSA', EC: 'EC', Ed25519: 'OKP', HMAC: 'oct' })[algorithmTable[algorithm].signatureType]
 
 /** Identifies a key by its numbers. */
 const numbersOf = ({ kty, crv, x, y, n, e }: PublishedJwk) => JSON.stringify([kty, crv, x, y, n, e])

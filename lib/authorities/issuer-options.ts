@@ -3,7 +3,22 @@ import type { ScopesOfPayload } from '../../types/keys.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGiven, isText, quote } from '../values.ts'
 import type { Resolved } from '../settings/configuration.ts'
-import { either, flag, func, matching, listOf, named, oneOf, oneOrMore, orNull, seconds, text, textLike, Wrong, type Kind } from '../settings/kinds.ts'
+import {
+  either,
+  flag,
+  func,
+  matching,
+  listOf,
+  named,
+  oneOf,
+  oneOrMore,
+  orNull,
+  seconds,
+  text,
+  textLike,
+  Wrong,
+  type Kind
+} from '../settings/kinds.ts'
 import { entryAt, optional, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { accessorOf, keyUseSettings, registeredClaimNames } from '../settings/schema.ts'
 import { algorithmNamed, algorithms, isHmac, namesOf, type Algorithm } from '../algorithms.ts'
@@ -78,20 +93,31 @@ export const trustedIssuer = {
   members: {
     issuer: required(named('the "iss" of the issuer\'s tokens, a non-empty string', text)),
     audience: required(
-      named('the audience of your service, a non-empty string or a list of such strings, or null for any audience', orNull(oneOrMore(text.allowed, text))),
+      named(
+        'the audience of your service, a non-empty string or a list of such strings, or null for any audience',
+        orNull(oneOrMore(text.allowed, text))
+      ),
       { finding: 'E17', advice: 'Without it, tokens that the issuer made for other services would be accepted: set it.' }
     ),
     jwksUri: optional(keyAddress, { finding: 'E17', advice: "Give the address of the issuer's keys." }),
     // Its content is checked later; for a function, on each call.
     jwks: optional(matching<unknown>('a JWK set, { keys: [...] }, or a function that returns one')),
     algorithms: preset(
-      listOf(`a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, because every service that verifies such tokens could issue them`, oneOf(pairNames)),
-      ['RS256'], { finding: 'E17', advice: 'Give the algorithms with which the issuer signs.' }
+      listOf(
+        `a non-empty list of ${pairNames.join(', ')}: not of algorithms with a secret, because every service that verifies such tokens could issue them`,
+        oneOf(pairNames)
+      ),
+      ['RS256'],
+      { finding: 'E17', advice: 'Give the algorithms with which the issuer signs.' }
     ),
     userId: preset(claimName(), 'sub', checkName),
     scopesName: preset(
-      either(func<ScopesOfPayload>('a function of the payload that returns a list of strings'), oneOrMore(`${claimName().allowed}, or a non-empty list of such names`, claimName())),
-      ['scope'], checkName
+      either(
+        func<ScopesOfPayload>('a function of the payload that returns a list of strings'),
+        oneOrMore(`${claimName().allowed}, or a non-empty list of such names`, claimName())
+      ),
+      ['scope'],
+      checkName
     ),
     exactScopes: preset(flag, true),
     typ: optional(oneOf<'at+jwt'>(['at+jwt']), { advice: 'Leave it out to require no type.' }),
@@ -104,9 +130,16 @@ export const trustedIssuer = {
 
 function readEntry (value: unknown, index: number): IssuerEntry {
   const place = `issuers[${index}]`
-  const { issuer, audience, jwksUri, jwks, userId, scopesName, exactScopes, audienceName, typ, staleIfError, ...entry } = readRecord(entryAt(place), value, trustedIssuer)
+  const { issuer, audience, jwksUri, jwks, userId, scopesName, exactScopes, audienceName, typ, staleIfError, ...entry } = readRecord(
+    entryAt(place),
+    value,
+    trustedIssuer
+  )
   if ((jwksUri === undefined) === (jwks === undefined)) {
-    throw new InvalidConfiguration(`"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`, { finding: 'E17' })
+    throw new InvalidConfiguration(
+      `"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`,
+      { finding: 'E17' }
+    )
   }
   return {
     place,
@@ -124,7 +157,10 @@ function readEntry (value: unknown, index: number): IssuerEntry {
 /** Checks that `claimIss`, the issuer of this instance's tokens, is not a trusted issuer. @throws {InvalidConfiguration} */
 export function checkOwnIssuer (issuers: readonly string[], claimIss: string | null): void {
   if (claimIss === null || !issuers.includes(claimIss)) return
-  throw new InvalidConfiguration('"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".', { finding: 'E17' })
+  throw new InvalidConfiguration(
+    '"claimIss" is the issuer of an entry of "issuers". "claimIss" is the issuer of your own tokens, and tokens of trusted issuers are never verified with your own keys. Remove the entry, or choose another "claimIss".',
+    { finding: 'E17' }
+  )
 }
 
 const issuerList = required(listOf('a non-empty list of issuers such as [{ issuer, audience, jwksUri }]', matching<unknown>('an issuer')))
@@ -138,10 +174,20 @@ export function readIssuerEntries (list: unknown, { settings, getters }: Resolve
   const names = entries.map(({ rules }) => rules.issuer)
   for (const [index, name] of names.entries()) {
     const first = names.indexOf(name)
-    if (first !== index) throw new InvalidConfiguration(`"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so it would not be clear which entry applies to a token. Remove one of them; "audience" may be a list.`, { finding: 'E17' })
+    if (first !== index) {
+      throw new InvalidConfiguration(
+        `"issuers[${index}]" and "issuers[${first}]" have the same "issuer", so it would not be clear which entry applies to a token. Remove one of them; "audience" may be a list.`,
+        { finding: 'E17' }
+      )
+    }
   }
   checkOwnIssuer(names, settings.claimIss)
   const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
+  if (getter !== undefined) {
+    throw new InvalidConfiguration(
+      `"issuers" and "${accessorOf('get', getter)}" are given. With "issuers", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`,
+      { finding: 'E11' }
+    )
+  }
   return entries
 }

@@ -119,7 +119,10 @@ type Signing = 'must' | 'may' | 'never'
  * @throws {RequiredKeysNotFound} for a missing key
  * @throws {InvalidConfiguration} for a key that does not fit the algorithm, or two halves that are not a pair
  */
-function readFixed ({ settings: { algorithm }, getters, keys }: Resolved, signs: Signing): { verifying: Key | undefined, signing: Key | undefined } {
+function readFixed (
+  { settings: { algorithm }, getters, keys }: Resolved,
+  signs: Signing
+): { verifying: Key | undefined; signing: Key | undefined } {
   const given = keys()
   const isComputed = (names: readonly KeySetting[]) => getters.has('algorithm') || names.some((name) => getters.has(name))
   const isSigning = signs === 'must' || (signs === 'may' && signingNames(algorithm).some((name) => given[name] !== undefined))
@@ -158,12 +161,16 @@ export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefin
   function withIssuers ({ findIssuer }: TrustedIssuers): KeyFinders {
     if (verifying === undefined) return joinFinders(unknownIssuer, findIssuer)
     const find = oneKey(algorithm, verifying)
-    return joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : find(header)), findIssuer)
+    return joinFinders(
+      ownFinder((header) => (hasBadKid(header) ? badHeader : find(header))),
+      findIssuer
+    )
   }
   function prepareSigning (): Prepared<SigningKey> {
     if (signing !== undefined) return { algorithm, signing, kid: undefined, life: endless }
     const keyOf = prepareComputedKey(checked, 'sign', resolved)
-    return (context) => whenSettled(keyOf(context), (one) => ({ algorithm: context.settings.algorithm, signing: one, kid: undefined, life: endless }))
+    return (context) =>
+      whenSettled(keyOf(context), (one) => ({ algorithm: context.settings.algorithm, signing: one, kid: undefined, life: endless }))
   }
 
   const finders = issuers === undefined ? keyFinders(resolved, verifying) : withIssuers(issuers)
@@ -189,7 +196,10 @@ export function fixedKeys (resolved: Resolved, issuers: TrustedIssuers | undefin
 /** Prepares the keys of the option `keys`. */
 export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined): OwnKeys {
   const { keys } = live.ring
-  const finders = joinFinders(ownFinder((header) => hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined)), issuers?.findIssuer)
+  const finders = joinFinders(
+    ownFinder((header) => (hasBadKid(header) ? badHeader : live.ring.find(header.alg, header.kid ?? undefined))),
+    issuers?.findIssuer
+  )
   return {
     fingerprints: keys.map(({ verifying }) => verifying.fingerprint),
     isWeak: keys.some(({ verifying }) => verifying.isWeak),
@@ -199,7 +209,12 @@ export function listedKeys (live: LiveKeys, issuers: TrustedIssuers | undefined)
     finders,
     signing () {
       const key = live.signing()
-      if (key === undefined) throw new RequiredKeysNotFound('No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past.', { page: 'keys.md', duringRequest: true })
+      if (key === undefined) {
+        throw new RequiredKeysNotFound(
+          'No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past.',
+          { page: 'keys.md', duringRequest: true }
+        )
+      }
       return key
     },
     findersFor (overrides, { settings }) {

@@ -22,7 +22,13 @@ async function loadJose (load: (() => Promise<object>) | undefined) {
   }
   const { createRemoteJWKSet, customFetch } = jose
   if (createRemoteJWKSet !== undefined && customFetch !== undefined) return { createRemoteJWKSet, customFetch }
-  throw importRefused('"jwksUri"', cause) ?? new InvalidConfiguration('"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.', { finding: 'E18', cause })
+  throw (
+    importRefused('"jwksUri"', cause) ??
+    new InvalidConfiguration(
+      '"jwksUri" needs jose 6, which fetches the keys of issuers. Install it: npm install jose@6. Or give "jwks", a function that returns the keys.',
+      { finding: 'E18', cause }
+    )
+  )
 }
 
 /**

@@ -25,7 +25,9 @@ export type Signer = (payload: Payload, context: RequestSettings) => MaybePromis
 /** @param issuedAt whether tokens carry `iat` */
 function signWith ({ algorithm, signing, kid, life }: SigningKey, issuedAt: boolean, payload: Payload): MaybePromise<SignedToken> {
   if (Number(payload.exp) * 1000 > life.until) {
-    throw new MissingRegisteredClaim('The payload of a new access token has an "exp" later than "verifyUntil" of its key, after which its tokens are refused. Check extendPayload.')
+    throw new MissingRegisteredClaim(
+      'The payload of a new access token has an "exp" later than "verifyUntil" of its key, after which its tokens are refused. Check extendPayload.'
+    )
   }
   // Created when the key first signs, because this is as slow as reading the key. `signing` is defined for the current key.
   return signerOf(algorithm, signing!, issuedAt, kid)(payload)
@@ -33,7 +35,9 @@ function signWith ({ algorithm, signing, kid, life }: SigningKey, issuedAt: bool
 
 /** Prepares the signer of a registration. The key is chosen when a token is signed. */
 export function prepareSigner (signing: Prepared<SigningKey>, { settings: { claimIat }, getters }: Resolved): Signer {
-  if (typeof signing === 'function') return (payload, context) => whenSettled(signing(context), (key) => signWith(key, context.settings.claimIat, payload))
+  if (typeof signing === 'function') {
+    return (payload, context) => whenSettled(signing(context), (key) => signWith(key, context.settings.claimIat, payload))
+  }
   // Built now, not during the first request.
   if (!getters.has('claimIat')) signerOf(signing.algorithm, signing.signing!, claimIat, signing.kid)
   return (payload, { settings }) => signWith(signing, settings.claimIat, payload)

@@ -22,7 +22,10 @@ import { forgetSource, type KeySource } from './key-source.ts'
 const wrongAlgorithm = invalidToken('its "alg" is not an algorithm of its issuer')
 const unknownKey = invalidToken('no key of its issuer has its "kid" and "alg"')
 const unavailable = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer could not be fetched')
-const notLookedFor = new Refusal(() => new KeysUnavailable(), 'its key is not known, and the keys of its issuer were fetched too often to look for it now')
+const notLookedFor = new Refusal(
+  () => new KeysUnavailable(),
+  'its key is not known, and the keys of its issuer were fetched too often to look for it now'
+)
 const tooSlow = new Refusal(() => new KeysUnavailable(), 'the keys of its issuer are being fetched')
 
 /** In milliseconds: how long a request waits for keys. */
@@ -83,7 +86,10 @@ export class TrustedIssuer implements Authority, KeyFinder {
       // The error below also covers a value that is not a JWK set.
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
-    throw new InvalidConfiguration(`"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`, { finding: 'E17' })
+    throw new InvalidConfiguration(
+      `"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`,
+      { finding: 'E17' }
+    )
   }
 
   #use (keys: readonly PublishedJwk[], until: number): void {
@@ -204,6 +210,11 @@ export class TrustedIssuer implements Authority, KeyFinder {
 
   status (): KeyStatus['issuers'][number] {
     const { fetchedAt = null, failedAt = null } = this.#source ?? {}
-    return { issuer: this.issuer, keys: this.#keys.count(this.#entry.algorithms.values()), fetchedAt: isoOrNull(fetchedAt), failedAt: isoOrNull(failedAt) }
+    return {
+      issuer: this.issuer,
+      keys: this.#keys.count(this.#entry.algorithms.values()),
+      fetchedAt: isoOrNull(fetchedAt),
+      failedAt: isoOrNull(failedAt)
+    }
   }
 }

@@ -40,7 +40,14 @@ function frozen (payload: Credential['payload']): Credential['payload'] {
 }
 
 /** Verifies a token with the keys that may have signed it. @param signedBy as in {@link TokenVerifier} */
-function decode (token: string, dots: Dots, header: Header, finder: KeyFinder, keys: readonly UsableKey[], signedBy: string | undefined): Verdict<Credential> {
+function decode (
+  token: string,
+  dots: Dots,
+  header: Header,
+  finder: KeyFinder,
+  keys: readonly UsableKey[],
+  signedBy: string | undefined
+): Verdict<Credential> {
   let refusal = badHeader
   for (const { algorithm, verifying, life } of keys) {
     const decoder = verifying.fingerprint === signedBy ? readSigned : decoderOf(algorithm, verifying)

@@ -41,8 +41,13 @@ async function start<Result> (path: string, look: (inspected: Inspected) => Resu
   await app.close()
   checkOrder(application, ofRoot)
   if (all.length > 0) return { result }
-  const hint = isOfPlugin === true ? ' The exported function has parameters, so it is taken for a plugin. If it returns an application, give each parameter a default value.' : ''
-  return { fault: `The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.${hint}` }
+  const hint =
+    isOfPlugin === true
+      ? ' The exported function has parameters, so it is taken for a plugin. If it returns an application, give each parameter a default value.'
+      : ''
+  return {
+    fault: `The application does not use this installation of fastify-token-auth. Register the plugin, and run the command in the folder of the application.${hint}`
+  }
 }
 
 /**

@@ -26,15 +26,27 @@ const problem = (subject: string, text: string): Statement => ({ severity: 'erro
 
 function keysOf ({ settings: { authMode, algorithm }, keys }: Registration): Statement[] {
   const { keys: ring, issuers } = keys.status()
-  const remarks = ring.map(({ kid, algorithm: of, state, verifyUntil }) => note('keys', `The key ${kid} for ${of} is ${state}${verifyUntil === null ? '' : `, and verifies until ${verifyUntil}`}.`))
+  const remarks = ring.map(({ kid, algorithm: of, state, verifyUntil }) =>
+    note('keys', `The key ${kid} for ${of} is ${state}${verifyUntil === null ? '' : `, and verifies until ${verifyUntil}`}.`)
+  )
   for (const { issuer, keys: count, failedAt } of issuers) {
-    if (failedAt !== null) remarks.push(problem('issuers', `The keys of the issuer ${issuer} could not be read. Check its address and the network.`))
-    else if (count === 0) remarks.push(problem('issuers', `The issuer ${issuer} has no key for its "algorithms".`))
-    else remarks.push(note('issuers', `The keys of the issuer ${issuer} were read: ${count}.`))
+    if (failedAt !== null) {
+      remarks.push(problem('issuers', `The keys of the issuer ${issuer} could not be read. Check its address and the network.`))
+    } else if (count === 0) {
+      remarks.push(problem('issuers', `The issuer ${issuer} has no key for its "algorithms".`))
+    } else {
+      remarks.push(note('issuers', `The keys of the issuer ${issuer} were read: ${count}.`))
+    }
   }
   if (ring.length > 0 || (issuers.length > 0 && !authMode)) return remarks
   const material = isHmac(algorithm) ? 'a secret' : 'a pair of keys'
-  return [note('keys', `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. With the option "keys", it can.`), ...remarks]
+  return [
+    note(
+      'keys',
+      `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. With the option "keys", it can.`
+    ),
+    ...remarks
+  ]
 }
 
 /** In seconds. A longer "expirationDelta" is a warning if tokens cannot be ended earlier. */
@@ -44,22 +56,37 @@ function lifetimesOf ({ settings: { authMode, verifyExp, expirationDelta, leeway
   if (!authMode || !verifyExp) return []
   const text = `Access tokens are accepted for ${expirationDelta + leeway} seconds ("expirationDelta" and "leeway").`
   const isLong = expirationDelta > day && feed === undefined
-  return [isLong ? warning('lifetimes', `${text} They cannot be ended earlier. Reduce "expirationDelta", or set "sessions".`) : note('lifetimes', text)]
+  return [
+    isLong
+      ? warning('lifetimes', `${text} They cannot be ended earlier. Reduce "expirationDelta", or set "sessions".`)
+      : note('lifetimes', text)
+  ]
 }
 
 function cookiesOf ({ settings, sessions }: Registration): Statement[] {
   const { cookieSet, cookieSecure, cookieHttponly, cookieSamesite, cookieMaxAge, cookieSplit } = settings
   if (!cookieSet) return []
-  const attributes = [cookieSecure && 'Secure', cookieHttponly && 'HttpOnly', `SameSite=${cookieSamesite}`, cookieMaxAge !== null && `Max-Age=${cookieMaxAge}`].filter(Boolean)
+  const attributes = [
+    cookieSecure && 'Secure',
+    cookieHttponly && 'HttpOnly',
+    `SameSite=${cookieSamesite}`,
+    cookieMaxAge !== null && `Max-Age=${cookieMaxAge}`
+  ].filter(Boolean)
   const text = `Cookies have ${attributes.join(', ')}${cookieSplit ? ', and the access token is split' : ''}.`
   const isShort = cookieMaxAge === null && sessions !== undefined
-  return [isShort ? warning('cookies', `${text} Without "cookieMaxAge", browsers delete them when they are closed, however long the session lasts.`) : note('cookies', text)]
+  return [
+    isShort
+      ? warning('cookies', `${text} Without "cookieMaxAge", browsers delete them when they are closed, however long the session lasts.`)
+      : note('cookies', text)
+  ]
 }
 
 function storeOf ({ settings: { authMode }, feed }: Registration): Statement[] {
   if (feed === undefined) return authMode ? [note('store', 'Without "sessions", there is no logout that ends access tokens.')] : []
   if (!feed.wasRead()) return [problem('store', 'The session store could not be read. Check its address and the network.')]
-  return [note('store', feed.isMemory ? 'Sessions are kept in the memory of this process, and end with it.' : 'The session store was read.')]
+  return [
+    note('store', feed.isMemory ? 'Sessions are kept in the memory of this process, and end with it.' : 'The session store was read.')
+  ]
 }
 
 /** Left out of the findings: `remarksOn` has a line for each of these routes. */
@@ -75,10 +102,17 @@ function findingsOf (warnings: readonly Error[]): Remark[] {
 
 function remarksOn ({ rows, registrations }: Inspected): Remark[] {
   const open = undecidedIn(rows).map(({ method, url }): Remark => ({
-    ...problem('routes', `The route ${method} ${url} has neither a guard nor an exemption. Add a guard, or state in "config.tokenAuth" why it needs none.`), instance: null
+    ...problem(
+      'routes',
+      `The route ${method} ${url} has neither a guard nor an exemption. Add a guard, or state in "config.tokenAuth" why it needs none.`
+    ),
+    instance: null
   }))
   const ofInstances = registrations.flatMap((registration) =>
-    [keysOf, lifetimesOf, cookiesOf, storeOf].flatMap((look) => look(registration)).map((remark): Remark => ({ ...remark, instance: registration.settings.instanceName })))
+    [keysOf, lifetimesOf, cookiesOf, storeOf]
+      .flatMap((look) => look(registration))
+      .map((remark): Remark => ({ ...remark, instance: registration.settings.instanceName }))
+  )
   return [...open, ...ofInstances]
 }
 
@@ -97,14 +131,18 @@ async function withWarnings<Result> (run: () => Promise<Result>): Promise<{ resu
   }
 }
 
-const lineOf = ({ severity, subject, instance, text }: Remark) => `${severity.padEnd(7)}  ${instance === null ? '' : `${instance}: `}${text.replace(/\s+/g, ' ')} (${subject})\n`
+const lineOf = ({ severity, subject, instance, text }: Remark) =>
+  `${severity.padEnd(7)}  ${instance === null ? '' : `${instance}: `}${text.replace(/\s+/g, ' ')} (${subject})\n`
 
 /** @param path of the module that exports the application */
 export async function doctor (path: string, isJson: boolean): Promise<Outcome> {
   const { result: seen, warnings } = await withWarnings(() => lookAt(path, remarksOn))
   const remarks = 'fault' in seen ? [{ ...problem('start', seen.fault), instance: null }] : seen.result
   const isProduction = process.env.NODE_ENV === 'production'
-  const environment = note('environment', `NODE_ENV is ${isProduction ? 'production' : 'not production. Set it to see the findings of production'}.`)
+  const environment = note(
+    'environment',
+    `NODE_ENV is ${isProduction ? 'production' : 'not production. Set it to see the findings of production'}.`
+  )
   const all: Remark[] = [...remarks, ...findingsOf(warnings), { ...environment, instance: null }]
   const of = (wanted: Remark['severity']) => all.filter(({ severity }) => severity === wanted)
   const [errors, warned, notes] = [of('error'), of('warning'), of('note')]

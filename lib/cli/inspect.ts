@@ -19,7 +19,8 @@ const print = (value: Json) => JSON.stringify(value, null, 2).replace(unprintabl
 
 /** Beyond this depth, the indentation alone takes megabytes, and JSON.stringify() exhausts the stack. */
 const maxLevels = 100
-const isDeep = (value: unknown, levels = maxLevels): boolean => typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1)))
+const isDeep = (value: unknown, levels = maxLevels): boolean =>
+  typeof value === 'object' && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1)))
 
 const units = [['year', 31_557_600], ['day', 86_400], ['hour', 3600], ['minute', 60], ['second', 1]] as const
 const words = new Intl.RelativeTimeFormat('en')
@@ -38,12 +39,30 @@ const timeClaims = ['auth_time', 'iat', 'nbf', 'exp']
 
 /** @param text a token, which may have its scheme before it */
 export function inspect (text: string): Outcome {
-  const segments = text.trim().replace(/^Bearer +/i, '').split('.')
+  const segments = text
+    .trim()
+    .replace(/^Bearer +/i, '')
+    .split('.')
   const [header, payload] = segments.map(parse)
-  if (segments.length !== 3) return failed(`This is no signed JSON Web Token: it has ${segments.length} instead of 3 parts with dots between them.`)
-  if (header === undefined || payload === undefined) return failed(`This is no JSON Web Token: its ${header === undefined ? 'header' : 'payload'} is no JSON object in base64url.`)
-  if (isDeep(header) || isDeep(payload)) return failed(`This token cannot be printed: its ${isDeep(header) ? 'header' : 'payload'} has more than ${maxLevels} levels.`)
+  if (segments.length !== 3) {
+    return failed(`This is no signed JSON Web Token: it has ${segments.length} instead of 3 parts with dots between them.`)
+  }
+  if (header === undefined || payload === undefined) {
+    return failed(`This is no JSON Web Token: its ${header === undefined ? 'header' : 'payload'} is no JSON object in base64url.`)
+  }
+  if (isDeep(header) || isDeep(payload)) {
+    return failed(`This token cannot be printed: its ${isDeep(header) ? 'header' : 'payload'} has more than ${maxLevels} levels.`)
+  }
   const now = Date.now() / 1000
-  const times = timeClaims.filter((claim) => Object.hasOwn(payload, claim)).map((claim) => `${claim.padEnd(9)}  ${timeInWords(payload[claim], now)}\n`)
-  return done([`Header\n${print(header)}\n`, `Payload\n${print(payload)}\n`, ...times.length === 0 ? [] : [`Times\n${times.join('')}`], 'The signature was not verified.\n'].join('\n'))
+  const times = timeClaims
+    .filter((claim) => Object.hasOwn(payload, claim))
+    .map((claim) => `${claim.padEnd(9)}  ${timeInWords(payload[claim], now)}\n`)
+  return done(
+    [
+      `Header\n${print(header)}\n`,
+      `Payload\n${print(payload)}\n`,
+      ...(times.length === 0 ? [] : [`Times\n${times.join('')}`]),
+      'The signature was not verified.\n'
+    ].join('\n')
+  )
 }

@@ -27,7 +27,9 @@ interface Created {
 function secret (algorithm: Algorithm, asJwk: boolean): Created {
   const bytes = randomBytes(algorithmTable[algorithm].hashLength)
   const text = bytes.toString('base64url')
-  return { secret: asJwk ? json({ kty: 'oct', k: text, alg: algorithm, kid: defaultKid(createSecretKey(bytes)) }) : `SERVICE_JWT_SECRET=${text}\n` }
+  return {
+    secret: asJwk ? json({ kty: 'oct', k: text, alg: algorithm, kid: defaultKid(createSecretKey(bytes)) }) : `SERVICE_JWT_SECRET=${text}\n`
+  }
 }
 
 function pair (algorithm: Algorithm, asJwk: boolean): Created {
@@ -61,7 +63,12 @@ function save (file: string, text: string): string | undefined {
  * @param file where to write the secret or private key, instead of printing it. A public key is printed: each key has its own file.
  */
 export function keys (algorithm: Algorithm, asJwk: boolean, file?: string): Outcome {
-  const { secret: secretText, publicKey = '', both = secretText, note = '' } = (algorithmTable[algorithm].signatureType === 'HMAC' ? secret : pair)(algorithm, asJwk)
+  const {
+    secret: secretText,
+    publicKey = '',
+    both = secretText,
+    note = ''
+  } = (algorithmTable[algorithm].signatureType === 'HMAC' ? secret : pair)(algorithm, asJwk)
   if (file === undefined) return done(both, note)
   const problem = save(file, secretText)
   if (problem !== undefined) return failed(problem)

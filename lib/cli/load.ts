@@ -67,7 +67,9 @@ async function start (exported: unknown, watched: readonly WatchedApplication[])
  */
 export async function load (path: string): Promise<WatchedApplication> {
   const watched: WatchedApplication[] = []
-  const listener = (message: unknown) => { watched.push(watch(memberOf(message, 'fastify') as FastifyInstance)) }
+  const listener = (message: unknown) => {
+    watched.push(watch(memberOf(message, 'fastify') as FastifyInstance))
+  }
   subscribe('fastify.initialization', listener)
   try {
     // A path on Windows is not a URL.
@@ -75,7 +77,11 @@ export async function load (path: string): Promise<WatchedApplication> {
     // Compilers convert `export default` to a property `default` of the CommonJS exports.
     const inner: unknown = memberOf(module.default, '__esModule') === true ? memberOf(module.default, 'default') : module.default
     const application = await start(inner, watched)
-    if (application === undefined) throw new Error(`The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${isFunction(inner) ? 'a function that returns something else' : typeName(inner)}.`)
+    if (application === undefined) {
+      throw new Error(
+        `The default export of the module must be a plugin, a function without parameters that returns an application, or an application; given: ${isFunction(inner) ? 'a function that returns something else' : typeName(inner)}.`
+      )
+    }
     return application
   } finally {
     unsubscribe('fastify.initialization', listener)

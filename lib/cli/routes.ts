@@ -10,5 +10,9 @@ export async function routes (path: string, isCheck: boolean): Promise<Outcome> 
   const { undecided, table } = seen.result
   if (!isCheck || undecided.length === 0) return done(table)
   const list = undecided.map(({ method, url }) => `${method} ${url}`).join(', ')
-  return { code: 1, stdout: table, stderr: `These routes have neither a guard nor an exemption: ${list}. Add guards, or state in "config.tokenAuth" why they need none.\n` }
+  return {
+    code: 1,
+    stdout: table,
+    stderr: `These routes have neither a guard nor an exemption: ${list}. Add guards, or state in "config.tokenAuth" why they need none.\n`
+  }
 }

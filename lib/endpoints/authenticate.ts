@@ -22,7 +22,9 @@ const from = 'authenticate must return'
 async function findUser ({ host: { handlers } }: Registration, request: FastifyRequest): Promise<object> {
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
-  if (user === undefined || user === null) throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
+  if (user === undefined || user === null) {
+    throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
+  }
   return user
 }
 
@@ -46,14 +48,21 @@ async function issueTokens (registration: Registration, state: RequestState, rep
   return { body, loginCookies: cookies }
 }
 
-async function logIn (registration: Registration, sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
+async function logIn (
+  registration: Registration,
+  sessions: SessionService,
+  state: RequestState,
+  reply: FastifyReply
+): Promise<Result | undefined> {
   const { responses, issuing } = registration
   const { request } = state
   const user = await findUser(registration, request)
   let body: Record<string, unknown> = {}
   const login = { sessions, issuing, state, request, reply, user, from, authTime: undefined, grant: 'authenticate' } as const
   const sid = await startSession(login, async (tokens, known) => {
-    body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () => responses.extendAuthenticate(request, { user: known, ...tokens }))
+    body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () =>
+      responses.extendAuthenticate(request, { user: known, ...tokens })
+    )
   })
   return sid === undefined ? undefined : { body }
 }

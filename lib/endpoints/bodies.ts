@@ -89,7 +89,12 @@ function acceptForms (context: FastifyInstance): void {
 }
 
 /** Encodes a parsed form again. A repeated parameter has a list of values. */
-const writeForm = (form: object) => String(new URLSearchParams(Object.entries(form).flatMap(([name, values]) => [values].flat().map((value): [string, string] => [name, String(value)]))))
+const writeForm = (form: object) =>
+  String(
+    new URLSearchParams(
+      Object.entries(form).flatMap(([name, values]) => [values].flat().map((value): [string, string] => [name, String(value)]))
+    )
+  )
 
 /** Encode a parsed body again, for the parsers of this module. */
 const writers = { json: (body: object) => JSON.stringify(body), form: writeForm }

@@ -101,7 +101,8 @@ export function bodySchema (properties: Record<string, TSchema>, options: object
 }
 
 /** Documents the 503 of an endpoint that reads tokens; empty if the registration depends on no store and no fetched keys. */
-export const unavailable = ({ outage }: Registration): Record<number, object> => outage === undefined ? {} : { 503: { description: outage, ...errorSchema } }
+export const unavailable = ({ outage }: Registration): Record<number, object> =>
+  outage === undefined ? {} : { 503: { description: outage, ...errorSchema } }
 
 interface IssuedTokens { accessToken: string, refreshToken?: string | undefined }
 
@@ -120,10 +121,13 @@ export function tokenProperties (names: readonly string[], { tokensInBody }: Set
  * Creates a hook that refuses requests before their body is read. It resolves to whether the request may pass.
  * @param ask returns the refusal of a request, or throws an error; anything else lets the request pass
  */
-export function refuseEarly (registration: Registration, ask: (state: RequestState, request: FastifyRequest) => unknown): (request: FastifyRequest, reply: FastifyReply) => Promise<boolean> {
+export function refuseEarly (
+  registration: Registration,
+  ask: (state: RequestState, request: FastifyRequest) => unknown
+): (request: FastifyRequest, reply: FastifyReply) => Promise<boolean> {
   return async (request, reply) => {
     const state = openState(registration, request, registration.rules)
-    const answer = (refused: unknown) => isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state)
+    const answer = (refused: unknown) => (isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state))
     let verdict
     try {
       verdict = await ask(state, request)

@@ -5,7 +5,9 @@ import { bodySchema, type Implementation, type PublishedKeys } from './endpoint.
 /** Services may cache the keys for `maxAge` seconds, and use them for a day if the endpoint cannot be reached. */
 const cacheControl = (maxAge: number) => `public, max-age=${maxAge}, stale-if-error=86400`
 
-const jwkSetSchema = bodySchema({ keys: Type.Array(bodySchema({ kty: Type.String(), kid: Type.String(), alg: Type.String(), use: Type.Literal('sig') })) })
+const jwkSetSchema = bodySchema({
+  keys: Type.Array(bodySchema({ kty: Type.String(), kid: Type.String(), alg: Type.String(), use: Type.Literal('sig') }))
+})
 
 export function jwksEndpoint (keys: PublishedKeys): Implementation {
   return {

@@ -94,7 +94,11 @@ export function logoutEndpoint (registration: Registration): Implementation {
         204: { description: 'The session has ended, now or earlier.', type: 'null' },
         400: { description: 'No token.', ...errorSchema },
         401: { description: 'The access token was refused, and there was no refresh token.', ...errorSchema },
-        503: { description: 'The session store is unavailable. The session has ended for this process only, and ends for all as soon as the store is available.', ...errorSchema }
+        503: {
+          description:
+            'The session store is unavailable. The session has ended for this process only, and ends for all as soon as the store is available.',
+          ...errorSchema
+        }
       }
     },
     isBodyOptional: true,

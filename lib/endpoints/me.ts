@@ -14,7 +14,13 @@ import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 /** The members that `optional=true` adds to the response. */
 const properties = {
   id: Type.Optional(Type.Unknown({ description: 'With `optional=true`: the id of the user; null if nobody is logged in.' })),
-  reason: Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], enum: ['absent', 'expired', 'ended', null], description: 'With `optional=true`: why nobody is logged in; null for a user.' }))
+  reason: Type.Optional(
+    Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      enum: ['absent', 'expired', 'ended', null],
+      description: 'With `optional=true`: why nobody is logged in; null for a user.'
+    })
+  )
 }
 
 /** Whether a request has `optional=true`: without a user, the response is then 200, not an error that browsers show in red. */
@@ -26,9 +32,23 @@ export function meEndpoint (registration: Registration): Implementation {
     schema: {
       summary: 'Return the current user',
       tags: ['authentication'],
-      ...(sessions !== undefined && { querystring: Type.Object({ optional: Type.Optional(Type.Literal('true', { description: 'Answers 200 also if nobody is logged in. In cookie mode, an access token that has expired is renewed.' })) }) }),
+      ...(sessions !== undefined && {
+        querystring: Type.Object({
+          optional: Type.Optional(
+            Type.Literal('true', {
+              description: 'Answers 200 also if nobody is logged in. In cookie mode, an access token that has expired is renewed.'
+            })
+          )
+        })
+      }),
       response: {
-        200: bodySchema({ me: Type.Unsafe<object | null>({ type: ['object', 'null'], additionalProperties: true }), ...(sessions !== undefined && properties) }, { description: 'The user.' }),
+        200: bodySchema(
+          {
+            me: Type.Unsafe<object | null>({ type: ['object', 'null'], additionalProperties: true }),
+            ...(sessions !== undefined && properties)
+          },
+          { description: 'The user.' }
+        ),
         401: unauthorized,
         ...unavailable(registration)
       }
@@ -42,7 +62,9 @@ export function meEndpoint (registration: Registration): Implementation {
       if (isAsked && signedOut !== null) return { body: { me: null, id: null, reason: signedOut } }
       const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
-      const body = await extendBody(responses, { me }, 'extendRetrieveUser', () => responses.extendRetrieveUser(state.request, { user, payload: state.payload }))
+      const body = await extendBody(responses, { me }, 'extendRetrieveUser', () =>
+        responses.extendRetrieveUser(state.request, { user, payload: state.payload })
+      )
       return { body: isAsked ? { ...body, id: userId, reason: null } : body }
     }
   }

@@ -1,5 +1,14 @@
 /** Adds endpoints as routes: builds their paths, sends their results, renders their errors, and prevents caching. */
-import type { FastifyInstance, FastifyRegisterOptions, FastifyReply, FastifyRequest, FastifySchema, HTTPMethods, onRequestHookHandler, RouteOptions } from 'fastify'
+import type {
+  FastifyInstance,
+  FastifyRegisterOptions,
+  FastifyReply,
+  FastifyRequest,
+  FastifySchema,
+  HTTPMethods,
+  onRequestHookHandler,
+  RouteOptions
+} from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
 import { recordTrial } from '../wrapped/trial.ts'
@@ -76,7 +85,10 @@ export function addRoute (context: FastifyInstance, host: FastifyInstance, regis
   const urls = spellings(urlPrefix + (path === '/' && urlPrefix !== '' ? '' : path), strictSlashes, ignoresTrailingSlash(context))
   for (const [index, url] of urls.entries()) {
     if (host.hasRoute({ method, url: context.prefix + url })) {
-      throw new InvalidConfiguration(`The instance "${instanceName}" cannot add the route ${method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`, { page: 'instances.md' })
+      throw new InvalidConfiguration(
+        `The instance "${instanceName}" cannot add the route ${method} ${context.prefix}${url}, which already exists in this application, perhaps for another instance. Choose another "urlPrefix".`,
+        { page: 'instances.md' }
+      )
     }
     context.route({
       ...options,
@@ -87,7 +99,8 @@ export function addRoute (context: FastifyInstance, host: FastifyInstance, regis
       ...(isCacheable && { exposeHeadRoute: true }),
       onRequest: [...(isCacheable ? [] : [noStore]), ...originGuards, ...guards].flat(),
       // An error handler that was set before the route is the next one anyway: called from here, it would log the error twice.
-      errorHandler: (error, request, reply) => host.errorHandler === inherited ? passOn(error, reply) : host.errorHandler(error, request, reply)
+      errorHandler: (error, request, reply) =>
+        host.errorHandler === inherited ? passOn(error, reply) : host.errorHandler(error, request, reply)
     })
   }
 }
@@ -96,8 +109,14 @@ export function addRoute (context: FastifyInstance, host: FastifyInstance, regis
  * Calls a function with a new context, whose hooks and parsers apply to no other route.
  * @param options options of the registration for Fastify, such as `prefix`
  */
-export async function inOwnContext (host: FastifyInstance, options: FastifyRegisterOptions<object>, add: (context: FastifyInstance) => void): Promise<void> {
-  const plugin = async (context: FastifyInstance) => { add(context) }
+export async function inOwnContext (
+  host: FastifyInstance,
+  options: FastifyRegisterOptions<object>,
+  add: (context: FastifyInstance) => void
+): Promise<void> {
+  const plugin = async (context: FastifyInstance) => {
+    add(context)
+  }
   // Fastify names a plugin without a name by its source code.
   await host.register(Object.assign(plugin, { [Symbol.for('fastify.display-name')]: 'fastify-token-auth' }), options)
 }
@@ -136,17 +155,26 @@ function handlerOf (registration: Registration, { row: { readsToken }, begin: st
     }
     return sendResult(result, state, reply)
   }
-  if (readsToken !== undefined) describeGuard(handle, () => ({ registration, rules, scopeSets: [], isOptional: readsToken === 'optional', isReader: true }))
+  if (readsToken !== undefined) {
+    describeGuard(handle, () => ({ registration, rules, scopeSets: [], isOptional: readsToken === 'optional', isReader: true }))
+  }
   return handle
 }
 
 const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
 
 /** Documents an endpoint: its operation id, and its answer to requests from other origins. */
-function documented ({ row: { method, name }, schema }: Endpoint, registration: Registration, host: FastifyInstance, isOpen: boolean): EndpointSchema {
+function documented (
+  { row: { method, name }, schema }: Endpoint,
+  registration: Registration,
+  host: FastifyInstance,
+  isOpen: boolean
+): EndpointSchema {
   const operationId = nameOperation(host, registration.settings.instanceName, name)
   const response = readsCookies(registration) && method !== 'GET' ? { ...Object(schema.response), ...crossOriginAnswer } : schema.response
-  for (const part of [schema.body, schema.querystring, schema.params, ...Object.values(Object(response))]) if (typeof part === 'object' && part !== null) ownSchemas.add(part)
+  for (const part of [schema.body, schema.querystring, schema.params, ...Object.values(Object(response))]) {
+    if (typeof part === 'object' && part !== null) ownSchemas.add(part)
+  }
   // Overrides the requirement of the whole document.
   return { operationId, ...schema, ...(isOpen && { security: [] }), response }
 }
@@ -155,7 +183,11 @@ function documented ({ row: { method, name }, schema }: Endpoint, registration: 
 const hide = ({ response, ...rest }: FastifySchema) => ({ ...rest, hide: true })
 
 function routeOf (context: FastifyInstance, host: FastifyInstance, registration: Registration, endpoint: Endpoint): PrefixedRoute {
-  const { row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false, takesRefreshToken = false }, path, guards = [] } = endpoint
+  const {
+    row: { method, access, readsToken, isForOwnOrigin = false, isCacheable = false, takesRefreshToken = false },
+    path,
+    guards = []
+  } = endpoint
   const isOpen = readsToken === undefined && guards.length === 0
   return {
     method,
@@ -167,16 +199,18 @@ function routeOf (context: FastifyInstance, host: FastifyInstance, registration:
     hide,
     ...compilers(endpoint),
     bodyLimit: bodyLimitOf(context),
-    config: {
-      tokenAuth: access,
-      ...(takesRefreshToken && takingRefreshToken)
-    },
+    config: { tokenAuth: access, ...(takesRefreshToken && takingRefreshToken) },
     handler: handlerOf(registration, endpoint)
   }
 }
 
 /** Adds endpoints, in one context for each kind of bodies. @throws {InvalidConfiguration} */
-export async function addEndpoints (host: FastifyInstance, registration: Registration, endpoints: readonly Endpoint[], options: FastifyRegisterOptions<object>): Promise<void> {
+export async function addEndpoints (
+  host: FastifyInstance,
+  registration: Registration,
+  endpoints: readonly Endpoint[],
+  options: FastifyRegisterOptions<object>
+): Promise<void> {
   for (const kind of ['json', 'form'] as const) {
     const own = endpoints.filter(({ row: { bodies = 'json' } }) => bodies === kind)
     if (own.length === 0) continue

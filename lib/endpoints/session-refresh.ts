@@ -12,15 +12,25 @@ import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
 
-async function refresh ({ responses, host, issuing }: Registration, sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
+async function refresh (
+  { responses, host, issuing }: Registration,
+  sessions: SessionService,
+  state: RequestState,
+  reply: FastifyReply
+): Promise<Result | undefined> {
   const { request, settings } = state
   const purportedToken = requireRefreshToken(state)
   let extension: Record<string, unknown> = {}
-  const exchanged = await exchangeRefreshToken({ sessions, issuing, host, state, reply, purportedToken, token: sessions.read(purportedToken) }, async ({ user, accessToken, payload }) => {
-    extension = await extendBody(responses, {}, 'extendRefresh', () => responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload }))
-    // Computes the settings before the rotation, because a getter can fail.
-    tokenFields({ accessToken, refreshToken: purportedToken }, settings)
-  })
+  const exchanged = await exchangeRefreshToken(
+    { sessions, issuing, host, state, reply, purportedToken, token: sessions.read(purportedToken) },
+    async ({ user, accessToken, payload }) => {
+      extension = await extendBody(responses, {}, 'extendRefresh', () =>
+        responses.extendRefresh(request, { user, accessToken, refreshToken: purportedToken, purportedToken, payload })
+      )
+      // Computes the settings before the rotation, because a getter can fail.
+      tokenFields({ accessToken, refreshToken: purportedToken }, settings)
+    }
+  )
   if (exchanged instanceof Refusal) throw exchanged
   if (exchanged === 'gone') reply.hijack()
   if (exchanged === 'gone' || exchanged === undefined) return undefined
@@ -37,7 +47,9 @@ export function sessionRefreshEndpoint (registration: Registration): Implementat
       tags: ['authentication'],
       body: bodySchema({ [settings.refreshTokenName]: Type.Optional(Type.String()) }),
       response: {
-        200: bodySchema(tokenProperties([settings.accessTokenName, settings.refreshTokenName], settings), { description: 'The new tokens.' }),
+        200: bodySchema(tokenProperties([settings.accessTokenName, settings.refreshTokenName], settings), {
+          description: 'The new tokens.'
+        }),
         400: { description: 'No refresh token.', ...errorSchema },
         401: { description: 'The refresh token was refused.', ...errorSchema },
         503: { description: 'The session store is unavailable. The refresh token remains valid.', ...errorSchema }
@@ -45,6 +57,9 @@ export function sessionRefreshEndpoint (registration: Registration): Implementat
     },
     isBodyOptional: true,
     begin: (request) => openWithoutToken(registration, request),
-    handler: (state, reply) => refresh(registration, sessions!, state, reply).catch((thrown: unknown) => { throw withoutForeign401(thrown) })
+    handler: (state, reply) =>
+      refresh(registration, sessions!, state, reply).catch((thrown: unknown) => {
+        throw withoutForeign401(thrown)
+      })
   }
 }

@@ -22,11 +22,23 @@ function requireToken (registration: Registration): CallbackHook {
   const mayPass = refuseEarly(registration, (state) => state.verifyOwn())
   const guard: CallbackHook = (request, reply, done) => {
     if (recordTrial(request, done, guard)) return
-    mayPass(request, reply).then((isAllowed) => { if (isAllowed) done() }, (error: unknown) => { failHook(done, error) })
+    mayPass(request, reply).then(
+      (isAllowed) => {
+        if (isAllowed) done()
+      },
+      (error: unknown) => {
+        failHook(done, error)
+      }
+    )
   }
   // May run twice: the state of the request remembers the result.
   const enforce = () => ({ hook: guard, hasPassed: () => false })
-  describeGuard(guard, () => ({ registration, rules: { ...rules, settings: { ...rules.settings, doProtection: true } }, scopeSets: [], enforce }))
+  describeGuard(guard, () => ({
+    registration,
+    rules: { ...rules, settings: { ...rules.settings, doProtection: true } },
+    scopeSets: [],
+    enforce
+  }))
   nameGuard(guard, registration.settings.instanceName, [])
   return guard
 }
@@ -42,15 +54,17 @@ async function list (sessions: SessionService, state: RequestState): Promise<Res
   const stored = await sessions.list(userIdOf(state))
   const isCurrent = ({ sid }: StoredSession) => sid === sessionId
   // The current one first, because it is used now.
-  const listed = [...stored.filter(isCurrent), ...stored.filter((one) => !isCurrent(one))].map(({ sid, createdAt, usedAt, endsAt, data }) => ({
-    id: sid,
-    created_at: new Date(createdAt).toISOString(),
-    // The current time for the current session, so that a stolen access token does not reveal when its owner refreshes.
-    used_at: new Date(sid === sessionId ? Date.now() : usedAt).toISOString(),
-    expires_at: new Date(endsAt).toISOString(),
-    current: sid === sessionId,
-    data: JSON.parse(data)
-  }))
+  const listed = [...stored.filter(isCurrent), ...stored.filter((one) => !isCurrent(one))].map(
+    ({ sid, createdAt, usedAt, endsAt, data }) => ({
+      id: sid,
+      created_at: new Date(createdAt).toISOString(),
+      // The current time for the current session, so that a stolen access token does not reveal when its owner refreshes.
+      used_at: new Date(sid === sessionId ? Date.now() : usedAt).toISOString(),
+      expires_at: new Date(endsAt).toISOString(),
+      current: sid === sessionId,
+      data: JSON.parse(data)
+    })
+  )
   return { body: { sessions: listed } }
 }
 
@@ -75,7 +89,9 @@ async function endAll (sessions: SessionService, state: RequestState): Promise<R
  * with such a form is meant to keep a session, so it is refused.
  */
 function faultOfExcept (query: unknown): string | undefined {
-  const isFaulty = Object.entries(Object(query)).some(([name, value]) => /^\W*except(?![a-z])/i.test(name) && (name !== 'except' || value !== 'current'))
+  const isFaulty = Object.entries(Object(query)).some(
+    ([name, value]) => /^\W*except(?![a-z])/i.test(name) && (name !== 'except' || value !== 'current')
+  )
   return isFaulty ? '/except must be "current", or absent' : undefined
 }
 
@@ -100,7 +116,14 @@ const done = { 204: { description: 'Ended.', type: 'null' } }
 
 export function listSessionsEndpoint (registration: Registration): Implementation {
   return {
-    schema: { ...shared, summary: 'List the sessions of the current user', response: { 200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the most recently used one first.' }), ...failures } },
+    schema: {
+      ...shared,
+      summary: 'List the sessions of the current user',
+      response: {
+        200: bodySchema({ sessions: Type.Array(session) }, { description: 'The sessions, the most recently used one first.' }),
+        ...failures
+      }
+    },
     guards: [requireToken(registration)],
     handler: (state) => list(registration.sessions!, state)
   }
@@ -109,7 +132,12 @@ export function listSessionsEndpoint (registration: Registration): Implementatio
 export function endSessionEndpoint (registration: Registration): Implementation {
   return {
     isBodyOptional: true,
-    schema: { ...shared, summary: 'End a session of the current user', params: Type.Object({ id: Type.String() }), response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } } },
+    schema: {
+      ...shared,
+      summary: 'End a session of the current user',
+      params: Type.Object({ id: Type.String() }),
+      response: { ...done, ...failures, 404: { description: 'The current user has no such session.', ...errorSchema } }
+    },
     guards: [requireToken(registration)],
     handler: (state) => endOne(registration.sessions!, state)
   }
@@ -119,7 +147,12 @@ export function endSessionsEndpoint (registration: Registration): Implementation
   return {
     isBodyOptional: true,
     faultOfQuery: faultOfExcept,
-    schema: { ...shared, summary: 'End the sessions of the current user', querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }), response: { ...done, 400: { description: '"except" has another value.', ...fastifyErrorSchema }, ...failures } },
+    schema: {
+      ...shared,
+      summary: 'End the sessions of the current user',
+      querystring: Type.Object({ except: Type.Optional(Type.Literal('current')) }),
+      response: { ...done, 400: { description: '"except" has another value.', ...fastifyErrorSchema }, ...failures }
+    },
     guards: [requireToken(registration)],
     handler: (state) => endAll(registration.sessions!, state)
   }

@@ -16,7 +16,8 @@ import { endSessionEndpoint, endSessionsEndpoint, listSessionsEndpoint } from '.
 import { verifyEndpoint } from './verify.ts'
 
 const withAuthMode = ({ authMode }: Settings) => authMode
-const withRefreshTokens = ({ authMode, refreshTokenEnabled }: Settings, hasSessions: boolean) => authMode && refreshTokenEnabled && !hasSessions
+const withRefreshTokens = ({ authMode, refreshTokenEnabled }: Settings, hasSessions: boolean) =>
+  authMode && refreshTokenEnabled && !hasSessions
 const withSessions = (_settings: Settings, hasSessions: boolean) => hasSessions
 
 /** The rows, in the order in which the routes are added and documented. */
@@ -26,43 +27,104 @@ const rows = {
    * @sessions with credentials | 200 `{access_token, refresh_token}`. 401 if `authenticate` refuses. 503: no session was started. In cookie mode, the session of an earlier refresh cookie ends
    */
   authenticate: {
-    name: 'authenticate', method: 'POST', path: 'pathToAuthenticate', exists: withAuthMode, hook: 'extendAuthenticate', access: false, isForOwnOrigin: true, implement: authenticateEndpoint
+    name: 'authenticate',
+    method: 'POST',
+    path: 'pathToAuthenticate',
+    exists: withAuthMode,
+    hook: 'extendAuthenticate',
+    access: false,
+    isForOwnOrigin: true,
+    implement: authenticateEndpoint
   },
   /** with a token | 200 `{valid: true}` | 400 `{valid: false, reason}` */
   verify: {
-    name: 'verify', method: 'GET', path: 'pathToVerify', exists: withAuthMode, hook: 'extendVerify', access: 'says whether the token is valid', readsToken: 'required', implement: verifyEndpoint
+    name: 'verify',
+    method: 'GET',
+    path: 'pathToVerify',
+    exists: withAuthMode,
+    hook: 'extendVerify',
+    access: 'says whether the token is valid',
+    readsToken: 'required',
+    implement: verifyEndpoint
   },
   /** with a token | 200 `{me}` | 401 */
-  me: {
-    name: 'me', method: 'GET', path: 'pathToRetrieveUser', exists: withAuthMode, hook: 'extendRetrieveUser', implement: meEndpoint
-  },
+  me: { name: 'me', method: 'GET', path: 'pathToRetrieveUser', exists: withAuthMode, hook: 'extendRetrieveUser', implement: meEndpoint },
   /** with the access token, which may have expired, and `{refresh_token}`; with `refreshTokenEnabled` | 200 `{access_token}` | 401; 400 without a refresh token */
   refresh: {
-    name: 'refresh', method: 'POST', path: 'pathToRefresh', exists: withRefreshTokens, hook: 'extendRefresh', access: 'requires an access token and a refresh token', readsToken: 'required', isForOwnOrigin: true, takesRefreshToken: true, implement: refreshEndpoint
+    name: 'refresh',
+    method: 'POST',
+    path: 'pathToRefresh',
+    exists: withRefreshTokens,
+    hook: 'extendRefresh',
+    access: 'requires an access token and a refresh token',
+    readsToken: 'required',
+    isForOwnOrigin: true,
+    takesRefreshToken: true,
+    implement: refreshEndpoint
   },
   /** @sessions with `{refresh_token}`, or the token in its cookie or query parameter | 200 `{access_token, refresh_token}`. 400 without a refresh token (401 if a strict cookie or query parameter is missing). 401 for any invalid refresh token, with the same body and unchanged cookies. 500, 503: the refresh token is still valid */
   sessionRefresh: {
-    name: 'refresh', method: 'POST', path: 'pathToRefresh', option: 'sessions', exists: withSessions, hook: 'extendRefresh', access: 'requires a refresh token', isForOwnOrigin: true, takesRefreshToken: true, implement: sessionRefreshEndpoint
+    name: 'refresh',
+    method: 'POST',
+    path: 'pathToRefresh',
+    option: 'sessions',
+    exists: withSessions,
+    hook: 'extendRefresh',
+    access: 'requires a refresh token',
+    isForOwnOrigin: true,
+    takesRefreshToken: true,
+    implement: sessionRefreshEndpoint
   },
   /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an invalid access token without a refresh token. 503: the session has ended for this process only, and ends for all as soon as the store is available. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
   logout: {
-    name: 'logout', method: 'POST', path: 'pathToLogout', option: 'sessions', exists: withSessions, access: 'requires a token of the session', readsToken: 'optional', isForOwnOrigin: true, takesRefreshToken: true, implement: logoutEndpoint
+    name: 'logout',
+    method: 'POST',
+    path: 'pathToLogout',
+    option: 'sessions',
+    exists: withSessions,
+    access: 'requires a token of the session',
+    readsToken: 'optional',
+    isForOwnOrigin: true,
+    takesRefreshToken: true,
+    implement: logoutEndpoint
   },
   /** @sessions with an access token | 200, as below. 401. 503 */
   listSessions: {
-    name: 'listSessions', method: 'GET', path: 'pathToSessions', option: 'sessions', exists: withSessions, implement: listSessionsEndpoint
+    name: 'listSessions',
+    method: 'GET',
+    path: 'pathToSessions',
+    option: 'sessions',
+    exists: withSessions,
+    implement: listSessionsEndpoint
   },
   /** @sessions with an access token | 204. 404 for a session that the user does not have. 401. 503. In cookie mode, ending the current session clears the cookies */
   endSession: {
-    name: 'endSession', method: 'DELETE', path: 'pathToSessions', below: '/:id', option: 'sessions', exists: withSessions, implement: endSessionEndpoint
+    name: 'endSession',
+    method: 'DELETE',
+    path: 'pathToSessions',
+    below: '/:id',
+    option: 'sessions',
+    exists: withSessions,
+    implement: endSessionEndpoint
   },
   /** @sessions with an access token | 204: all sessions of the user have ended. With `?except=current`, the current one stays. 400 for another value. 401. 503 */
   endSessions: {
-    name: 'endSessions', method: 'DELETE', path: 'pathToSessions', option: 'sessions', exists: withSessions, implement: endSessionsEndpoint
+    name: 'endSessions',
+    method: 'DELETE',
+    path: 'pathToSessions',
+    option: 'sessions',
+    exists: withSessions,
+    implement: endSessionsEndpoint
   },
   /** with [`pathToJwks`](keys.md#publish-keys), also with `authMode: false` | 200, the public keys as a JWK set | */
   jwks: {
-    name: 'jwks', method: 'GET', path: 'pathToJwks', exists: () => true, access: false, isCacheable: true, implement: (_registration: Registration, keys: PublishedKeys) => jwksEndpoint(keys)
+    name: 'jwks',
+    method: 'GET',
+    path: 'pathToJwks',
+    exists: () => true,
+    access: false,
+    isCacheable: true,
+    implement: (_registration: Registration, keys: PublishedKeys) => jwksEndpoint(keys)
   }
 } as const satisfies Readonly<Record<string, EndpointRow>>
 

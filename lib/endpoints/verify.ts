@@ -38,7 +38,10 @@ export function verifyEndpoint (registration: Registration): Implementation {
       const body = bodyOf(refusal, state)
       if (!isExtended) return { status, body }
       const user = refusal === null ? await state.user() : null
-      return { status, body: await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: state.payload })) }
+      return {
+        status,
+        body: await extendBody(responses, body, 'extendVerify', () => responses.extendVerify(request, { user, payload: state.payload }))
+      }
     }
   }
 }

@@ -82,7 +82,9 @@ function faultOf (entry: unknown): string | undefined {
   if (typeof path !== 'string') return `has ${typeName(path)} as its path`
   if (!path.startsWith('/')) return `has the path ${JSON.stringify(path)}`
   if (typeof ViewClass !== 'function') return `has ${typeName(ViewClass)} as its view class`
-  return ViewClass.prototype instanceof View ? undefined : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
+  return ViewClass.prototype instanceof View
+    ? undefined
+    : `has ${ViewClass.name || 'a function'} as its view class, which does not extend View`
 }
 
 const isFunction = (value: unknown) => typeof value === 'function'
@@ -93,7 +95,8 @@ const perMethod = {
   guards: {
     allowed: 'a guard, a non-empty list of guards, or false for everybody',
     example: 'guards = { get: this.instance.protect() }',
-    isValid: (entry: unknown) => entry === false || isFunction(entry) || (Array.isArray(entry) && entry.length > 0 && entry.every(isFunction))
+    isValid: (entry: unknown) =>
+      entry === false || isFunction(entry) || (Array.isArray(entry) && entry.length > 0 && entry.every(isFunction))
   },
   schemas: { allowed: 'a schema', example: "schemas = { post: { body: { type: 'object' } } }", isValid: isObject }
 } as const
@@ -105,12 +108,19 @@ const perMethod = {
 function checkPerMethod (view: View, field: keyof typeof perMethod, name: string): void {
   const { allowed, example, isValid } = perMethod[field]
   const value: unknown = view[field]
-  const invalid = (description: string) => new InvalidClassViews(`"${field}" of the view ${name} must be an object that maps methods to ${allowed}, as in ${example}; given: ${description}.`, { page: 'reference.md#responses' })
+  const invalid = (description: string) =>
+    new InvalidClassViews(
+      `"${field}" of the view ${name} must be an object that maps methods to ${allowed}, as in ${example}; given: ${description}.`,
+      { page: 'reference.md#responses' }
+    )
   if (typeof value !== 'object' || value === null) throw invalid(typeName(value))
   for (const [method, entry] of Object.entries(value)) {
     if (!isValid(entry)) throw invalid(`${typeName(entry)} for "${method}"`)
     if (!viewMethods.some((known) => known === method && typeof view[known] === 'function')) {
-      throw new InvalidClassViews(`The view ${name} has ${field} for "${method}", but no such method. Add the method, or remove its ${field}.`, { page: 'reference.md#responses' })
+      throw new InvalidClassViews(
+        `The view ${name} has ${field} for "${method}", but no such method. Add the method, or remove its ${field}.`,
+        { page: 'reference.md#responses' }
+      )
     }
   }
 }
@@ -124,7 +134,10 @@ function checkFields (ViewClass: ClassView[1]): void {
   for (let level: object = ViewClass; level !== View; level = Object.getPrototypeOf(level)) {
     for (const [field, { example }] of Object.entries(perMethod)) {
       if (Object.hasOwn(level, field) || Object.hasOwn(Object(memberOf(level, 'prototype')), field)) {
-        throw new InvalidClassViews(`"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`, { page: 'reference.md#responses' })
+        throw new InvalidClassViews(
+          `"${field}" of the view ${ViewClass.name} must be an instance field, as in ${example}. A static field, an accessor or a method has no effect.`,
+          { page: 'reference.md#responses' }
+        )
       }
     }
   }
@@ -133,7 +146,9 @@ function checkFields (ViewClass: ClassView[1]): void {
 /** Returns the names of all members of a view, up to the base class. */
 function namesOf (view: View): string[] {
   const names = Object.keys(view)
-  for (let level: object = Object.getPrototypeOf(view); level !== View.prototype; level = Object.getPrototypeOf(level)) names.push(...Object.getOwnPropertyNames(level))
+  for (let level: object = Object.getPrototypeOf(view); level !== View.prototype; level = Object.getPrototypeOf(level)) {
+    names.push(...Object.getOwnPropertyNames(level))
+  }
   return names
 }
 
@@ -142,7 +157,10 @@ function checkMembers (view: View, label: string): void {
   for (const [name, value] of Object.entries(view)) {
     const isMethod = isInjected(value) && viewMethods.some((method) => method === name)
     if (name === 'guards' || isMethod || ![value].flat(Infinity).some(isGuard)) continue
-    throw new InvalidClassViews(`The view ${label} has a guard as its field "${name}", where it does not guard. Move it to the field "guards": ${perMethod.guards.example}.`, { page: 'reference.md#responses' })
+    throw new InvalidClassViews(
+      `The view ${label} has a guard as its field "${name}", where it does not guard. Move it to the field "guards": ${perMethod.guards.example}.`,
+      { page: 'reference.md#responses' }
+    )
   }
 }
 
@@ -151,14 +169,23 @@ function checkNames (view: View, label: string): void {
   for (const name of namesOf(view)) {
     for (const field of Object.keys(perMethod)) {
       const isMisspelt = name !== field && name[0]?.toLowerCase() === field[0] && suggest(name, [field]) !== ''
-      if (isMisspelt) throw new InvalidClassViews(`The view ${label} has a member "${name}", which has no meaning. Did you mean "${field}"? If not, choose another name.`, { page: 'reference.md#responses' })
+      if (isMisspelt) {
+        throw new InvalidClassViews(
+          `The view ${label} has a member "${name}", which has no meaning. Did you mean "${field}"? If not, choose another name.`,
+          { page: 'reference.md#responses' }
+        )
+      }
     }
   }
 }
 
 function readView (entry: unknown, index: number, context: ViewContext): ViewRoute[] {
   const fault = faultOf(entry)
-  if (fault !== undefined) throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.${adviceOnCopies([Object(entry)[1]])}`, { page: 'reference.md#responses' })
+  if (fault !== undefined) {
+    throw new InvalidClassViews(`"classViews" ${expected}; entry ${index} ${fault}.${adviceOnCopies([Object(entry)[1]])}`, {
+      page: 'reference.md#responses'
+    })
+  }
   const [path, ViewClass] = entry as ClassView
   checkFields(ViewClass)
   const view = new ViewClass(context)
@@ -167,23 +194,31 @@ function readView (entry: unknown, index: number, context: ViewContext): ViewRou
   checkMembers(view, label)
   checkPerMethod(view, 'guards', label)
   checkPerMethod(view, 'schemas', label)
-  const routes = viewMethods.filter((method) => typeof view[method] === 'function').map((method): ViewRoute => {
-    const { [method]: guards = method === 'options' ? false : undefined } = view.guards
-    return {
-      path,
-      method,
-      guards: [guards || []].flat(),
-      access: guards === false ? false : undefined,
-      schema: view.schemas[method],
-      handler: view[method]!.bind(view)
-    }
-  })
-  if (routes.length === 0) throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, { page: 'reference.md#responses' })
+  const routes = viewMethods
+    .filter((method) => typeof view[method] === 'function')
+    .map((method): ViewRoute => {
+      const { [method]: guards = method === 'options' ? false : undefined } = view.guards
+      return {
+        path,
+        method,
+        guards: [guards || []].flat(),
+        access: guards === false ? false : undefined,
+        schema: view.schemas[method],
+        handler: view[method]!.bind(view)
+      }
+    })
+  if (routes.length === 0) {
+    throw new InvalidClassViews(`The view ${label} has none of the methods ${viewMethods.join(', ')}. Add at least one.`, {
+      page: 'reference.md#responses'
+    })
+  }
   return routes
 }
 
 /** Reads and constructs class views. @throws {InvalidClassViews} */
 export function readClassViews (sources: unknown, context: ViewContext): ViewRoute[] {
-  if (!Array.isArray(sources)) throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`, { page: 'reference.md#responses' })
+  if (!Array.isArray(sources)) {
+    throw new InvalidClassViews(`"classViews" ${expected}; given: ${typeName(sources)}.`, { page: 'reference.md#responses' })
+  }
   return sources.flatMap((entry: unknown, index) => readView(entry, index, context))
 }

@@ -18,7 +18,10 @@ export function checkViewPaths (views: readonly ViewRoute[], endpoints: readonly
   const bare = (path: string) => path.replace(/\/$/, '')
   for (const { path } of views) {
     if (taken.some((other) => bare(other) === bare(path))) {
-      throw new InvalidClassViews(`The class view "${path}" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false.`, { page: 'reference.md#responses' })
+      throw new InvalidClassViews(
+        `The class view "${path}" has the path of a default endpoint. Choose another path, change that of the endpoint with its "pathTo..." setting, or set "authMode" to false.`,
+        { page: 'reference.md#responses' }
+      )
     }
   }
 }
@@ -52,7 +55,12 @@ function handlerOf (registration: Registration, { handler }: ViewRoute) {
 const hide = (schema: FastifySchema) => ({ ...schema, hide: true })
 
 /** Adds class views, whose bodies, schemas and compilers are those of the application. @throws {InvalidConfiguration} */
-export async function addViews (host: FastifyInstance, registration: Registration, views: readonly ViewRoute[], options: FastifyRegisterOptions<object>): Promise<void> {
+export async function addViews (
+  host: FastifyInstance,
+  registration: Registration,
+  views: readonly ViewRoute[],
+  options: FastifyRegisterOptions<object>
+): Promise<void> {
   if (views.length === 0) return
   await inOwnContext(host, options, (context) => {
     for (const view of views) {

@@ -1,12 +1,7 @@
 /** Free-standing `protect`, `scoped` and `injectUser`: they find the nearest instance of a route's context when a request comes. */
-import type {
-  ContextConfigDefault, FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, FastifySchema, FastifyTypeProvider, FastifyTypeProviderDefault,
-  HookHandlerDoneFunction, RawReplyDefaultExpression, RawRequestDefaultExpression, RawServerBase, RawServerDefault, RouteGenericInterface
-} from 'fastify'
-import type {
-  Guard, GuardOptions, InjectedRouteHandler, InstanceChoice, ProtectOptions, RequiredScopes, ScopedOptions, UserRouteHandler
-} from '../../types/instance.ts'
-import type { InstanceName, UserOf } from '../../types/registry.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteGenericInterface } from 'fastify'
+import type { Guard, InstanceChoice, ProtectOptions, RequiredScopes, ScopedOptions } from '../../types/instance.ts'
+import type { InjectUser, InstanceName } from '../../types/registry.ts'
 import type { AnyRequest } from '../../types/requests.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { adviceOnCopies } from '../copies.ts'
@@ -32,7 +27,8 @@ function findRegistration (context: FastifyInstance, { on = context, instanceNam
   const instance: unknown = memberOf(on, instanceName)
   const registration = registrationOf(instance)
   if (registration !== undefined) return registration
-  const advice = adviceOnCopies([instance]) || ' Register the plugin on its context or on an outer one, or pass the context of the instance as "on".'
+  const advice =
+    adviceOnCopies([instance]) || ' Register the plugin on its context or on an outer one, or pass the context of the instance as "on".'
   throw new InitializationFailure(`No instance named "${instanceName}" is registered for this route.${advice}`)
 }
 
@@ -66,7 +62,12 @@ function perRegistration<Made> (choice: InstanceChoice, make: (registration: Reg
 }
 
 /** Answers a request for which no instance was found. Without an instance, there is no `exceptionResponse` to render the error. */
-function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request: FastifyRequest, reply: FastifyReply, error: unknown): unknown {
+function answerAbsence (
+  { instanceName = 'tokenAuth' }: InstanceChoice,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown
+): unknown {
   publishRefused(instanceName, request, error)
   if (!(error instanceof InitializationFailure)) throw error
   preventStoring(reply)
@@ -74,7 +75,11 @@ function answerAbsence ({ instanceName = 'tokenAuth' }: InstanceChoice, request:
 }
 
 /** Describes a guard whose registration is known only in the context of a route. */
-function describeLater<Made extends object> (describe: typeof describeGuard, guard: object, madeFor: (context: FastifyInstance) => Made): void {
+function describeLater<Made extends object> (
+  describe: typeof describeGuard,
+  guard: object,
+  madeFor: (context: FastifyInstance) => Made
+): void {
   describe(guard, (context) => {
     try {
       return descriptionOf(madeFor(context), context)
@@ -85,7 +90,11 @@ function describeLater<Made extends object> (describe: typeof describeGuard, gua
   })
 }
 
-function freeGuard (choice: InstanceChoice, guardOf: (context: FastifyInstance) => Guard, scopeSets: GuardDescription['scopeSets'] = []): Guard {
+function freeGuard (
+  choice: InstanceChoice,
+  guardOf: (context: FastifyInstance) => Guard,
+  scopeSets: GuardDescription['scopeSets'] = []
+): Guard {
   function guard (request: FastifyRequest, reply: FastifyReply): Promise<void>
   function guard (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   function guard (request: FastifyRequest, reply: FastifyReply, done?: HookHandlerDoneFunction): Promise<void> | void {
@@ -128,13 +137,7 @@ export function scoped<Route extends RouteGenericInterface = RouteGenericInterfa
 }
 
 /** As `fastify.tokenAuth.injectUser`, for the nearest instance of the route's context. @throws {@link InvalidConfiguration} */
-export function injectUser<
-  Route extends RouteGenericInterface = RouteGenericInterface, Name extends InstanceName = 'tokenAuth', RawServer extends RawServerBase = RawServerDefault,
-  RawRequest extends RawRequestDefaultExpression<RawServer> = RawRequestDefaultExpression<RawServer>,
-  RawReply extends RawReplyDefaultExpression<RawServer> = RawReplyDefaultExpression<RawServer>, ContextConfig = ContextConfigDefault,
-  SchemaCompiler extends FastifySchema = FastifySchema, TypeProvider extends FastifyTypeProvider = FastifyTypeProviderDefault,
-  Logger extends FastifyBaseLogger = FastifyBaseLogger
-> (handler: UserRouteHandler<UserOf<Name>, Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger>, overrides: GuardOptions & InstanceChoice<Name> = {}): InjectedRouteHandler<Route, RawServer, RawRequest, RawReply, ContextConfig, SchemaCompiler, TypeProvider, Logger> {
+export const injectUser: InjectUser = (handler, overrides = {}) => {
   const options = readOptions('injectUser', { ...optionsOfGuards.injectUser, ...choiceMembers }, overrides)
   checkRouteHandler(handler)
   const handlerOf = perRegistration(options, (registration) => makeInjection(registration, handler, options))

@@ -22,7 +22,11 @@ export type Injected = (this: unknown, request: AnyRequest, reply: AnyReply) => 
 
 /** @throws {InvalidConfiguration} */
 export function checkRouteHandler (handler: unknown): void {
-  if (typeof handler !== 'function') throw new InvalidConfiguration(`injectUser() requires a route handler (request, reply, user); given: ${typeName(handler)}.`, { page: 'guards.md' })
+  if (typeof handler !== 'function') {
+    throw new InvalidConfiguration(`injectUser() requires a route handler (request, reply, user); given: ${typeName(handler)}.`, {
+      page: 'guards.md'
+    })
+  }
 }
 
 /**
@@ -42,7 +46,7 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
     let isAllowed = false
     let refused: unknown
     try {
-      ({ state, refusal: refused } = await settle(guard, state, request, reply, checkRequest(guard, state, request)))
+      ;({ state, refusal: refused } = await settle(guard, state, request, reply, checkRequest(guard, state, request)))
       if (refused === null) user = await state.user()
       isAllowed = refused === null
     } catch (thrown) {
@@ -57,7 +61,14 @@ export function makeInjection (registration: Registration, handler: AnyHandler, 
   }
   // A guard that refuses the same requests, for a gate that runs before a function that replaced the handler.
   const enforce = () => ({ hook: makeHook(guard, [], true), hasPassed: () => false })
-  describeInjected(injected, () => ({ registration, rules: guard.rules, scopeSets: [], isOptional: true, isRedirecting: guard.redirect !== undefined, enforce }))
+  describeInjected(injected, () => ({
+    registration,
+    rules: guard.rules,
+    scopeSets: [],
+    isOptional: true,
+    isRedirecting: guard.redirect !== undefined,
+    enforce
+  }))
   // The request, the reply and the result pass unchanged, so they have the types of the wrapped handler.
   return injected as Injected
 }

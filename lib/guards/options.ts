@@ -83,7 +83,10 @@ export type ReadOptions<Table extends Members = typeof guardMembers> = Values<Ta
 const page = 'guards.md'
 
 /** Text or a list in place of the options is usually meant as scopes. */
-const hint = (value: unknown) => typeof value === 'string' || Array.isArray(value) ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).' : ''
+const hint = (value: unknown) =>
+  typeof value === 'string' || Array.isArray(value)
+    ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).'
+    : ''
 
 /**
  * Reads the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class may seem to have
@@ -93,9 +96,18 @@ const hint = (value: unknown) => typeof value === 'string' || Array.isArray(valu
  */
 export function readOptions<Table extends Members> (guard: GuardName, members: Table, options: unknown): ReadOptions<Table> {
   if (!isPlainObject(options) && typeof options === 'object' && options !== null && 'raw' in options) {
-    throw new InvalidConfiguration('protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }.', { page, duringRequest: true })
+    throw new InvalidConfiguration(
+      'protect, scoped or injectUser was called with a request, because a route has this function itself as its hook or handler. Call the function, and pass its result to the route: { onRequest: app.tokenAuth.protect() }.',
+      { page, duringRequest: true }
+    )
   }
-  const { own, others } = readWithOthers(optionsOf(`${guard}()`), options, { members, example: '{ leeway: 60 }', hint, page, others: { names: settingNames, called: 'the settings' } })
+  const { own, others } = readWithOthers(optionsOf(`${guard}()`), options, {
+    members,
+    example: '{ leeway: 60 }',
+    hint,
+    page,
+    others: { names: settingNames, called: 'the settings' }
+  })
   checkOverrides(others)
   return { ...own, overrides: others }
 }
@@ -104,14 +116,26 @@ export function readOptions<Table extends Members> (guard: GuardName, members: T
  * Prepares the check of the age of a login.
  * @throws {InvalidConfiguration} where no token of the registration would pass
  */
-function prepareLogin ({ settings, rules: registered }: Registration, rules: AccessRules, maxAge: number | undefined): GuardCheck | undefined {
+function prepareLogin (
+  { settings, rules: registered }: Registration,
+  rules: AccessRules,
+  maxAge: number | undefined
+): GuardCheck | undefined {
   if (maxAge === undefined) return undefined
   // Reads the settings of the registration: overrides of a guard do not change how tokens are issued.
   if (settings.authMode && !settings.claimAuthTime && !registered.isComputed('claimAuthTime')) {
-    throw new InvalidConfiguration('A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().', { page: 'guards.md' })
+    throw new InvalidConfiguration(
+      'A guard has "maxAge", but its instance issues tokens without the time of the login. Set "claimAuthTime" to true in the options of register().',
+      { page: 'guards.md' }
+    )
   }
   for (const setting of ['userId', 'scopesName'] as const) {
-    if (rules.settings[setting] === 'auth_time') throw new InvalidConfiguration(`A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`, { page: 'guards.md' })
+    if (rules.settings[setting] === 'auth_time') {
+      throw new InvalidConfiguration(
+        `A guard has "maxAge", but "${setting}" is "auth_time", which is the claim with the time of the login. Choose another name.`,
+        { page: 'guards.md' }
+      )
+    }
   }
   const check = prepareLoginAge(maxAge)
   // Called for a valid token only, so there are claims.

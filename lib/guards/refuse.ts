@@ -38,16 +38,18 @@ function describeToken ({ settings, carrier }: RequestState, outcome: string): o
 }
 
 /** Logs why a request is refused, without the token and without values of its claims except the expiry. */
-function logRefused ({ settings: { instanceName } }: Registration, request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): void {
+function logRefused (
+  { settings: { instanceName } }: Registration,
+  request: FastifyRequest,
+  refused: Refusal | TokenAuthError,
+  state: RequestState
+): void {
   const { name, statusCode } = refused instanceof Refusal ? refused.answer : refused
   const reason = memberOf(refused, 'reason')
-  request.log.debug({
-    instanceName,
-    outcome: name,
-    statusCode,
-    ...typeof reason === 'string' && { reason },
-    ...describeToken(state, name)
-  }, 'The request was refused.')
+  request.log.debug(
+    { instanceName, outcome: name, statusCode, ...(typeof reason === 'string' && { reason }), ...describeToken(state, name) },
+    'The request was refused.'
+  )
 }
 
 /** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */

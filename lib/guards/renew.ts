@@ -39,7 +39,9 @@ const notFollowed: readonly SettingName[] = [...keyUseSettings, ...bindingSettin
 function obstacleOf ({ settings, sessions, feed, rules }: Registration): string | undefined {
   if (!settings.authMode) return '"authMode" is false. Redirect to a guarded page of the service that issues the tokens, which renews them.'
   if (feed === undefined || sessions === undefined) return '"sessions" is missing. Set it in the options of register().'
-  return settings.cookieSet || rules.isComputed('cookieSet') ? undefined : '"cookieSet" is false. Set it to true in the options of register(): only cookies are renewed.'
+  return settings.cookieSet || rules.isComputed('cookieSet')
+    ? undefined
+    : '"cookieSet" is false. Set it to true in the options of register(): only cookies are renewed.'
 }
 
 const stands = (reason: string, signedOut?: NotRenewed['signedOut']): NotRenewed => ({ reason, signedOut })
@@ -64,13 +66,19 @@ function findToken ({ request, settings, carrier }: RequestState, refusal: Refus
 const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.hasOwn(outcome, 'accessToken')
 
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
-async function exchange ({ issuing, host }: Registration, sessions: SessionService, state: RequestState, purportedToken: string, reply: FastifyReply): Promise<Renewal | NotRenewed> {
+async function exchange (
+  { issuing, host }: Registration,
+  sessions: SessionService,
+  state: RequestState,
+  purportedToken: string,
+  reply: FastifyReply
+): Promise<Renewal | NotRenewed> {
   const { raw } = reply
   const own = withoutToken(state.record)
   const token = sessions.read(purportedToken)
   const hasEnded = () => token !== undefined && sessions.hasEnded(token)
   const over = () => stands('the refresh token was refused', hasEnded() ? 'ended' : 'expired')
-  const rotation = () => token === undefined ? 0 : sessions.ended.rotations.latestOf(token.sid)
+  const rotation = () => (token === undefined ? 0 : sessions.ended.rotations.latestOf(token.sid))
   const known = rotation()
   let exchanged
   try {
@@ -91,7 +99,10 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
     addLateCookies(raw, isLate ? [] : [...old, ...cookies])
     return isLate ? undefined : () => noteSent(accessToken)
   })
-  return { carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)), accessToken: { token: accessToken, signedBy } }
+  return {
+    carrier: withCookies(state.carrier, accessTokenValues(accessToken, own.settings)),
+    accessToken: { token: accessToken, signedBy }
+  }
 }
 
 /**
@@ -100,12 +111,25 @@ async function exchange ({ issuing, host }: Registration, sessions: SessionServi
  * @returns undefined for a guard that does not renew
  * @throws {InvalidConfiguration} if it is true, but the instance cannot renew or an override prevents it
  */
-export function prepareRenewal (registration: Registration, rules: AccessRules, given: boolean | undefined, redirectOnFail: boolean, overrides: Overrides): Renew | undefined {
+export function prepareRenewal (
+  registration: Registration,
+  rules: AccessRules,
+  given: boolean | undefined,
+  redirectOnFail: boolean,
+  overrides: Overrides
+): Renew | undefined {
   if (!(given ?? redirectOnFail)) return undefined
   const obstacle = obstacleOf(registration)
   const override = notFollowed.find((name) => overrides[name] !== undefined)
-  if (given === true && obstacle !== undefined) throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56' })
-  if (given === true && override !== undefined) throw new InvalidConfiguration(`A guard has "renew" and overrides "${override}", which does not apply to the new tokens of its instance. Remove one of them.`, { finding: 'E57' })
+  if (given === true && obstacle !== undefined) {
+    throw new InvalidConfiguration(`A guard has "renew", but its instance cannot renew tokens: ${obstacle}`, { finding: 'E56' })
+  }
+  if (given === true && override !== undefined) {
+    throw new InvalidConfiguration(
+      `A guard has "renew" and overrides "${override}", which does not apply to the new tokens of its instance. Remove one of them.`,
+      { finding: 'E57' }
+    )
+  }
   const { sessions } = registration
   if (obstacle !== undefined || override !== undefined || sessions === undefined) return undefined
   return async (state, refusal, reply) => {

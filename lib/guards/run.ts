@@ -26,12 +26,19 @@ interface RunningGuard extends PreparedGuard {
  */
 function passAnonymous (guard: PreparedGuard, refusal: Refusal, state: RequestState, request: FastifyRequest): Refusal | null {
   if (guard.isAnonymous?.(state, refusal) !== true) return refusal
-  if (guard.registration.sessions !== undefined) state.record.renewing.waiting.push({ rules: state.rules, check: (renewed) => checkRequest(guard, renewed, request) })
+  if (guard.registration.sessions !== undefined) {
+    state.record.renewing.waiting.push({ rules: state.rules, check: (renewed) => checkRequest(guard, renewed, request) })
+  }
   return null
 }
 
 /** Checks a request after its credential. A guard with `renew` looks for anonymous ones after the renewal. @param refusal null if valid */
-function conclude (guard: PreparedGuard, refusal: Refusal | null, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
+function conclude (
+  guard: PreparedGuard,
+  refusal: Refusal | null,
+  state: RequestState,
+  request: FastifyRequest
+): MaybePromise<Refusal | null> {
   const { check, renew } = guard
   if (refusal === null) return check === undefined ? null : check(state, request)
   return renew === undefined ? passAnonymous(guard, refusal, state, request) : refusal
@@ -41,7 +48,9 @@ function conclude (guard: PreparedGuard, refusal: Refusal | null, state: Request
 export function checkRequest (guard: PreparedGuard, state: RequestState, request: FastifyRequest): MaybePromise<Refusal | null> {
   if (!state.settings.doProtection) return null
   const refusal = state.verify()
-  return refusal instanceof Promise ? refusal.then((settled) => conclude(guard, settled, state, request)) : conclude(guard, refusal, state, request)
+  return refusal instanceof Promise
+    ? refusal.then((settled) => conclude(guard, settled, state, request))
+    : conclude(guard, refusal, state, request)
 }
 
 /** The result of a check, and the state that was checked. */
@@ -51,7 +60,13 @@ interface Checked {
 }
 
 /** Waits for the result of a check, and renews a refused request if the guard can. */
-export async function settle (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, decision: MaybePromise<Refusal | null>): Promise<Checked> {
+export async function settle (
+  guard: PreparedGuard,
+  state: RequestState,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  decision: MaybePromise<Refusal | null>
+): Promise<Checked> {
   const { renew } = guard
   const refusal = await decision
   if (refusal === null || renew === undefined) return { state, refusal }
@@ -73,10 +88,21 @@ export function preventCaching ({ redirect }: Pick<PreparedGuard, 'redirect'>, s
   else if (redirect !== undefined && !reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store')
 }
 
-function refuse (guard: PreparedGuard, state: RequestState, request: FastifyRequest, reply: FastifyReply, refused: unknown, done: HookHandlerDoneFunction): void {
+function refuse (
+  guard: PreparedGuard,
+  state: RequestState,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refused: unknown,
+  done: HookHandlerDoneFunction
+): void {
   try {
     const answer = sendRefusal(guard.registration, request, reply, refused, state, guard.redirect)
-    if (answer instanceof Promise) answer.catch((error: unknown) => { failHook(done, error) })
+    if (answer instanceof Promise) {
+      answer.catch((error: unknown) => {
+        failHook(done, error)
+      })
+    }
   } catch (error) {
     failHook(done, error)
   }
@@ -156,7 +182,14 @@ export function makeHook (prepared: PreparedGuard, scopeSets: GuardDescription['
     run(guard, request, reply, done)
   }
   const { registration, rules, redirect } = guard
-  describeGuard(hook, () => ({ registration, rules, scopeSets, isOptional, isRedirecting: redirect !== undefined, enforce: () => ({ hook, hasPassed: passed.watch() }) }))
+  describeGuard(hook, () => ({
+    registration,
+    rules,
+    scopeSets,
+    isOptional,
+    isRedirecting: redirect !== undefined,
+    enforce: () => ({ hook, hasPassed: passed.watch() })
+  }))
   nameGuard(hook, registration.settings.instanceName, scopeSets)
   // A guard reads only what requests over HTTP/1.1 and HTTP/2 have in common.
   return hook as Guard

@@ -26,7 +26,10 @@ function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
   const requirements = parseRequirements(scopes, anyText)
   if (requirements !== undefined) return requirements
   const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(`scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or pass its context as "on".`, { page: 'guards.md#scopes' })
+  throw new InvalidConfiguration(
+    `scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or pass its context as "on".`,
+    { page: 'guards.md#scopes' }
+  )
 }
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
@@ -51,7 +54,11 @@ function readComputed (source: string, scopes: unknown, anyText: boolean): Requi
 }
 
 /** Returns which requirement a token does not satisfy, and the scopes that it has instead. */
-function explain (requirements: readonly Requirement[], { scopes, authority }: RequestState, { override, requireAllActions }: ScopeRules): string {
+function explain (
+  requirements: readonly Requirement[],
+  { scopes, authority }: RequestState,
+  { override, requireAllActions }: ScopeRules
+): string {
   if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
   return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, authority!.exactScopes) ?? []).join('; ')
 }
@@ -69,7 +76,11 @@ function areEnough (state: RequestState, requirements: readonly Requirement[], r
 function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules, explanation?: string): Refusal {
   const required = textsOf(requirements)
   const reason = `the scopes of the token are not enough for ${required.map((text) => JSON.stringify(text)).join(requireAll ? ' and ' : ' or ')}`
-  return new Refusal(() => new InsufficientScope(undefined, { required }), reason, explanation === undefined ? undefined : `${reason}: ${explanation}`)
+  return new Refusal(
+    () => new InsufficientScope(undefined, { required }),
+    reason,
+    explanation === undefined ? undefined : `${reason}: ${explanation}`
+  )
 }
 
 /** Caches the result for each token that is in the token cache. Only for results that depend on the token alone. */
@@ -100,19 +111,29 @@ export function makeScopedGuard (registration: Registration, scopes: AnyScopes, 
     const hasScopes = (state: RequestState) => areEnough(state, fixed, rules)
     const isAllowed = followsFromToken ? rememberDecisions(hasScopes) : hasScopes
     const refusal = insufficientScope(fixed, rules)
-    const refuse = (state: RequestState) => state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal
-    return makeHook(withCheck(guard, (state) => isAllowed(state) ? null : refuse(state)), scopeSets)
+    const refuse = (state: RequestState) => (state.settings.debug ? insufficientScope(fixed, rules, explain(fixed, state, rules)) : refusal)
+    return makeHook(
+      withCheck(guard, (state) => (isAllowed(state) ? null : refuse(state))),
+      scopeSets
+    )
   }
-  return makeHook(withCheck(guard, async (state, request) => {
-    let requirements = typeof scopes === 'function'
+  return makeHook(
+    withCheck(guard, async (state, request) => {
       // The types of the application determine which requests the function accepts.
-      ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
-      : fixed!
-    if (destructureScopes !== undefined) {
-      const required = textsOf(requirements)
-      requirements = readComputed('destructureScopes', await callHost('destructureScopes', () => destructureScopes(required)), hasExactScopes)
-    }
-    if (areEnough(state, requirements, rules)) return null
-    return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
-  }), scopeSets)
+      let requirements = typeof scopes === 'function'
+        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
+        : fixed!
+      if (destructureScopes !== undefined) {
+        const required = textsOf(requirements)
+        requirements = readComputed(
+          'destructureScopes',
+          await callHost('destructureScopes', () => destructureScopes(required)),
+          hasExactScopes
+        )
+      }
+      if (areEnough(state, requirements, rules)) return null
+      return insufficientScope(requirements, rules, state.settings.debug ? explain(requirements, state, rules) : undefined)
+    }),
+    scopeSets
+  )
 }

@@ -7,11 +7,15 @@ import { typeName } from '../values.ts'
 export function readExtraVerifications (sources: unknown): readonly ExtraVerification[] {
   const expected = 'must be a list of functions (payload) => boolean'
   if (!Array.isArray(sources)) {
-    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(sources)}.`, { page: 'reference.md#handlers' })
+    throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; given: ${typeName(sources)}.`, {
+      page: 'reference.md#handlers'
+    })
   }
   for (const [index, verification] of sources.entries()) {
     if (typeof verification !== 'function') {
-      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, { page: 'reference.md#handlers' })
+      throw new InvalidConfiguration(`Option "extraVerifications" ${expected}; entry ${index} is ${typeName(verification)}.`, {
+        page: 'reference.md#handlers'
+      })
     }
   }
   return sources

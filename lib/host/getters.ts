@@ -80,7 +80,10 @@ export class RequestResults implements GetterResults {
     if (isKey(name)) return ownPromise(value)
     if (fits(name, value)) return value
     ignoreRejection(value)
-    const cause = new InvalidConfiguration(`${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`, { page: 'settings.md' })
+    const cause = new InvalidConfiguration(
+      `${handler} must return ${allowedValues(name)}; returned: ${Array.isArray(value) ? describeValue(name, value) : typeName(value)}.`,
+      { page: 'settings.md' }
+    )
     throw new HandlerFailed(handler, { cause })
   }
 }

@@ -8,8 +8,11 @@ import type { ClaimsOf, UserIdOf, UserOf } from '../../types/registry.ts'
 import { memberOf, typeName } from '../values.ts'
 
 /** Handlers as methods. Their types are those of the instance `tokenAuth`, unless they are passed: `Authentication<Employee>`. */
-export interface Authentication<User extends object = UserOf<'tokenAuth'>, Claims extends object = ClaimsOf<'tokenAuth'>, Id extends UserId = UserIdOf<'tokenAuth'>>
-  extends Handlers<User, Claims, Id, AnyRequest> {}
+export interface Authentication<
+  User extends object = UserOf<'tokenAuth'>,
+  Claims extends object = ClaimsOf<'tokenAuth'>,
+  Id extends UserId = UserIdOf<'tokenAuth'>
+> extends Handlers<User, Claims, Id, AnyRequest> {}
 
 /**
  * The base of an authentication class. Each handler may be a method of a subclass instead of an option. If both
@@ -39,7 +42,9 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
     const handler = isOption ? options[name] : memberOf(authentication, name)
     if (handler === undefined) continue
     const source = `${isOption ? 'Option' : 'Authentication class:'} "${name}"`
-    if (typeof handler !== 'function') throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { page: 'reference.md#handlers' })
+    if (typeof handler !== 'function') {
+      throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { page: 'reference.md#handlers' })
+    }
     handlers[name] = isOption ? handler : handler.bind(authentication)
   }
   return handlers
@@ -47,17 +52,26 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
 
 function checkRequiredHandlers (handlers: Partial<HostHandlers>, settings: Settings, hasSessions: boolean): void {
   if (settings.authMode && handlers.authenticate === undefined) {
-    throw new AuthenticateNotImplemented('The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.', { page: 'reference.md#handlers' })
+    throw new AuthenticateNotImplemented(
+      'The handler "authenticate" is missing. Provide it as an option or as a method of the authentication class, or set "authMode" to false for an instance that only verifies tokens.',
+      { page: 'reference.md#handlers' }
+    )
   }
   const refreshHandlers = ['storeRefreshToken', 'retrieveRefreshToken'] as const
   const superfluous = refreshHandlers.find((name) => hasSessions && handlers[name] !== undefined)
   if (superfluous !== undefined) {
-    throw new InvalidConfiguration(`"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps the data of refresh tokens: remove the handler.`, { page: 'sessions-reference.md#settings' })
+    throw new InvalidConfiguration(
+      `"sessions" and the handler "${superfluous}" are given. With sessions, the store keeps the data of refresh tokens: remove the handler.`,
+      { page: 'sessions-reference.md#settings' }
+    )
   }
   const missing = refreshHandlers.filter((name) => handlers[name] === undefined)
   if (settings.refreshTokenEnabled && !hasSessions && missing.length > 0) {
     const names = missing.map((name) => `"${name}"`).join(' and ')
-    throw new RefreshTokenNotImplemented(`"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`, { page: 'reference.md#handlers' })
+    throw new RefreshTokenNotImplemented(
+      `"refreshTokenEnabled" is true, but ${missing.length === 1 ? 'a handler is' : 'handlers are'} missing: ${names}. Provide both handlers as options or as methods of the authentication class.`,
+      { page: 'reference.md#handlers' }
+    )
   }
 }
 

@@ -23,8 +23,11 @@ const serializerOf = (user: object) => serializers.find((name) => typeof memberO
  * @throws {InvalidUserObject}
  */
 export function checkUser (user: unknown, from: string): object {
-  if (typeof user === 'object' && user !== null && readHost('user object', () => isMapping(user) || serializerOf(user) !== undefined)) return user
-  const description = typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an instance of a class without these methods' : typeName(user)
+  if (typeof user === 'object' && user !== null && readHost('user object', () => isMapping(user) || serializerOf(user) !== undefined)) {
+    return user
+  }
+  const description =
+    typeof user === 'object' && user !== null && !Array.isArray(user) ? 'an instance of a class without these methods' : typeName(user)
   throw new InvalidUserObject(`${from} a plain object, or an object with toDict() or toJSON(), not ${description}.`)
 }
 
@@ -37,15 +40,20 @@ export function checkUser (user: unknown, from: string): object {
 export function userIdOf (user: unknown, key: string, from: string): UserId {
   const checked = checkUser(user, from)
   // A mapping must have the id as its own property; an object of a class may compute it.
-  const id: unknown = readHost('user object', () => isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : memberOf(checked, key))
+  const id: unknown = readHost('user object', () =>
+    isMapping(checked) && !Object.hasOwn(checked, key) ? undefined : memberOf(checked, key)
+  )
   if (isUserId(id)) return asClaimed(key, id)
-  throw new InvalidUserObject(`${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean, not ${id === '' ? 'an empty string' : typeName(id)}. The setting "userId" is the name of this property.`)
+  throw new InvalidUserObject(
+    `${from} a user whose "${key}" is a non-empty string, a safe integer or a boolean, not ${id === '' ? 'an empty string' : typeName(id)}. The setting "userId" is the name of this property.`
+  )
 }
 
 /** Serializes a user for a response: the result of `toDict()` or `toJSON()`, or the mapping itself. @throws {InvalidUserObject} */
 export async function serializeUser (user: object): Promise<object> {
   const serializer = readHost('user object', () => serializerOf(user))
-  const serialized: unknown = serializer === undefined ? user : await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
+  const serialized: unknown =
+    serializer === undefined ? user : await callHost(serializer, () => Reflect.apply(Reflect.get(user, serializer), user, []))
   if (typeof serialized === 'object' && serialized !== null && !Array.isArray(serialized)) {
     // Calls the getters now: while Fastify serializes the response, their errors would reach the client.
     readHost('user object', () => JSON.stringify(serialized))
@@ -75,11 +83,24 @@ const isTextOfNumber = (id: unknown) => typeof id === 'string' && Number.isSafeI
  * @param id the user id of the token
  * @throws {InvalidUserObject} {HandlerFailed}
  */
-export async function retrieveUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, { userId }: Settings, id: unknown = payload[userId]): Promise<object | null> {
+export async function retrieveUser (
+  handlers: Partial<HostHandlers>,
+  request: FastifyRequest,
+  payload: Payload,
+  { userId }: Settings,
+  id: unknown = payload[userId]
+): Promise<object | null> {
   if (handlers.retrieveUser === undefined) return { [userId]: id }
   const user: unknown = await callHost('retrieveUser', () => handlers.retrieveUser!(request, payload))
   if (user !== undefined && user !== null) return checkUser(user, 'retrieveUser must return')
-  if (userId === 'sub' && isTextOfNumber(id)) warnOnce('numbers', handlers, request, 'The handler "retrieveUser" found no user for a user id that is a number as text. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): if your database has numbers, convert payload.sub with Number().')
+  if (userId === 'sub' && isTextOfNumber(id)) {
+    warnOnce(
+      'numbers',
+      handlers,
+      request,
+      'The handler "retrieveUser" found no user for a user id that is a number as text. With "userId": "sub", ids are text in tokens and payloads (RFC 7519 section 4.1.2): if your database has numbers, convert payload.sub with Number().'
+    )
+  }
   return null
 }
 
@@ -96,15 +117,29 @@ function storedId (user: object | null, key: string): unknown {
  * As {@link retrieveUser}, for a token of the instance itself. Logs once if the handler returned another user: some databases
  * convert the text of an id to a number, and find the user 42 for the id `42bd-2f1e`.
  */
-export async function retrieveOwnUser (handlers: Partial<HostHandlers>, request: FastifyRequest, payload: Payload, settings: Settings, id: unknown): Promise<object | null> {
+export async function retrieveOwnUser (
+  handlers: Partial<HostHandlers>,
+  request: FastifyRequest,
+  payload: Payload,
+  settings: Settings,
+  id: unknown
+): Promise<object | null> {
   const user = await retrieveUser(handlers, request, payload, settings, id)
   const found = storedId(user, settings.userId)
-  if (isUserId(found) && String(found) !== String(id)) warnOnce('users', handlers, request, `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with the id of the user that was found.`)
+  if (isUserId(found) && String(found) !== String(id)) {
+    warnOnce(
+      'users',
+      handlers,
+      request,
+      `The handler "retrieveUser" returned another user than that of the token: their "${settings.userId}" differ. Some databases convert text to a number, and find 42 for "42bd-2f1e": pass the id as a parameter of the type of the column, and compare it with the id of the user that was found.`
+    )
+  }
   return user
 }
 
 /** Describes the type of an id. */
-const formOf = (id: UserId) => ({ string: 'text, such as "42"', number: 'a number, such as 42', boolean: 'a boolean' })[typeof id as 'string' | 'number' | 'boolean']
+const formOf = (id: UserId) =>
+  ({ string: 'text, such as "42"', number: 'a number, such as 42', boolean: 'a boolean' })[typeof id as 'string' | 'number' | 'boolean']
 
 /**
  * Compares the user that `retrieveUser` returned at a refresh with the user of the login. 42 and "42" are two users.
@@ -113,7 +148,13 @@ const formOf = (id: UserId) => ({ string: 'text, such as "42"', number: 'a numbe
  * @returns why they are not the same; undefined if they are
  * @throws {InvalidUserObject}
  */
-export function differenceOf (userId: UserId, user: object, key: string, handlers: Partial<HostHandlers>, request: FastifyRequest): string | undefined {
+export function differenceOf (
+  userId: UserId,
+  user: object,
+  key: string,
+  handlers: Partial<HostHandlers>,
+  request: FastifyRequest
+): string | undefined {
   const id = userIdOf(user, key, 'retrieveUser must return')
   if (id === userId) return undefined
   if (String(id) !== String(userId)) return 'the handler "retrieveUser" returned another user'

@@ -60,15 +60,24 @@ function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings,
  * Creates the Set-Cookie headers that carry new tokens.
  * @throws {TokenTooLarge} for a cookie that browsers would drop
  */
-export function tokenCookies (tokens: { accessToken?: string | undefined, refreshToken?: string | undefined }, settings: Settings): string[] {
+export function tokenCookies (
+  tokens: { accessToken?: string | undefined; refreshToken?: string | undefined },
+  settings: Settings
+): string[] {
   const cookies = tokens.accessToken === undefined ? [] : accessTokenCookies(tokens.accessToken, settings)
   if (tokens.refreshToken !== undefined) {
-    cookies.push({ name: settings.cookieRefreshTokenName, value: tokens.refreshToken, httpOnly: settings.cookieHttponly || settings.cookieSplit })
+    cookies.push({
+      name: settings.cookieRefreshTokenName,
+      value: tokens.refreshToken,
+      httpOnly: settings.cookieHttponly || settings.cookieSplit
+    })
   }
   return cookies.map((cookie) => {
     const size = cookie.name.length + 1 + encodeURIComponent(cookie.value).length
     if (size > maximumCookieSize) {
-      throw new TokenTooLarge(`The cookie "${cookie.name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`)
+      throw new TokenTooLarge(
+        `The cookie "${cookie.name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`
+      )
     }
     return serializeCookie(cookie, settings, settings.cookieMaxAge)
   })
@@ -85,7 +94,8 @@ export function cookieNames ({ cookieAccessTokenName, cookieRefreshTokenName, co
 }
 
 /** Creates the Set-Cookie header that removes a cookie from a browser. */
-export const clearingCookie = (name: string, settings: Settings): string => serializeCookie({ name, value: '', httpOnly: true }, settings, 0)
+export const clearingCookie = (name: string, settings: Settings): string =>
+  serializeCookie({ name, value: '', httpOnly: true }, settings, 0)
 
 /** Creates the Set-Cookie headers that remove all tokens from a browser. */
 export const clearingCookies = (settings: Settings): string[] => cookieNames(settings).map((name) => clearingCookie(name, settings))

@@ -39,14 +39,22 @@ function domainsOf (hostname: string): string[] {
 const cleared = new WeakMap<FastifyRequest, Set<string>>()
 
 /** Yields the forms, other than that of new cookies, that a cookie may have: its domain, and whether it is partitioned. */
-function * formsOf (name: string, isTwin: boolean, isReplacing: boolean, { hostname }: FastifyRequest, settings: Settings): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
+function * formsOf (
+  name: string,
+  isTwin: boolean,
+  isReplacing: boolean,
+  { hostname }: FastifyRequest,
+  settings: Settings
+): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
   const { cookieDomain, cookiePartitioned, cookieSamesite } = settings
   const domains = new Set(isTwin || (isReplacing && cookieDomain !== '') ? [''] : [])
   if (isTwin && !/^__host-/i.test(name)) for (const domain of [cookieDomain, ...domainsOf(hostname)]) domains.add(domain)
   for (const domain of domains) yield { cookieDomain: domain, cookiePartitioned }
   // Only a cookie with SameSite=None can have been partitioned, before or after a change of the setting.
   if (cookieSamesite !== 'none') return
-  for (const domain of isTwin ? domains : cookiePartitioned ? [cookieDomain] : []) yield { cookieDomain: domain, cookiePartitioned: !cookiePartitioned }
+  for (const domain of isTwin ? domains : cookiePartitioned ? [cookieDomain] : []) {
+    yield { cookieDomain: domain, cookiePartitioned: !cookiePartitioned }
+  }
 }
 
 /** Whether a header contains a text twice. Searches forward twice, because `lastIndexOf` is many times slower. */
@@ -77,7 +85,9 @@ export function oldCookies (request: FastifyRequest, settings: Settings, sent: r
     if (value === undefined || !(isTwin || isReplacing) || done.has(name) || Number(known?.get(keyOf(name, settings))?.size) > 1) return []
     cleared.set(request, done.add(name))
     // Inherited, not copied, because getters compute settings when they are read.
-    return Array.from(formsOf(name, isTwin, isReplacing, request, settings), (form) => clearingCookie(name, Object.setPrototypeOf({ ...form }, settings)))
+    return Array.from(formsOf(name, isTwin, isReplacing, request, settings), (form) =>
+      clearingCookie(name, Object.setPrototypeOf({ ...form }, settings))
+    )
   })
 }
 

@@ -16,7 +16,15 @@ function patternOfParameters (names: readonly string[]): RegExp {
 }
 
 /** The logged properties of a request. Not an interface, because Fastify requires a type with an implicit index signature. */
-type LoggedRequest = { method: string, url: string, version?: string, host: string, remoteAddress: string, remotePort?: number, userId?: UserId }
+type LoggedRequest = {
+  method: string
+  url: string
+  version?: string
+  host: string
+  remoteAddress: string
+  remotePort?: number
+  userId?: UserId
+}
 
 /** The options of {@link requestSerializer}. */
 export interface RequestSerializerOptions {

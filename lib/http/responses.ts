@@ -27,7 +27,10 @@ export class Responses<User extends object = object, Claims extends object = Rec
   extendVerify (_request: AnyRequest, _context: { user: User | null, payload: Payload<Claims> | null }): Extension {}
 
   /** Extends the response of the refresh endpoint. `refreshToken` is the stored token, `purportedToken` the one that the client sent. */
-  extendRefresh (_request: AnyRequest, _context: { user: User, accessToken: string, refreshToken: string, purportedToken: string, payload: Payload<Claims> }): Extension {}
+  extendRefresh (
+    _request: AnyRequest,
+    _context: { user: User; accessToken: string; refreshToken: string; purportedToken: string; payload: Payload<Claims> }
+  ): Extension {}
 
   /**
    * Renders a refusal and returns the body. The reply has the status and the challenge already; the method may change them.
@@ -51,11 +54,18 @@ export function isReplaced (responses: Responses, name: keyof Responses): boolea
 }
 
 /** Adds the result of a hook to a body, if the application has that hook. @throws {HandlerFailed} if the hook throws, or returns anything but an object */
-export async function extendBody (responses: Responses, body: Record<string, unknown>, hook: Hook, call: () => Extension): Promise<Record<string, unknown>> {
+export async function extendBody (
+  responses: Responses,
+  body: Record<string, unknown>,
+  hook: Hook,
+  call: () => Extension
+): Promise<Record<string, unknown>> {
   if (!isReplaced(responses, hook)) return body
   const fields = await callHost(hook, call)
   if (fields === undefined || fields === null) return body
-  if (typeof fields !== 'object' || Array.isArray(fields)) throw wrongResult(hook, 'an object with properties to add to the response, or nothing', fields)
+  if (typeof fields !== 'object' || Array.isArray(fields)) {
+    throw wrongResult(hook, 'an object with properties to add to the response, or nothing', fields)
+  }
   return readHost(hook, () => {
     const extended = { ...body, ...fields }
     // Throws here if the body has no JSON form, before a token is stored that the client would never receive.
@@ -96,7 +106,13 @@ function sendBody (reply: FastifyReply, body: unknown): FastifyReply {
 }
 
 /** Renders an error with `exceptionResponse` and sends it. @throws what `exceptionResponse` throws */
-export function sendError (responses: Responses, request: FastifyRequest, reply: FastifyReply, error: TokenAuthError, scheme = defaultScheme): MaybePromise<unknown> {
+export function sendError (
+  responses: Responses,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: TokenAuthError,
+  scheme = defaultScheme
+): MaybePromise<unknown> {
   // Refusals are not logged. Errors of the application, and of services that it depends on, are.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
   reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), scheme))

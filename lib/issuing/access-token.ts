@@ -68,7 +68,9 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
     payload = { ...payload, [settings.scopesName]: await scopesOf(known, addScopesToPayload) }
   }
   // Without values of the application the payload is JSON already.
-  if (customClaims.length > 0 || recipe.extendPayload.length > 0) payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
+  if (customClaims.length > 0 || recipe.extendPayload.length > 0) {
+    payload = asJson(payload, recipe.extendPayload.length > 0 ? 'extendPayload' : 'custom claims')
+  }
   const claimed = payload[settings.userId]
   // Converted to text again, because a handler may have set the number of the database.
   if (isUserId(claimed)) payload = { ...payload, [settings.userId]: asClaimed(settings.userId, claimed) }
@@ -76,7 +78,9 @@ export async function issueAccessToken (user: unknown, from: string, recipe: Rec
   if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)
   const { token, signedBy } = await recipe.sign(payload)
   if (token.length > maximumTokenLength) {
-    throw new TokenTooLarge(`The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`)
+    throw new TokenTooLarge(
+      `The new access token has ${token.length} characters, but tokens of more than ${maximumTokenLength} characters are refused. Reduce the payload.`
+    )
   }
   return {
     token,

@@ -18,7 +18,14 @@ export interface Issuing {
    */
   accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>, sid?: string): Promise<string>
   /** As above, for a refresh of a session. @param generation that of the presented refresh token; undefined if the token confirms none */
-  refreshedToken (user: unknown, from: string, context: RequestSettings, additions: TokenAdditions<object>, sid: string, generation: number | undefined): Promise<IssuedToken>
+  refreshedToken(
+    user: unknown,
+    from: string,
+    context: RequestSettings,
+    additions: TokenAdditions<object>,
+    sid: string,
+    generation: number | undefined
+  ): Promise<IssuedToken>
   /** Generates a refresh token without storing it. @throws {HandlerFailed} */
   refreshToken (request: FastifyRequest, user: object, context: RequestSettings): Promise<string>
   /** The settings for an access token that is issued without a request. Reading one that has a getter throws `RequiredKeysNotFound`. */
@@ -34,7 +41,14 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
   // Checked to be a function with the other settings.
   const generator = (resolved.generateRefreshToken as GenerateRefreshToken | undefined) ?? randomRefreshToken
   const noRequest = withoutRequest('. Pass the option "request" to generateAccessToken.')
-  const issue = async (user: unknown, from: string, context: RequestSettings, additions: TokenAdditions<object>, sid?: string, sgen?: number): Promise<IssuedToken> => {
+  const issue = async (
+    user: unknown,
+    from: string,
+    context: RequestSettings,
+    additions: TokenAdditions<object>,
+    sid?: string,
+    sgen?: number
+  ): Promise<IssuedToken> => {
     const { settings } = context
     // Without a prototype: scopes that `Object.prototype` was polluted with must not get into tokens.
     const { scopes, authTime, customClaims: more, extendPayload }: TokenAdditions<object> = Object.assign(Object.create(null), additions)
@@ -55,7 +69,8 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
     accessToken: async (user, from, context, additions = {}, sid = undefined) => (await issue(user, from, context, additions, sid)).token,
     refreshedToken: issue,
     async refreshToken (request, user, { results }) {
-      const generate = generatorGetter === undefined ? generator : results.get('generateRefreshToken', generatorGetter) as GenerateRefreshToken
+      const generate =
+        generatorGetter === undefined ? generator : (results.get('generateRefreshToken', generatorGetter) as GenerateRefreshToken)
       return await generateRefreshToken(generate, request, user)
     }
   }

@@ -24,13 +24,27 @@ export async function generateRefreshToken (generate: GenerateRefreshToken, requ
 }
 
 /** Stores a refresh token through the handler of the application. @throws {RefreshTokenNotImplemented} {HandlerFailed} */
-export async function storeRefreshToken ({ storeRefreshToken: store }: Partial<HostHandlers>, request: FastifyRequest, userId: UserId, refreshToken: string): Promise<void> {
-  if (store === undefined) throw new RefreshTokenNotImplemented('The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class.', { page: 'reference.md#handlers', duringRequest: true })
+export async function storeRefreshToken (
+  { storeRefreshToken: store }: Partial<HostHandlers>,
+  request: FastifyRequest,
+  userId: UserId,
+  refreshToken: string
+): Promise<void> {
+  if (store === undefined) {
+    throw new RefreshTokenNotImplemented(
+      'The handler "storeRefreshToken" is missing. Provide it as an option or as a method of the authentication class.',
+      { page: 'reference.md#handlers', duringRequest: true }
+    )
+  }
   await callHost('storeRefreshToken', () => store(userId, refreshToken, request))
 }
 
 /** Returns the refresh token that the application stored for a user; undefined if there is none. @throws {HandlerFailed} */
-export async function storedRefreshToken ({ retrieveRefreshToken }: Partial<HostHandlers>, request: FastifyRequest, userId: UserId): Promise<string | undefined> {
+export async function storedRefreshToken (
+  { retrieveRefreshToken }: Partial<HostHandlers>,
+  request: FastifyRequest,
+  userId: UserId
+): Promise<string | undefined> {
   // Registration requires the handler with `refreshTokenEnabled`.
   const stored: unknown = await callHost('retrieveRefreshToken', () => retrieveRefreshToken!(userId, request))
   if (stored === undefined || stored === null || stored === '') return undefined

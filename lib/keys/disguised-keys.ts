@@ -74,22 +74,29 @@ const encodings: Readonly<Record<string, Decode>> = {
   // Leading quotes, white space, a byte order mark, or U+FFFD in its place. Text after a key is ignored.
   'a quoted': (text) => text.replace(/^[\s"'`\xfe\xff\xef\xbb\xbf\xbd]+/, ''),
   // Escapes of JSON and of many programming languages.
-  'an escaped': (text) => text.includes('\\')
-    ? text.replace(/\\(?:(?:u00|x)([\da-f]{2})|[nr]|([^]))/gi, (_match, digits?: string, other = '\n') => digits === undefined ? other : character(digits))
-    : undefined,
-  'a percent-encoded': (text) => /%[\da-f]{2}/i.test(text)
-    ? text.replaceAll('+', ' ').replace(/%([\da-f]{2})/gi, (_match, digits: string) => character(digits))
-    : undefined,
+  'an escaped': (text) =>
+    text.includes('\\')
+      ? text.replace(/\\(?:(?:u00|x)([\da-f]{2})|[nr]|([^]))/gi, (_match, digits?: string, other = '\n') =>
+        digits === undefined ? other : character(digits)
+      )
+      : undefined,
+  'a percent-encoded': (text) =>
+    /%[\da-f]{2}/i.test(text)
+      ? text.replaceAll('+', ' ').replace(/%([\da-f]{2})/gi, (_match, digits: string) => character(digits))
+      : undefined,
   // Every second byte of ASCII text is zero.
-  'a UTF-16': (text) => text.includes('\0') ? text.replaceAll('\0', '') : undefined,
+  'a UTF-16': (text) => (text.includes('\0') ? text.replaceAll('\0', '') : undefined),
   // Bytes that were converted to text, one character for each byte, and encoded as UTF-8.
   'a binary': (text) => {
     const decoded = Buffer.from(text, 'latin1').toString('utf8')
     return /^[\0-\xff]*$/.test(decoded) ? decoded : undefined
   },
-  'a hexadecimal': (text) => /^(?:modulus=)?[\da-fx\s:"'`]+$/i.test(text) ? Buffer.from(text.replace(/^modulus=|0x|[^\da-f]/gi, ''), 'hex').toString('latin1') : undefined,
+  'a hexadecimal': (text) =>
+    /^(?:modulus=)?[\da-fx\s:"'`]+$/i.test(text)
+      ? Buffer.from(text.replace(/^modulus=|0x|[^\da-f]/gi, ''), 'hex').toString('latin1')
+      : undefined,
   // Node.js ignores the characters outside the alphabet.
-  'a base64': (text) => /^[\w+/=\s"'`-]+$/.test(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined
+  'a base64': (text) => (/^[\w+/=\s"'`-]+$/.test(text) ? Buffer.from(text, 'base64').toString('latin1') : undefined)
 }
 
 /** How many nested encodings are decoded. */

@@ -11,22 +11,39 @@ const maximumExponent = 2n ** 64n - 1n
 function checkRsa (algorithm: Algorithm, name: string, key: KeyObject): void {
   const { modulusLength = 0, publicExponent = 0n } = { ...key.asymmetricKeyDetails }
   if (key.asymmetricKeyType !== 'rsa') {
-    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, { finding: 'E05' })
+    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an RSA key.`, {
+      finding: 'E05'
+    })
   }
   if (modulusLength < minimumModulus) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`, { finding: 'E04' })
+    throw new InvalidConfiguration(
+      `"${name}" is an RSA key of ${modulusLength} bits; ${algorithm} needs at least ${minimumModulus} (RFC 7518 section 3.3).`,
+      { finding: 'E04' }
+    )
   }
   if (modulusLength > maximumModulus) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key of ${modulusLength} bits; at most ${maximumModulus} are accepted, because longer keys make every signature slower. Use a smaller key.`, { finding: 'E04' })
+    throw new InvalidConfiguration(
+      `"${name}" is an RSA key of ${modulusLength} bits; at most ${maximumModulus} are accepted, because longer keys make every signature slower. Use a smaller key.`,
+      { finding: 'E04' }
+    )
   }
   if (publicExponent < 3n) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`, { finding: 'E04' })
+    throw new InvalidConfiguration(
+      `"${name}" is an RSA key with a public exponent below 3, with which everyone can sign. Make a new pair.`,
+      { finding: 'E04' }
+    )
   }
   if (publicExponent % 2n === 0n) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair.`, { finding: 'E04' })
+    throw new InvalidConfiguration(
+      `"${name}" is an RSA key with an even public exponent, which no private key belongs to. Make a new pair.`,
+      { finding: 'E04' }
+    )
   }
   if (publicExponent > maximumExponent) {
-    throw new InvalidConfiguration(`"${name}" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537.`, { finding: 'E04' })
+    throw new InvalidConfiguration(
+      `"${name}" is an RSA key with a public exponent of more than 64 bits, which makes every signature slow to verify. Make a new pair; the usual exponent is 65537.`,
+      { finding: 'E04' }
+    )
   }
 }
 
@@ -35,7 +52,9 @@ function checkEc (algorithm: Algorithm, name: string, key: KeyObject): void {
   const found = key.asymmetricKeyDetails?.namedCurve
   if (key.asymmetricKeyType === 'ec' && found === curve) return
   const what = key.asymmetricKeyType === 'ec' ? `on the curve ${found}` : `of the type ${key.asymmetricKeyType}`
-  throw new InvalidConfiguration(`"${name}" is a key ${what}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, { finding: 'E05' })
+  throw new InvalidConfiguration(`"${name}" is a key ${what}; ${algorithm} needs an EC key on the curve ${curve} (RFC 7518 section 3.4).`, {
+    finding: 'E05'
+  })
 }
 
 /**
@@ -54,7 +73,10 @@ const smallOrders: ReadonlySet<string> = new Set([
 
 function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void {
   if (key.asymmetricKeyType !== 'ed25519') {
-    throw new InvalidConfiguration(`"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`, { finding: 'E05' })
+    throw new InvalidConfiguration(
+      `"${name}" is a key of the type ${key.asymmetricKeyType}; ${algorithm} needs an Ed25519 key (RFC 8037 section 2).`,
+      { finding: 'E05' }
+    )
   }
   // The scalar of a private key is a multiple of 8, so that its public key cannot have a small order (RFC 8032 section 5.1.5).
   if (key.type === 'private') return
@@ -63,7 +85,9 @@ function checkEd25519 (algorithm: Algorithm, name: string, key: KeyObject): void
   point[31]! &= 0x7f
   // OpenSSL imports such a key and accepts a fixed signature for every message, or for one message in 2 to 8.
   if (smallOrders.has(point.toString('hex'))) {
-    throw new InvalidConfiguration(`"${name}" is an Ed25519 key of small order, with which everyone can sign. Make a new pair.`, { finding: 'E04' })
+    throw new InvalidConfiguration(`"${name}" is an Ed25519 key of small order, with which everyone can sign. Make a new pair.`, {
+      finding: 'E04'
+    })
   }
 }
 

@@ -51,13 +51,20 @@ const otherForms = ['path', 'pem', 'passphrase'] as const
 function readJwk (name: string, value: unknown): Jwk | undefined {
   const jwk = jwkOf(value)
   const other = jwk && otherForms.find((member) => member in Object(value))
-  if (other !== undefined) throw new InvalidConfiguration(`"${name}" is a JWK, because it has the member "kty", and it has the member "${other}", too. Remove one of them: a JWK names no file and contains no PEM.`, { finding: 'E08' })
+  if (other !== undefined) {
+    throw new InvalidConfiguration(
+      `"${name}" is a JWK, because it has the member "kty", and it has the member "${other}", too. Remove one of them: a JWK names no file and contains no PEM.`,
+      { finding: 'E08' }
+    )
+  }
   return jwk
 }
 
 function readFile (name: string, file: string | URL): Buffer {
   if (file instanceof URL && file.protocol !== 'file:') {
-    throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, { finding: 'E08' })
+    throw new InvalidConfiguration(`"${name}" is a URL with "${file.protocol}"; only "file:" URLs are read. Keys are never fetched.`, {
+      finding: 'E08'
+    })
   }
   let content
   try {
@@ -65,10 +72,14 @@ function readFile (name: string, file: string | URL): Buffer {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     // Without the original error as the cause: it quotes the path, which is the key itself if the user mixed up the two.
-    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, { finding: 'E08' })
+    throw new InvalidConfiguration(`The file given as "${name}" cannot be read (${code}). Check its path and permissions.`, {
+      finding: 'E08'
+    })
   }
   if (content !== undefined) return content
-  throw new InvalidConfiguration(`The file given as "${name}" is not a regular file. Write the key into a file, and give its path.`, { finding: 'E08' })
+  throw new InvalidConfiguration(`The file given as "${name}" is not a regular file. Write the key into a file, and give its path.`, {
+    finding: 'E08'
+  })
 }
 
 /** Reads a file. Undefined for a pipe, which could wait for its writer for ever, a device or a folder. */
@@ -92,11 +103,14 @@ export function readMaterial (name: string, value: unknown): ReadMaterial {
   if (types.isKeyObject(value)) return { object: value }
   const jwk = readJwk(name, value)
   if (jwk !== undefined) return { jwk }
-  const content = typeof value === 'string' ? value : bytesOf(value) ?? pemOf(value)
+  const content = typeof value === 'string' ? value : (bytesOf(value) ?? pemOf(value))
   if (content !== undefined) return { bytes: Buffer.from(content), passphrase: passphraseOf(value) }
   const file = fileOf(value)
   if (file !== undefined) return { bytes: readFile(name, file), passphrase: passphraseOf(value) }
-  throw new InvalidConfiguration(`"${name}" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: ${describeKey(value)}.`, { page: 'settings.md' })
+  throw new InvalidConfiguration(
+    `"${name}" must be a string, a Buffer or other bytes, a KeyObject, a JWK, a file: URL, { path } or { pem, passphrase }; given: ${describeKey(value)}.`,
+    { page: 'settings.md' }
+  )
 }
 
 /**
@@ -106,13 +120,22 @@ export function readMaterial (name: string, value: unknown): ReadMaterial {
 export function checkIntendedUse (algorithm: Algorithm, name: string, jwk: Jwk, operation: 'sign' | 'verify'): void {
   const { use = 'sig', key_ops: operations = [operation], alg = algorithm } = jwk
   if (use !== 'sig') {
-    throw new InvalidConfiguration(`"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`, { finding: 'E15' })
+    throw new InvalidConfiguration(
+      `"${name}" is a JWK whose "use" is not "sig" (RFC 7517 section 4.2), so it must not sign or verify. Use a key that is made for signatures.`,
+      { finding: 'E15' }
+    )
   }
   if (!Array.isArray(operations) || !operations.includes(operation)) {
-    throw new InvalidConfiguration(`"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`, { finding: 'E15' })
+    throw new InvalidConfiguration(
+      `"${name}" is a JWK whose "key_ops" do not include "${operation}" (RFC 7517 section 4.3). Use a key that permits it.`,
+      { finding: 'E15' }
+    )
   }
   if (algorithmNamed(alg) !== algorithm) {
-    throw new InvalidConfiguration(`"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`, { finding: 'E15' })
+    throw new InvalidConfiguration(
+      `"${name}" is a JWK for another "alg" than ${algorithm} (RFC 7517 section 4.4). Set "algorithm" to that of the key, or use another key.`,
+      { finding: 'E15' }
+    )
   }
 }
 

@@ -65,13 +65,31 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
   if (verifyUntil === Infinity) return
   const name = `keys[${index}].verifyUntil`
   const getter = lifetimeSettings.find((setting) => getters.has(setting))
-  if (getter !== undefined) throw new InvalidConfiguration(`"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`, { finding: 'E14' })
-  if (!settings.verifyExp) throw new InvalidConfiguration(`"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`, { finding: 'E14' })
+  if (getter !== undefined) {
+    throw new InvalidConfiguration(
+      `"${name}" and "${accessorOf('get', getter)}" are given, so it is not known how long tokens live. Give "${getter}", or remove "verifyUntil".`,
+      { finding: 'E14' }
+    )
+  }
+  if (!settings.verifyExp) {
+    throw new InvalidConfiguration(
+      `"${name}" is given, and "verifyExp" is false, so tokens of this key have no end. Set "verifyExp" to true, or remove "verifyUntil".`,
+      { finding: 'E14' }
+    )
+  }
   const end = endOfSigning(entry, entries)
-  if (end === Infinity) throw new InvalidConfiguration(`"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`, { finding: 'E14' })
+  if (end === Infinity) {
+    throw new InvalidConfiguration(
+      `"${name}" is given, but no key signs after this one. Add a key with a later "signFrom", or remove "verifyUntil".`,
+      { finding: 'E14' }
+    )
+  }
   const earliest = end + (settings.expirationDelta + leeway) * 1000
   if (verifyUntil < earliest) {
-    throw new InvalidConfiguration(`"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens stay valid for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`, { finding: 'E14' })
+    throw new InvalidConfiguration(
+      `"${name}" is ${iso(verifyUntil)}, but the key signs until ${iso(end)}, and its tokens stay valid for ${settings.expirationDelta + leeway} seconds ("expirationDelta" and "leeway") after that. Set it to ${iso(earliest)} or later.`,
+      { finding: 'E14' }
+    )
   }
 }
 
@@ -83,31 +101,54 @@ function checkEnd (entry: Entry, index: number, entries: readonly Period[], { se
 export function checkEntries (entries: readonly Entry[], resolved: Resolved, leeway: number): void {
   const { settings } = resolved
   if (settings.authMode && signingAt(entries, Date.now()) === undefined) {
-    throw new InvalidConfiguration('No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past. An instance that only verifies sets "authMode" to false.', { finding: 'E13' })
+    throw new InvalidConfiguration(
+      'No key of "keys" signs now. Give a secret or private key without "signFrom", or with a "signFrom" in the past. An instance that only verifies sets "authMode" to false.',
+      { finding: 'E13' }
+    )
   }
   for (const [index, entry] of entries.entries()) checkEnd(entry, index, entries, resolved, leeway)
-  if (settings.pathToJwks !== null) checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
+  if (settings.pathToJwks !== null) {
+    checkPublished(entries.some(({ algorithm, verifyUntil }) => !isHmac(algorithm) && verifyUntil > Date.now()))
+  }
 }
 
 /** @throws {InvalidConfiguration} if the endpoint of public keys would publish none */
 export function checkPublished (hasPublicKey: boolean): void {
   if (hasPublicKey) return
-  throw new InvalidConfiguration('"pathToJwks" is given, but there is no public key to publish: secrets are never published, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".', { finding: 'E16' })
+  throw new InvalidConfiguration(
+    '"pathToJwks" is given, but there is no public key to publish: secrets are never published, and keys that are computed per request are not known. Use a pair of keys, or remove "pathToJwks".',
+    { finding: 'E16' }
+  )
 }
 
 /** Checks that an instance with `keys` has no other keys, and no getters of keys or `tokenCacheSize`. @throws {InvalidConfiguration} */
 export function checkBeside ({ keys, getters }: Resolved): void {
   const given = keys()
   const key = keySettings.find((name) => given[name] !== undefined)
-  if (key !== undefined) throw new InvalidConfiguration(`"keys" and "${key}" are given. "keys" contains all keys of an instance: add this key to it as an entry, and remove "${key}".`, { finding: 'E11' })
+  if (key !== undefined) {
+    throw new InvalidConfiguration(
+      `"keys" and "${key}" are given. "keys" contains all keys of an instance: add this key to it as an entry, and remove "${key}".`,
+      { finding: 'E11' }
+    )
+  }
   const getter = [...keyUseSettings, 'tokenCacheSize' as const].find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`, { finding: 'E11' })
+  if (getter !== undefined) {
+    throw new InvalidConfiguration(
+      `"keys" and "${accessorOf('get', getter)}" are given. With "keys", all requests have the same keys and remembered tokens: remove "${accessorOf('get', getter)}".`,
+      { finding: 'E11' }
+    )
+  }
 }
 
 /** Checks the overrides of a guard. @param option the option that has all keys. @throws {InvalidConfiguration} */
 export function checkKeyOverrides (overrides: Readonly<Record<string, unknown>>, option: 'keys' | 'issuers'): void {
   const name = keyUseSettings.find((setting) => overrides[setting] !== undefined)
-  if (name !== undefined) throw new InvalidConfiguration(`A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`, { finding: 'E11' })
+  if (name !== undefined) {
+    throw new InvalidConfiguration(
+      `A guard overrides "${name}". With "${option}", all guards of an instance have the same keys: remove the override, or register another instance.`,
+      { finding: 'E11' }
+    )
+  }
 }
 
 /** Whether a ring has both secrets and pairs of keys. */
@@ -127,8 +168,12 @@ export function statusOf ({ keys }: KeyRing): KeyStatus['keys'] {
 }
 
 /** Creates a JWK set (RFC 7517 section 5) of public keys. */
-export function jwkSet (keys: ReadonlyArray<{ readonly kid: string, readonly algorithm: Settings['algorithm'], readonly verifying: Key }>): string {
-  return JSON.stringify({ keys: keys.map(({ kid, algorithm, verifying }) => ({ ...publicJwk(verifying.keyObject), kid, alg: algorithm, use: 'sig' })) })
+export function jwkSet (
+  keys: ReadonlyArray<{ readonly kid: string; readonly algorithm: Settings['algorithm']; readonly verifying: Key }>
+): string {
+  return JSON.stringify({
+    keys: keys.map(({ kid, algorithm, verifying }) => ({ ...publicJwk(verifying.keyObject), kid, alg: algorithm, use: 'sig' }))
+  })
 }
 
 /** Returns the JWK set of a ring: the public keys whose tokens are valid, now or later. Never a secret. */

@@ -5,9 +5,26 @@
  * frameworks and services. `attack()` tries each of them.
  */
 export const knownSecrets: readonly string[] = [
-  'secret', 'secretkey', 'secret_key', 'supersecret', 'changeme', 'password', 'jwt_secret', 'your_jwt_secret', 'shhhhh', 'test', 'key', '123456', 'undefined', 'null',
-  'your-256-bit-secret', 'your-384-bit-secret', 'your-512-bit-secret',
-  'a-string-secret-at-least-256-bits-long', 'a-valid-string-secret-that-is-at-least-384-bits-long', 'a-valid-string-secret-that-is-at-least-512-bits-long-which-is-very-long',
+  'secret',
+  'secretkey',
+  'secret_key',
+  'supersecret',
+  'changeme',
+  'password',
+  'jwt_secret',
+  'your_jwt_secret',
+  'shhhhh',
+  'test',
+  'key',
+  '123456',
+  'undefined',
+  'null',
+  'your-256-bit-secret',
+  'your-384-bit-secret',
+  'your-512-bit-secret',
+  'a-string-secret-at-least-256-bits-long',
+  'a-valid-string-secret-that-is-at-least-384-bits-long',
+  'a-valid-string-secret-that-is-at-least-512-bits-long-which-is-very-long',
   'super-secret-jwt-token-with-at-least-32-characters-long',
   'reallyreallyreallyreallyverysafe',
   'do not use this value. instead, create a complex secret and keep it safe outside of the source code.',
@@ -19,7 +36,8 @@ export const knownSecrets: readonly string[] = [
 const known: ReadonlySet<string> = new Set(knownSecrets)
 
 /** A secret as text, and as the text from which it may have been decoded: examples occur in both forms. */
-const spellingsOf = (secret: Buffer) => (['utf8', 'base64', 'base64url', 'hex'] as const).map((encoding) => secret.toString(encoding).trim().toLowerCase())
+const spellingsOf = (secret: Buffer) =>
+  (['utf8', 'base64', 'base64url', 'hex'] as const).map((encoding) => secret.toString(encoding).trim().toLowerCase())
 
 /** Distinct bytes. 32 random bytes have about 30; in hexadecimal, they have about 14. */
 const minimumDifferent = 10

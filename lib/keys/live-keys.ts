@@ -24,12 +24,16 @@ async function callKeys (keys: () => unknown, settings: Settings, isPatient: boo
     return readEntries(await callPatiently(keys, isPatient), settings)
   } catch (cause) {
     if (cause instanceof InvalidConfiguration) throw cause
-    throw new InvalidConfiguration('The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.', { finding: 'E19', cause })
+    throw new InvalidConfiguration(
+      'The function "keys" failed, so the keys are not known. Its error is the cause. Check what the function depends on.',
+      { finding: 'E19', cause }
+    )
   }
 }
 
 /** Returns the keys of a ring and their dates as text, for comparison. */
-const listed = ({ keys }: KeyRing) => JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
+const listed = ({ keys }: KeyRing) =>
+  JSON.stringify(keys.map(({ kid, verifying, signFrom, life }) => [kid, verifying.fingerprint, signFrom, life.until]))
 
 /** Returns the keys that are not in the ring. */
 const newIn = (entries: readonly Entry[], { keys }: KeyRing) =>
@@ -120,15 +124,24 @@ export class LiveKeys {
    */
   async reload (): Promise<void> {
     const load = this.#load
-    if (load === undefined) throw new InvalidConfiguration('reloadKeys() needs a function that returns the keys. Give one as "keys".', { page, duringRequest: true })
+    if (load === undefined) {
+      throw new InvalidConfiguration('reloadKeys() needs a function that returns the keys. Give one as "keys".', {
+        page,
+        duringRequest: true
+      })
+    }
     if (this.#reloading === undefined) {
-      this.#reloading = this.#reloadOnce(load).finally(() => { this.#reloading = undefined })
+      this.#reloading = this.#reloadOnce(load).finally(() => {
+        this.#reloading = undefined
+      })
       return await this.#reloading
     }
-    this.#waiting ??= this.#reloading.catch(() => {}).then(async () => {
-      this.#waiting = undefined
-      await this.reload()
-    })
+    this.#waiting ??= this.#reloading
+      .catch(() => {})
+      .then(async () => {
+        this.#waiting = undefined
+        await this.reload()
+      })
     return await this.#waiting
   }
 
@@ -142,7 +155,9 @@ export class LiveKeys {
       this.#ring = createRing(entries, before)
       this.#abortEnded()
       const added = newIn(entries, before)
-      if (list !== listed(this.#ring) || this.#hasFailed) this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
+      if (list !== listed(this.#ring) || this.#hasFailed) {
+        this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
+      }
       this.#tellLate(before)
     } catch (error) {
       this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })
@@ -165,7 +180,9 @@ export class LiveKeys {
     const soon = now + (jwksMaxAge + this.#resolved.settings.leeway) * 1000
     for (const key of this.#ring.keys) {
       const isNew = !known.has(`${key.kid} ${key.verifying.fingerprint}`)
-      if (isNew && key.signFrom < soon && endOfSigning(key, this.#ring.keys) > now) this.#report({ type: 'late', kid: key.kid, isNew: true })
+      if (isNew && key.signFrom < soon && endOfSigning(key, this.#ring.keys) > now) {
+        this.#report({ type: 'late', kid: key.kid, isNew: true })
+      }
     }
   }
 

@@ -36,14 +36,20 @@ function fingerprint (algorithm: Algorithm, material: Buffer | string): string {
 
 function refusePassphrase (name: string, material: ReadMaterial): void {
   if (!('passphrase' in material) || material.passphrase === undefined) return
-  throw new InvalidConfiguration(`"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`, { finding: 'E07' })
+  throw new InvalidConfiguration(
+    `"${name}" has a passphrase, but only a private key is encrypted with one. Use the form without "passphrase".`,
+    { finding: 'E07' }
+  )
 }
 
 /** The secret in a JWK with `kty: "oct"` (RFC 7518 section 6.4). */
 function octBytes (name: string, { k }: Jwk): Buffer {
   // Node.js would ignore other characters, and the secret would be shorter than intended.
   if (typeof k === 'string' && /^[\w-]*$/.test(k)) return Buffer.from(k, 'base64url')
-  throw new InvalidConfiguration(`"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`, { finding: 'E07' })
+  throw new InvalidConfiguration(
+    `"${name}" is a JWK whose "k" is not base64url without padding (RFC 7518 section 6.4.1). Give the secret in this form, or as text or a Buffer.`,
+    { finding: 'E07' }
+  )
 }
 
 /** Describes material that cannot be a secret; otherwise returns undefined. */
@@ -71,33 +77,54 @@ export function hmacKey (algorithm: Algorithm, name: string, value: unknown, ope
   form ??= asymmetricForm(bytes)
   if (form !== undefined) {
     const hint = form === 'a JWK' ? ' Give a JWK with "kty": "oct" as an object, not as text.' : ''
-    throw new InvalidConfiguration(`"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`, { finding: 'E02' })
+    throw new InvalidConfiguration(
+      `"${name}" is ${form}, but ${algorithm} signs with a secret (RFC 8725 section 2.1). Use an RS, PS, ES or EdDSA algorithm with this key, or a random secret with ${algorithm}.${hint}`,
+      { finding: 'E02' }
+    )
   }
   refusePassphrase(name, source)
   if (typeof value === 'string' && pathForm.test(value) && existsSync(value)) {
-    throw new InvalidConfiguration(`"${name}" is the path of a file, but text is the secret itself, so everyone who knows the path could sign tokens. Give { path } or a file: URL.`, { finding: 'E08' })
+    throw new InvalidConfiguration(
+      `"${name}" is the path of a file, but text is the secret itself, so everyone who knows the path could sign tokens. Give { path } or a file: URL.`,
+      { finding: 'E08' }
+    )
   }
   if ('jwk' in source) checkIntendedUse(algorithm, name, source.jwk, operation)
   if (bytes.toString().trim() === '') {
     throw new InvalidConfiguration(`"${name}" is empty or blank. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E01' })
   }
   if (bytes.length < minimumSecretLength && process.env.NODE_ENV === 'production') {
-    throw new InvalidConfiguration(`"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
+    throw new InvalidConfiguration(
+      `"${name}" is shorter than ${minimumSecretLength} bytes, and NODE_ENV is "production": it can be guessed from one token. Give a random secret of at least ${hashLength} bytes.`,
+      { finding: 'E23' }
+    )
   }
   const weakness = weaknessOf(bytes)
   if (weakness !== undefined && process.env.NODE_ENV === 'production') {
-    throw new InvalidConfiguration(`"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`, { finding: 'E23' })
+    throw new InvalidConfiguration(
+      `"${name}" ${weakness}, and NODE_ENV is "production": whoever guesses it can issue tokens. Give a random secret of at least ${hashLength} bytes.`,
+      { finding: 'E23' }
+    )
   }
-  return { keyObject: createSecretKey(bytes), material: bytes, fingerprint: fingerprint(algorithm, bytes), isWeak: bytes.length < hashLength || weakness !== undefined, residue: 'bytes' in source ? residueOf(bytes) : undefined }
+  return {
+    keyObject: createSecretKey(bytes),
+    material: bytes,
+    fingerprint: fingerprint(algorithm, bytes),
+    isWeak: bytes.length < hashLength || weakness !== undefined,
+    residue: 'bytes' in source ? residueOf(bytes) : undefined
+  }
 }
 
 const pathForm = /^(?:\.{0,2}|~|[a-z]:)[\\/]/i
 
 /** Defects of PEM from environment variables and configuration files, by the advice for messages. */
 const spoiled = {
-  'It begins or ends with a quotation mark: remove the quotation marks around it, which many tools treat as a part of the value.': /^\s*["'`]|["'`],?\s*$/,
-  'Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.': /\\n/,
-  'Its lines are joined: keep the line ends, at least those after the first and before the last line.': /-----BEGIN [A-Z ]+-----(?! *\r?\n|\\)/,
+  'It begins or ends with a quotation mark: remove the quotation marks around it, which many tools treat as a part of the value.':
+    /^\s*["'`]|["'`],?\s*$/,
+  'Its line ends are written as "\\n", as in many environment files: replace them by line ends, as .replaceAll("\\\\n", "\\n") does.':
+    /\\n/,
+  'Its lines are joined: keep the line ends, at least those after the first and before the last line.':
+    /-----BEGIN [A-Z ]+-----(?! *\r?\n|\\)/,
   'Its lines are indented: remove the spaces at their beginning.': /^[ \t]+\S/m
 } as const
 
@@ -142,7 +169,10 @@ function fromJwk (half: Half, name: string, jwk: Jwk): KeyObject {
     return half === 'public' ? createPublicKey({ key: jwk, format: 'jwk' }) : createPrivateKey({ key: jwk, format: 'jwk' })
   } catch {
     // Here and below without the original error as the cause: it may quote the input.
-    throw new InvalidConfiguration(`"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`, { finding: 'E07' })
+    throw new InvalidConfiguration(
+      `"${name}" is a JWK that cannot be read as a ${half} key. Check its members: "kty", and those that this type needs (RFC 7518 section 6, RFC 8037 section 2).`,
+      { finding: 'E07' }
+    )
   }
 }
 
@@ -150,7 +180,10 @@ function fromPublicPem (name: string, pem: Buffer): KeyObject {
   try {
     return createPublicKey(pem)
   } catch {
-    throw new InvalidConfiguration(`"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(pem.toString('latin1'))}`, { finding: 'E07' })
+    throw new InvalidConfiguration(
+      `"${name}" is not a public key or certificate in PEM form; give one ("-----BEGIN PUBLIC KEY-----").${hint(pem.toString('latin1'))}`,
+      { finding: 'E07' }
+    )
   }
 }
 
@@ -159,13 +192,22 @@ function fromPrivatePem (name: string, key: Buffer, passphrase: string | undefin
   // PKCS 8 states it in the first line, the older form in a header (RFC 1421 section 4.6.1.1).
   const isEncrypted = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: *4, *ENCRYPTED/m.test(text)
   if (isEncrypted && passphrase === undefined) {
-    throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, { finding: 'E07' })
+    throw new InvalidConfiguration(`"${name}" is encrypted; give its passphrase too, as { pem, passphrase } or { path, passphrase }.`, {
+      finding: 'E07'
+    })
   }
   try {
     return createPrivateKey({ key, ...(passphrase !== undefined && { passphrase }) })
   } catch {
-    if (isEncrypted) throw new InvalidConfiguration(`"${name}" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete.`, { finding: 'E07' })
-    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, { finding: 'E07' })
+    if (isEncrypted) {
+      throw new InvalidConfiguration(
+        `"${name}" cannot be decrypted with its passphrase. Check the passphrase, and that the file or text is complete.`,
+        { finding: 'E07' }
+      )
+    }
+    throw new InvalidConfiguration(`"${name}" is not a private key in PEM form; give one ("-----BEGIN PRIVATE KEY-----").${hint(text)}`, {
+      finding: 'E07'
+    })
   }
 }
 
@@ -227,7 +269,10 @@ function areConsistent (privateHalf: KeyObject, publicHalf: KeyObject): boolean 
  */
 function checkConsistency (name: string, privateHalf: KeyObject, publicHalf: KeyObject): void {
   if (areConsistent(privateHalf, publicHalf)) return
-  throw new InvalidConfiguration(`"${name}" holds public and private numbers that do not belong together, so no verifier would accept its signatures. Give a complete key, or make a new pair.`, { finding: 'E06' })
+  throw new InvalidConfiguration(
+    `"${name}" holds public and private numbers that do not belong together, so no verifier would accept its signatures. Give a complete key, or make a new pair.`,
+    { finding: 'E06' }
+  )
 }
 
 /** Checks the private key of an asymmetric algorithm. @throws {InvalidConfiguration} */
@@ -241,7 +286,10 @@ export function privateKey (algorithm: Algorithm, name: string, value: unknown):
 /** Checks that two keys are the halves of one pair, so that one verifies tokens that the other signs. @throws {InvalidConfiguration} */
 export function checkPair (signing: Key, verifying: Key): void {
   if (signing.fingerprint === verifying.fingerprint) return
-  throw new InvalidConfiguration('"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.', { finding: 'E06' })
+  throw new InvalidConfiguration(
+    '"privateKey" and "publicKey" are not the halves of one pair, so no token signed with the one would be accepted with the other. Give both halves of one pair.',
+    { finding: 'E06' }
+  )
 }
 
 /** Key material by the name of its setting. */
@@ -271,7 +319,10 @@ export function pick (names: readonly KeySetting[], keys: ConfiguredKeys): [KeyS
 export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(verifyingNames(algorithm), keys)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }.`, { page: 'settings.md' })
+    throw new RequiredKeysNotFound(
+      `${algorithm} needs "${verifyingNames(algorithm)[0]}" to verify tokens. Give it to register(), as text, Buffer, KeyObject, JWK, file: URL or { path }.`,
+      { page: 'settings.md' }
+    )
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found, 'verify') : publicKey(algorithm, ...found)
 }
@@ -284,7 +335,10 @@ export function verifyingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
 export function signingKey (algorithm: Algorithm, keys: ConfiguredKeys): Key {
   const found = pick(signingNames(algorithm), keys)
   if (found === undefined) {
-    throw new RequiredKeysNotFound(`${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`, { page: 'settings.md' })
+    throw new RequiredKeysNotFound(
+      `${algorithm} needs "${signingNames(algorithm)[0]}" to issue tokens. Give it to register(); an instance that only verifies sets "authMode" to false.`,
+      { page: 'settings.md' }
+    )
   }
   return isHmac(algorithm) ? hmacKey(algorithm, ...found, 'sign') : privateKey(algorithm, ...found)
 }

@@ -35,19 +35,32 @@ export interface KeyLog {
 }
 
 /** Returns a function that logs and publishes events of the keys of an instance. */
-export const tellOfKeys = (log: KeyLog, instanceName: string) => ({ type, kid, error, isNew }: KeyNews): void => {
-  if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
-  if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)
-  if (type === 'late') log.warn(`${instanceName}: the key ${kid} signs before all services that cache the published keys have read it. Add keys with a later "signFrom".`)
-  if (type === 'reload-failed' && isNew) log.error({ err: error }, `${instanceName}: the keys could not be reloaded. The previous keys stay in use.`)
-  publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
+export function tellOfKeys (log: KeyLog, instanceName: string): (news: KeyNews) => void {
+  const late = 'signs before all services that cache the published keys have read it. Add keys with a later "signFrom".'
+  return ({ type, kid, error, isNew }) => {
+    if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
+    if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)
+    if (type === 'late') log.warn(`${instanceName}: the key ${kid} ${late}`)
+    if (type === 'reload-failed' && isNew) {
+      log.error({ err: error }, `${instanceName}: the keys could not be reloaded. The previous keys stay in use.`)
+    }
+    publishKeys({ instanceName, type, ...(kid !== undefined && { kid }) })
+  }
 }
 
 /** As {@link tellOfKeys}, for trusted issuers. */
-export const tellOfIssuers = (log: KeyLog, instanceName: string) => ({ type, issuer, error, leftOut }: IssuerNews): void => {
-  if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} could not be read. The previous keys stay valid for "staleIfError" seconds. Without valid keys, requests with its tokens get 503.`)
-  if (type === 'issuer-recovered') log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
-  if (type === 'no-key') log.warn(`${instanceName}: no key of the issuer ${issuer} is for the algorithms of its entry in "issuers", so all of its tokens are refused. Set "algorithms" to the algorithms with which it signs.`)
-  else if (type === 'left-out') log.warn(`${instanceName}: the set of the issuer ${issuer} has more than 100 keys without "kid". ${leftOut} of them are not used.`)
-  else publishKeys({ instanceName, type, issuer })
+export function tellOfIssuers (log: KeyLog, instanceName: string): (news: IssuerNews) => void {
+  const failed = 'could not be read. The previous keys stay valid for "staleIfError" seconds. Without valid keys, requests with its tokens get 503.'
+  const without = 'is for the algorithms of its entry in "issuers", so all of its tokens are refused. Set "algorithms" to the algorithms with which it signs.'
+  return ({ type, issuer, error, leftOut }) => {
+    if (type === 'issuer-failed') log.warn({ err: error }, `${instanceName}: the keys of the issuer ${issuer} ${failed}`)
+    if (type === 'issuer-recovered') log.info(`${instanceName}: the keys of the issuer ${issuer} could be read again.`)
+    if (type === 'no-key') {
+      log.warn(`${instanceName}: no key of the issuer ${issuer} ${without}`)
+    } else if (type === 'left-out') {
+      log.warn(`${instanceName}: the set of the issuer ${issuer} has more than 100 keys without "kid". ${leftOut} of them are not used.`)
+    } else {
+      publishKeys({ instanceName, type, issuer })
+    }
+  }
 }

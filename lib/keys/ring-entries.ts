@@ -35,7 +35,9 @@ const kid = required(
 /** As milliseconds since 1970. */
 const date: Kind<number> = {
   allowed: 'a Date, or ISO 8601 text with a time zone such as "2027-01-01T00:00:00Z", from 1970 to 9999',
-  read: (value) => readDate(value) ?? new Wrong(isText(value) ? quote(value) : value instanceof Date ? 'a Date that is invalid or out of range' : describeGiven(value))
+  read: (value) =>
+    readDate(value) ??
+    new Wrong(isText(value) ? quote(value) : value instanceof Date ? 'a Date that is invalid or out of range' : describeGiven(value))
 }
 const aboutDates = { finding: 'E13', advice: 'Check the date, and give the time zone.' }
 
@@ -54,13 +56,22 @@ export const signingKey = {
 } as const
 
 const list = required(
-  listOf(`a list of 1 to ${maximumKeys} keys such as [{ key }], or a function that returns one`, matching<unknown>('a key'), { most: maximumKeys }),
+  listOf(`a list of 1 to ${maximumKeys} keys such as [{ key }], or a function that returns one`, matching<unknown>('a key'), {
+    most: maximumKeys
+  }),
   { finding: 'E12', advice: 'Give at least one key, and remove the keys whose tokens have expired.' }
 )
 
 /** Reads the halves of a key from material that was already read, so that a file is read once. */
-function readHalves (algorithm: Algorithm, name: string, source: ReadMaterial): { verifying: Key, signing: Key | undefined } {
-  const value = 'object' in source ? source.object : 'jwk' in source ? source.jwk : source.passphrase === undefined ? source.bytes : { pem: source.bytes, passphrase: source.passphrase }
+function readHalves (algorithm: Algorithm, name: string, source: ReadMaterial): { verifying: Key; signing: Key | undefined } {
+  const value =
+    'object' in source
+      ? source.object
+      : 'jwk' in source
+        ? source.jwk
+        : source.passphrase === undefined
+          ? source.bytes
+          : { pem: source.bytes, passphrase: source.passphrase }
   if (isHmac(algorithm)) {
     const verifying = hmacKey(algorithm, name, value, 'verify')
     return { verifying, signing: 'jwk' in source ? hmacKey(algorithm, name, value, 'sign') : verifying }
@@ -99,7 +110,12 @@ export function readEntries (value: unknown, settings: Settings): readonly Entry
   const entries = readValue('"keys"', value, list, signingKey).map((entry, index) => readEntry(entry, `keys[${index}]`, settings))
   for (const [index, { kid }] of entries.entries()) {
     const first = entries.findIndex((other) => other.kid === kid)
-    if (first !== index) throw new InvalidConfiguration(`"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not identify the key that signed it. Remove one of them, or give another "kid".`, { finding: 'E12' })
+    if (first !== index) {
+      throw new InvalidConfiguration(
+        `"keys[${index}]" and "keys[${first}]" have the same "kid", so a token would not identify the key that signed it. Remove one of them, or give another "kid".`,
+        { finding: 'E12' }
+      )
+    }
   }
   return entries
 }

@@ -52,7 +52,12 @@ const notTrusted = invalidToken('the handler "trusted" did not return true')
 /** Converts an error of `trusted`: a 401 of this plugin becomes a refusal. @throws any other error, converted by {@link hostError} */
 function refusalOf (thrown: unknown): Refusal {
   if (thrown instanceof TokenAuthError && thrown.statusCode === 401) {
-    return makeFinal(new Refusal(() => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }), thrown instanceof InvalidToken ? thrown.reason : undefined))
+    return makeFinal(
+      new Refusal(
+        () => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }),
+        thrown instanceof InvalidToken ? thrown.reason : undefined
+      )
+    )
   }
   throw hostError('trusted', thrown)
 }
@@ -108,7 +113,11 @@ function hostChecks ({ customClaims, extraVerifications, handlers: { trusted } }
 }
 
 /** Prepares the checks after those of the registered claims. @param session undefined without sessions */
-export const prepareChecks = (host: Host, session: SessionCheck | undefined): Checks => ({ session, all: hostChecks(host), withoutClaims: hostChecks({ ...host, customClaims: [] }) })
+export const prepareChecks = (host: Host, session: SessionCheck | undefined): Checks => ({
+  session,
+  all: hostChecks(host),
+  withoutClaims: hostChecks({ ...host, customClaims: [] })
+})
 
 const chosen = (answer: unknown, refusal: Refusal) => answer instanceof Refusal ? answer : refusal
 
@@ -116,12 +125,17 @@ const chosen = (answer: unknown, refusal: Refusal) => answer instanceof Refusal 
  * Runs checks one after the other, up to the first that refuses.
  * @returns its refusal, or null; a promise only if a check returned one
  */
-export function runChecks (checks: readonly Check[], payload: Payload, request: FastifyRequest | undefined, start = 0): MaybePromise<Refusal | null> {
+export function runChecks (
+  checks: readonly Check[],
+  payload: Payload,
+  request: FastifyRequest | undefined,
+  start = 0
+): MaybePromise<Refusal | null> {
   for (let index = start; index < checks.length; index++) {
     const { refusal, ask } = checks[index]!
     const answer = ask(payload, request)
     if (answer instanceof Promise) {
-      return answer.then((settled) => settled === true ? runChecks(checks, payload, request, index + 1) : chosen(settled, refusal))
+      return answer.then((settled) => (settled === true ? runChecks(checks, payload, request, index + 1) : chosen(settled, refusal)))
     }
     if (answer !== true) return chosen(answer, refusal)
   }

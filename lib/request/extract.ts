@@ -1,5 +1,10 @@
 /** Finds the access token or the refresh token of a request, in the cookie, the query string or the header. */
-import { InvalidAuthorizationHeader, MissingAuthorizationCookie, MissingAuthorizationHeader, MissingAuthorizationQueryArg } from '../errors.ts'
+import {
+  InvalidAuthorizationHeader,
+  MissingAuthorizationCookie,
+  MissingAuthorizationHeader,
+  MissingAuthorizationQueryArg
+} from '../errors.ts'
 import { invalidToken, Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Headers } from './headers.ts'
@@ -70,7 +75,9 @@ function readTokenHeader ({ headers, rawHeaders }: TokenCarrier, settings: Setti
   if (prefix === '') return { token: value, source: 'header' }
   const { length } = prefix
   // RFC 9110 section 11.1: the scheme is compared case-insensitively. The first comparison is faster.
-  const isOurScheme = (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) && (value.length === length || value.charCodeAt(length) === space)
+  const isOurScheme =
+    (value.startsWith(prefix) || value.slice(0, length).toLowerCase() === prefix.toLowerCase()) &&
+    (value.length === length || value.charCodeAt(length) === space)
   if (!isOurScheme) return otherScheme
   let start = length
   while (value.charCodeAt(start) === space) start++
@@ -169,7 +176,9 @@ export function describeSources (settings: Settings, kind: TokenKind = 'access')
   if (settings.queryStringSet && !isStrictCookie) {
     sources.push(`the query parameter "${isAccess ? settings.queryStringAccessTokenName : settings.queryStringRefreshTokenName}"`)
   }
-  if (!isStrict && isAccess) sources.push(`the header "${settings.authorizationHeader}: ${settings.authorizationHeaderPrefix} <token>"`.replace(':  <', ': <'))
+  if (!isStrict && isAccess) {
+    sources.push(`the header "${settings.authorizationHeader}: ${settings.authorizationHeaderPrefix} <token>"`.replace(':  <', ': <'))
+  }
   if (!isStrict && !isAccess) sources.push(`the field "${settings.refreshTokenName}" of the body`)
   return sources.join(', or ')
 }

@@ -22,7 +22,12 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
   const isTrustedAsked = handlers.trusted !== undefined
   return (token) => {
     if (typeof token !== 'string') throw new InvalidToken()
-    if (isTrustedAsked) throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, { page: 'reference.md#handlers', duringRequest: true })
+    if (isTrustedAsked) {
+      throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, {
+        page: 'reference.md#handlers',
+        duringRequest: true
+      })
+    }
     const verification: Verification = { results, settings, request: undefined, renewal: undefined }
     const verdict = rules.verify(token, verification, 'access')
     if (verdict instanceof Refusal) throw verdict.toError()

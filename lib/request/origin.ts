@@ -63,9 +63,13 @@ function readSent (rawHeaders: readonly string[]): SentHeaders {
     const { length } = name
     // Compare the length and one letter first: toLowerCase() costs more than the rest of the function.
     if (length === 6) {
-      if ((name.charCodeAt(0) | 0x20) === lowerO && name.toLowerCase() === 'origin') origin = origin === undefined ? rawHeaders[index + 1] : null
+      if ((name.charCodeAt(0) | 0x20) === lowerO && name.toLowerCase() === 'origin') {
+        origin = origin === undefined ? rawHeaders[index + 1] : null
+      }
     } else if (length === 14) {
-      if ((name.charCodeAt(10) | 0x20) === lowerS && name.toLowerCase() === 'sec-fetch-site') site = site === undefined ? rawHeaders[index + 1] : null
+      if ((name.charCodeAt(10) | 0x20) === lowerS && name.toLowerCase() === 'sec-fetch-site') {
+        site = site === undefined ? rawHeaders[index + 1] : null
+      }
     }
   }
   return { origin, site }

@@ -9,7 +9,11 @@ import { BoundedMap } from '../bounded-map.ts'
 const literal = (character: string) => `\\u{${character.codePointAt(0)!.toString(16)}}`
 
 /** A percent-encoded byte, with hexadecimal digits in either case. */
-const encodedByte = (byte: number) => `%${byte.toString(16).padStart(2, '0').replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)}`
+const encodedByte = (byte: number) =>
+  `%${byte
+    .toString(16)
+    .padStart(2, '0')
+    .replace(/[a-f]/g, (digit) => `[${digit}${digit.toUpperCase()}]`)}`
 
 function encodedOrLiteral (character: string): string {
   const encoded = Array.from(Buffer.from(character), encodedByte).join('')

@@ -29,7 +29,8 @@ export interface AccessRules {
   verify (text: string, verification: Verification, purpose: Purpose, acceptsAny?: boolean): MaybePromise<Verdict<ValidCredential>>
 }
 
-const unlessAccepted = (verdict: Verdict<ValidCredential>) => verdict instanceof Refusal ? verdict : verdict.credential.authority.unlessAccepted ?? verdict
+const unlessAccepted = (verdict: Verdict<ValidCredential>) =>
+  verdict instanceof Refusal ? verdict : (verdict.credential.authority.unlessAccepted ?? verdict)
 
 /** Prepares rules. @param kinds the kinds of credentials; the last one handles any text */
 export function prepareRules (resolved: Resolved, kinds: readonly CredentialKind[], checks: Checks): AccessRules {

@@ -87,7 +87,11 @@ export class RequestState implements Verification {
   }
 
   #verifyOnce (): MaybePromise<Refusal | null> {
-    if (this.#isVerifying) throw new InitializationFailure('request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.')
+    if (this.#isVerifying) {
+      throw new InitializationFailure(
+        'request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.'
+      )
+    }
     this.#isVerifying = true
     try {
       return this.#verifyAccess()
@@ -133,7 +137,9 @@ export class RequestState implements Verification {
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
-    return valid instanceof Refusal ? valid : { payload: ownPayload(valid), userId: valid.credential.authority.userIdOf(valid.credential.payload, this.settings) }
+    return valid instanceof Refusal
+      ? valid
+      : { payload: ownPayload(valid), userId: valid.credential.authority.userIdOf(valid.credential.payload, this.settings) }
   }
 
   /** As {@link verify}, for synchronous readers. */
@@ -144,7 +150,9 @@ export class RequestState implements Verification {
       outcome.catch(() => {})
       // Not an error of the application: anyone can send a token whose key is not known yet.
       if (this.waitsForKeys) return false
-      throw new InitializationFailure('The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in a log, use requestSerializer({ userId: true }), and in "trusted" itself, use the parameters.')
+      throw new InitializationFailure(
+        'The key, or the handler "trusted", of this instance is asynchronous. Add a guard to the route, or await request.tokenAuth.ready() first; in a log, use requestSerializer({ userId: true }), and in "trusted" itself, use the parameters.'
+      )
     }
     return (this.#isAccepted ? this.#unlessAccepted(outcome) : outcome) === null
   }
@@ -163,7 +171,10 @@ export class RequestState implements Verification {
       error.detail = refusal.reason!
     } else if (this.settings.debug) {
       const where = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
-      const why = error instanceof CrossOriginRequest ? describeOrigin(this.request) : `${refusal.explanation ?? refusal.reason ?? error.message} (${where})`
+      const why =
+        error instanceof CrossOriginRequest
+          ? describeOrigin(this.request)
+          : `${refusal.explanation ?? refusal.reason ?? error.message} (${where})`
       error.detail = this.notRenewed === undefined ? why : `${why}; not renewed: ${this.notRenewed.reason}`
     }
     return error

@@ -9,7 +9,12 @@ import type { Resolved } from '../settings/configuration.ts'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { CredentialKind, Verification } from './verify.ts'
 
-function verifyToken (verifier: TokenVerifier, token: string, verification: Verification, purpose: Purpose): MaybePromise<Verdict<Credential>> {
+function verifyToken (
+  verifier: TokenVerifier,
+  token: string,
+  verification: Verification,
+  purpose: Purpose
+): MaybePromise<Verdict<Credential>> {
   const { renewal } = verification
   // After a renewal, a guard may still verify a token that the client sent, for example in the header.
   const signedBy = renewal?.accessToken.token === token ? renewal.accessToken.signedBy : undefined
@@ -30,6 +35,9 @@ export function prepareTokens (finders: Prepared<KeyFinders>, { settings: { toke
   }
   const findersOf = typeof finders === 'function' ? finders : () => finders
   return {
-    verify: (token, verification, purpose) => whenSettled(findersOf(verification), (found) => verifyToken(verifierOf(found, verification.settings.tokenCacheSize), token, verification, purpose))
+    verify: (token, verification, purpose) =>
+      whenSettled(findersOf(verification), (found) =>
+        verifyToken(verifierOf(found, verification.settings.tokenCacheSize), token, verification, purpose)
+      )
   }
 }

@@ -47,10 +47,16 @@ export interface ValidCredential {
   readonly payload: Payload | undefined
 }
 
-function checkVerified (credential: Verdict<Credential>, checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidCredential>> {
+function checkVerified (
+  credential: Verdict<Credential>,
+  checks: Checks,
+  verification: Verification,
+  purpose: Purpose
+): MaybePromise<Verdict<ValidCredential>> {
   if (credential instanceof Refusal) return credential
   const { authority } = credential
-  const refusal = authority.check(credential, verification.settings, purpose) ??
+  const refusal =
+    authority.check(credential, verification.settings, purpose) ??
     (authority.hasSessions ? checks.session?.(credential, verification.renewal?.accessToken.token === credential.token) : undefined)
   if (refusal !== undefined) return refusal
   const asked = authority.hasCustomClaims ? checks.all : checks.withoutClaims
@@ -58,7 +64,7 @@ function checkVerified (credential: Verdict<Credential>, checks: Checks, verific
   const payload = copyPayload(credential.payload)
   const valid: ValidCredential = { credential, payload }
   const refused = runChecks(asked, payload, verification.request)
-  return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : refused ?? valid
+  return refused instanceof Promise ? refused.then((settled) => settled ?? valid) : (refused ?? valid)
 }
 
 const noKind = invalidToken('this kind of credential is not accepted here')
@@ -68,7 +74,13 @@ const noKind = invalidToken('this kind of credential is not accepted here')
  * on every request.
  * @returns the valid credential, or the refusal; a promise only if a key or a check is asynchronous
  */
-export function verifyCredential (text: string, kinds: readonly CredentialKind[], checks: Checks, verification: Verification, purpose: Purpose): MaybePromise<Verdict<ValidCredential>> {
+export function verifyCredential (
+  text: string,
+  kinds: readonly CredentialKind[],
+  checks: Checks,
+  verification: Verification,
+  purpose: Purpose
+): MaybePromise<Verdict<ValidCredential>> {
   for (const kind of kinds) {
     const credential = kind.verify(text, verification, purpose)
     if (credential instanceof Promise) return credential.then((settled) => checkVerified(settled, checks, verification, purpose))

@@ -14,7 +14,10 @@ function declarationOf (entry: RouteEntry): false | string | undefined {
   const tokenAuth = ownMemberOf(config, 'tokenAuth')
   if (tokenAuth === undefined || tokenAuth === false || (typeof tokenAuth === 'string' && tokenAuth.trim() !== '')) return tokenAuth
   const given = typeof tokenAuth === 'string' ? 'a string without text' : tokenAuth === true ? 'true' : typeName(tokenAuth)
-  throw new InvalidConfiguration(`The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`, { page: 'guards.md#require-guards' })
+  throw new InvalidConfiguration(
+    `The route ${nameOf(entry)} has a wrong "config.tokenAuth". It must be false, for a route that everybody may use, or a text that says what guards it, such as "basic auth"; given: ${given}. A guard is a hook of the route: { onRequest: app.tokenAuth.protect() }.`,
+    { page: 'guards.md#require-guards' }
+  )
 }
 
 function accessOf (guards: readonly RouteGuard[], declaration: false | string | undefined, hasGuards: boolean): RouteAccess['access'] {
@@ -38,9 +41,14 @@ export function accessOfRoute (entry: RouteEntry, found: readonly FoundGuard[]):
   const declaration = declarationOf(entry)
   // A handler that reads the token is not called for a WebSocket.
   const deciding = opensSockets(entry) ? found.filter(({ hook }) => hook !== 'handler') : found
-  const guards = deciding.filter(({ description }) => isProtecting(description)).map(({ hook, description: { registration, isOptional = false, scopeSets } }) => ({
-    instanceName: registration.settings.instanceName, hook, isOptional, scopes: scopeSets === null ? null : scopeSets.map((scopes) => [...scopes])
-  }))
+  const guards = deciding
+    .filter(({ description }) => isProtecting(description))
+    .map(({ hook, description: { registration, isOptional = false, scopeSets } }) => ({
+      instanceName: registration.settings.instanceName,
+      hook,
+      isOptional,
+      scopes: scopeSets === null ? null : scopeSets.map((scopes) => [...scopes])
+    }))
   const hasGuards = deciding.some(({ description }) => description.isReader !== true)
   // With fastify-plugin, Fastify appends the names of further plugins to that of the context: `<context> -> <plugin>`.
   const [plugin = ''] = entry.context.pluginName.split(' -> ')

@@ -92,7 +92,12 @@ export class RouteBook implements RouteReport {
   }
 
   #read (): RouteAccess[] {
-    if (this.#rows === undefined) throw new InvalidConfiguration('The routes are known when the application is ready. Call "await fastify.ready()" before routes() and printRoutes().', { page: 'guards.md#require-guards' })
+    if (this.#rows === undefined) {
+      throw new InvalidConfiguration(
+        'The routes are known when the application is ready. Call "await fastify.ready()" before routes() and printRoutes().',
+        { page: 'guards.md#require-guards' }
+      )
+    }
     return this.#rows
   }
 }

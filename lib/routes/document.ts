@@ -99,7 +99,8 @@ function answerOf (answer: unknown, document: Document): object {
   return document.openapi === undefined ? { description, schema: Object.values(given)[0]!.schema } : { description, content: given }
 }
 
-const answersOf = (answers: Answers, document: Document): Record<string, object> => Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, answerOf(answer, document)]))
+const answersOf = (answers: Answers, document: Document): Record<string, object> =>
+  Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, answerOf(answer, document)]))
 
 /** Whether a parameter carries a token: its security scheme describes it already. */
 function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: unknown }, schemes: Schemes): boolean {
@@ -114,18 +115,45 @@ function parametersOf (querystring: object | undefined, document: Document): obj
   const { properties = {} }: { properties?: Record<string, { description?: string }> } = { ...querystring }
   return Object.entries(properties).map(([name, { description, ...schema }]) => {
     const written = schemaIn(schema, document)
-    return { in: 'query', name, required: false, ...(description !== undefined && { description }), ...(document.openapi === undefined ? written : { schema: written }) }
+    return {
+      in: 'query',
+      name,
+      required: false,
+      ...(description !== undefined && { description }),
+      ...(document.openapi === undefined ? written : { schema: written })
+    }
   })
 }
 
-function annotate (operation: Operation, { requirements, schemes, refusals, body, querystring, answers }: Addition, document: Document): void {
+function annotate (
+  operation: Operation,
+  { requirements, schemes, refusals, body, querystring, answers }: Addition,
+  document: Document
+): void {
   const own = answersOf(answers, document)
   // The "Default Response" of @fastify/swagger is not an answer of the endpoint.
-  const documented = Object.keys(own).length > 0 ? { ...own, ...Object.fromEntries(Object.entries({ ...operation.responses }).filter(([, { description }]: [string, { description?: string }]) => description !== 'Default Response')) } : operation.responses
+  const documented =
+    Object.keys(own).length > 0
+      ? {
+          ...own,
+          ...Object.fromEntries(
+            Object.entries({ ...operation.responses }).filter(
+              ([, { description }]: [string, { description?: string }]) => description !== 'Default Response'
+            )
+          )
+        }
+      : operation.responses
   operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
-  if (body !== undefined && document.openapi !== undefined) operation.requestBody = { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
-  const parameters: object[] = [...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)), ...parametersOf(querystring, document)]
-  if (body !== undefined && document.openapi === undefined) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+  if (body !== undefined && document.openapi !== undefined) {
+    operation.requestBody = { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
+  }
+  const parameters: object[] = [
+    ...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)),
+    ...parametersOf(querystring, document)
+  ]
+  if (body !== undefined && document.openapi === undefined) {
+    parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+  }
   if (parameters.length > 0) operation.parameters = parameters
   else delete operation.parameters
   if (requirements === undefined) return

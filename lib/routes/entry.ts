@@ -44,7 +44,8 @@ export function noteRoute (route: RouteOptions, context: FastifyInstance): Route
 export const methodsOf = ({ method }: RouteOptions): string[] => [method].flat()
 
 /** Whether a route opens WebSockets, with a handler of their own that is called in place of the handler of the route. */
-export const opensSockets = ({ added }: RouteEntry): boolean => memberOf(added, 'wsHandler') !== undefined || memberOf(added, 'websocket') === true
+export const opensSockets = ({ added }: RouteEntry): boolean =>
+  memberOf(added, 'wsHandler') !== undefined || memberOf(added, 'websocket') === true
 
 const functionsOf = (value: unknown) => [value].flat().filter((item) => typeof item === 'function')
 

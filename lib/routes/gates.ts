@@ -46,7 +46,16 @@ export function prepareGates (entry: RouteEntry): void {
   entry.hooks = hooks as RouteEntry['hooks']
   getters.set(entry, ofRoute)
   // Has no effect on options that the application has frozen.
-  for (const [name, get] of ofRoute) Reflect.defineProperty(route, name, { configurable: true, enumerable: true, get, set (value) { hooks[name] = value } })
+  for (const [name, get] of ofRoute) {
+    Reflect.defineProperty(route, name, {
+      configurable: true,
+      enumerable: true,
+      get,
+      set (value) {
+        hooks[name] = value
+      }
+    })
+  }
 }
 
 /**

@@ -26,13 +26,18 @@ function note (context: object, name: string, hook: unknown): void {
  * function that calls the previous one.
  * @param check is called with each hook, and may throw
  */
-export function observeHooks (context: FastifyInstance, check: (name: string, hook: unknown) => void, addHook: unknown = context.addHook): void {
-  const observe = (inner: unknown) => function (this: object, ...parameters: [name: string, hook: unknown]) {
-    check(...parameters)
-    const result: unknown = Reflect.apply(inner as () => unknown, this, parameters)
-    note(this, ...parameters)
-    return result
-  }
+export function observeHooks (
+  context: FastifyInstance,
+  check: (name: string, hook: unknown) => void,
+  addHook: unknown = context.addHook
+): void {
+  const observe = (inner: unknown) =>
+    function (this: object, ...parameters: [name: string, hook: unknown]) {
+      check(...parameters)
+      const result: unknown = Reflect.apply(inner as () => unknown, this, parameters)
+      note(this, ...parameters)
+      return result
+    }
   let observed = observe(addHook)
   Object.defineProperty(context, 'addHook', {
     configurable: true,

@@ -25,8 +25,14 @@ const adviceFor = (guard: unknown) => isInjected(guard) ? 'injectUser() returns 
 
 /** Creates the error for `protect`, `scoped` or `injectUser` itself in place of a guard: Fastify would call it with a request. */
 function uncalled (owner: string, maker: string, name: PropertyKey): InvalidConfiguration {
-  const example = maker === 'injectUser' ? '{ handler: app.tokenAuth.injectUser(handler) }' : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
-  return new InvalidConfiguration(`${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`, { finding: 'E22' })
+  const example =
+    maker === 'injectUser'
+      ? '{ handler: app.tokenAuth.injectUser(handler) }'
+      : `{ onRequest: app.tokenAuth.${maker}(${maker === 'scoped' ? "'orders:read'" : ''}) }`
+  return new InvalidConfiguration(
+    `${owner} has the function ${maker} itself as "${String(name)}". Call the function, and pass its result to the route: ${example}.`,
+    { finding: 'E22' }
+  )
 }
 
 /** @throws {InvalidConfiguration} for a route that has `protect`, `scoped` or `injectUser` itself under an option */
@@ -46,11 +52,19 @@ export function checkUncalledHook (name: string, hook: unknown): void {
 /** @throws {InvalidConfiguration} for a guard under an option where it has no effect, unless the route has it as a guarding hook, too */
 function checkRoute ({ route, added, context }: RouteEntry, found: readonly FoundGuard[]): void {
   checkUncalled(route)
-  const standing = new Set<unknown>([...[...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].map(guardIn), ...found.map(({ guard }) => guard)])
-  const misplaced = [...valuesIn(added), ...valuesIn(route)].find(([name, value]) => isMisplaced(name, value) && (isInjected(value) || !standing.has(guardIn(value))))
+  const standing = new Set<unknown>([
+    ...[...hooksIn(added), ...hooksIn(route), ...hooksOf(context)].map(guardIn),
+    ...found.map(({ guard }) => guard)
+  ])
+  const misplaced = [...valuesIn(added), ...valuesIn(route)].find(
+    ([name, value]) => isMisplaced(name, value) && (isInjected(value) || !standing.has(guardIn(value)))
+  )
   if (misplaced === undefined) return
   const [name, guard] = misplaced
-  throw new InvalidConfiguration(`The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22' })
+  throw new InvalidConfiguration(
+    `The route ${nameOf(added)} has a guard as "${String(name)}", where it does not guard. ${adviceFor(guard)}`,
+    { finding: 'E22' }
+  )
 }
 
 /** @throws {InvalidConfiguration} for a guard among hooks of a context where it has no effect, such as `onResponse` */
@@ -58,7 +72,11 @@ function checkContext (context: FastifyInstance): void {
   const guarding = new Set(hooksOf(context).map(guardIn))
   for (const [name, hooks] of allHooksOf(context)) {
     const guard = [...hooks].find((hook) => isMisplaced(name, hook) && (isInjected(hook) || !guarding.has(guardIn(hook))))
-    if (guard !== undefined) throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, { finding: 'E22' })
+    if (guard !== undefined) {
+      throw new InvalidConfiguration(`A context has a guard as the hook "${name}", where it does not guard. ${adviceFor(guard)}`, {
+        finding: 'E22'
+      })
+    }
   }
 }
 

@@ -6,7 +6,19 @@ import type { RouteOptions } from 'fastify'
 import { isProtecting, type GuardDescription } from '../guards/describe.ts'
 import { crossOriginDescription, errorSchema, ownSchemas, unauthorized } from '../http/error-schema.ts'
 import type { Settings } from '../settings/schema.ts'
-import { addAnswers, declare, inVersion, marker, openDocument, type Addition, type Answers, type Document, type Documents, type Requirement, type Schemes } from './document.ts'
+import {
+  addAnswers,
+  declare,
+  inVersion,
+  marker,
+  openDocument,
+  type Addition,
+  type Answers,
+  type Document,
+  type Documents,
+  type Requirement,
+  type Schemes
+} from './document.ts'
 import { methodsOf, type FoundGuard, type RouteEntry } from './entry.ts'
 
 /** Returns the security schemes of the sources of tokens, in the order in which they are read. Sources after a strict one are not read. */
@@ -22,7 +34,9 @@ function schemesOf ({ instanceName: name, ...settings }: Settings): Schemes {
   }
   const { authorizationHeader, authorizationHeaderPrefix } = settings
   const isBearer = authorizationHeader.toLowerCase() === 'authorization' && authorizationHeaderPrefix.toLowerCase() === 'bearer'
-  schemes[name] = isBearer ? { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } : { type: 'apiKey', in: 'header', name: authorizationHeader }
+  schemes[name] = isBearer
+    ? { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' }
+    : { type: 'apiKey', in: 'header', name: authorizationHeader }
   return schemes
 }
 
@@ -56,23 +70,35 @@ function forbidden ({ scopeSets, rules }: GuardDescription, methods: readonly st
 
 /** Returns the answers of guards to refused requests, by status. */
 function refusalsOf (guards: readonly GuardDescription[], methods: readonly string[]): Answers {
-  const together = (sentences: ReadonlyArray<string | undefined>) => [...new Set(sentences.filter((sentence) => sentence !== undefined))].join(' ')
+  const together = (sentences: ReadonlyArray<string | undefined>) =>
+    [...new Set(sentences.filter((sentence) => sentence !== undefined))].join(' ')
   const redirects = guards.some(({ isRedirecting }) => isRedirecting)
-  const [reasons, outages] = [together(guards.flatMap((guard) => forbidden(guard, methods))), together(guards.map(({ registration }) => registration.outage))]
+  const [reasons, outages] = [
+    together(guards.flatMap((guard) => forbidden(guard, methods))),
+    together(guards.map(({ registration }) => registration.outage))
+  ]
   return {
-    ...redirects && { 302: { description: 'Without a valid access token: a redirect.', type: 'null' } },
-    ...guards.some(({ isRedirecting }) => isRedirecting !== true) && { 401: unauthorized },
-    ...reasons !== '' && { 403: { description: reasons, ...errorSchema } },
-    ...outages !== '' && { 503: { description: outages, ...errorSchema } }
+    ...(redirects && { 302: { description: 'Without a valid access token: a redirect.', type: 'null' } }),
+    ...(guards.some(({ isRedirecting }) => isRedirecting !== true) && { 401: unauthorized }),
+    ...(reasons !== '' && { 403: { description: reasons, ...errorSchema } }),
+    ...(outages !== '' && { 503: { description: outages, ...errorSchema } })
   }
 }
 
 /** Whether a schema is a JSON schema. Other schemas need the transformation of the application, which that of a route would replace. */
 function isJsonSchema (schema: object): boolean {
-  return Object.values(schema).every((part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype)
+  return Object.values(schema).every(
+    (part) => typeof part !== 'object' || part === null || Array.isArray(part) || Object.getPrototypeOf(part) === Object.prototype
+  )
 }
 
-type AnnotatedSchema = object & { security?: readonly Requirement[], body?: unknown, querystring?: unknown, params?: unknown, response?: Answers }
+type AnnotatedSchema = object & {
+  security?: readonly Requirement[]
+  body?: unknown
+  querystring?: unknown
+  params?: unknown
+  response?: Answers
+}
 type AnnotatedRoute = RouteOptions & {
   schema?: AnnotatedSchema
   config?: { swaggerTransform?: unknown }
@@ -96,15 +122,25 @@ function divide (schema: AnnotatedSchema) {
   const entries = Object.entries(response ?? {})
   const [answers, others] = [entries.filter(([, part]) => isOwn(part)), entries.filter(([, part]) => !isOwn(part))]
   return {
-    own: { body: isOwn(body) ? body : undefined, querystring: isOwn(querystring) ? querystring : undefined, answers: Object.fromEntries(answers) },
-    others: { ...rest, ...Object.fromEntries(foreign), ...(response !== undefined && (others.length > 0 || answers.length === 0) && { response: Object.fromEntries(others) }) }
+    own: {
+      body: isOwn(body) ? body : undefined,
+      querystring: isOwn(querystring) ? querystring : undefined,
+      answers: Object.fromEntries(answers)
+    },
+    others: {
+      ...rest,
+      ...Object.fromEntries(foreign),
+      ...(response !== undefined && (others.length > 0 || answers.length === 0) && { response: Object.fromEntries(others) })
+    }
   }
 }
 
 /** Documents the guards of a route, and the endpoints of the plugin. The documentation of the application is kept. */
 export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
   // With `doProtection: false`, a guard lets every request pass.
-  const descriptions = guards.map(({ description }) => description).filter((description) => description.isReader === true || isProtecting(description))
+  const descriptions = guards
+    .map(({ description }) => description)
+    .filter((description) => description.isReader === true || isProtecting(description))
   if (!context.hasPlugin('@fastify/swagger')) return
   // Fastify's types do not describe the members of a schema.
   const { schema = {}, config = {} } = route as AnnotatedRoute
@@ -116,9 +152,14 @@ export function documentGuards ({ route, context, added }: RouteEntry, guards: r
     ...own,
     requirements: isGuarded ? descriptions.map(requirementsOf).reduce(combine) : undefined,
     schemes: Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings))),
-    refusals: refusalsOf(descriptions.filter((description) => isProtecting(description)), methodsOf(added))
+    refusals: refusalsOf(
+      descriptions.filter((description) => isProtecting(description)),
+      methodsOf(added)
+    )
   }
   const additions = openDocument(context)
   if (additions !== undefined) Object.assign(route, { schema: { ...others, [marker]: additions.push(addition) } })
-  else if (config.swaggerTransform === undefined && isJsonSchema(schema)) Object.assign(route, { config: { ...config, swaggerTransform: transformationOf(addition) } })
+  else if (config.swaggerTransform === undefined && isJsonSchema(schema)) {
+    Object.assign(route, { config: { ...config, swaggerTransform: transformationOf(addition) } })
+  }
 }

@@ -29,8 +29,10 @@ export function joinHead (rows: readonly RouteAccess[]): RouteAccess[] {
 const order = (one: string, other: string) => one < other ? -1 : Number(one > other)
 
 function inWords ({ guards, note }: RouteAccess): string {
-  const words = guards.map(({ instanceName, hook, isOptional, scopes }) => `${instanceName}${isOptional ? '?' : ''} in ${hook} ${scopesInWords(scopes)}`.trimEnd())
-  return [...words, ...note === '' ? [] : [note]].join('; ')
+  const words = guards.map(({ instanceName, hook, isOptional, scopes }) =>
+    `${instanceName}${isOptional ? '?' : ''} in ${hook} ${scopesInWords(scopes)}`.trimEnd()
+  )
+  return [...words, ...(note === '' ? [] : [note])].join('; ')
 }
 
 /** Returns a table of rows, sorted by URL. */

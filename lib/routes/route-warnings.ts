@@ -28,7 +28,11 @@ export function warnOfOpenRoutes (routes: readonly RouteWithAccess[], watches: r
   const rest = undecided.length > named ? `, and ${undecided.length - named} more` : ''
   // Each of these routes is in the context of an instance without `requireGuards`.
   const { instanceName } = watches.find(({ requireGuards }) => requireGuards === undefined)!
-  warn('W26', instanceName, ` Routes with neither a guard nor an exemption: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.${adviceOnGuards(watched)}`)
+  warn(
+    'W26',
+    instanceName,
+    ` Routes with neither a guard nor an exemption: ${undecided.length}. ${undecided.slice(0, named).map(inWords).join(', ')}${rest}.${adviceOnGuards(watched)}`
+  )
 }
 
 /** Warns of guards for scopes that no token can have, once for each instance. */

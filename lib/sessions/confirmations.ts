@@ -30,7 +30,8 @@ export class Confirmations {
     this.outbox = new Outbox<ReceivedGeneration>({
       tell: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)).catch(itemsNotWritten),
       atOnce: toldAtOnce,
-      failed: 'the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.',
+      failed:
+        'the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.',
       recovered: 'the session store takes confirmations again.'
     })
   }
@@ -39,7 +40,9 @@ export class Confirmations {
   receive (verified: Credential, sid: string, userOf: (payload: Credential['payload']) => string): void {
     const { payload } = verified
     const n: unknown = Object.hasOwn(payload, 'sgen') ? payload.sgen : undefined
-    if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#willTell({ sid, user: userOf(payload), n }, verified.token)) return
+    if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#willTell({ sid, user: userOf(payload), n }, verified.token)) {
+      return
+    }
     // Also for a token that confirms no generation, so that it is checked once. A token that is not cached is a new object each time.
     verified.toldTo = this
   }

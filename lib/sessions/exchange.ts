@@ -72,7 +72,10 @@ export function withoutForeign401 (thrown: unknown): unknown {
  * answered in the meantime
  * @throws {SessionStoreUnavailable} {HandlerFailed} {MissingRegisteredClaim} {TokenTooLarge} {InvalidUserObject}
  */
-export async function exchangeRefreshToken ({ sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange, prepare: (purported: Purported) => Promise<void>): Promise<Verdict<Exchanged> | 'gone' | undefined> {
+export async function exchangeRefreshToken (
+  { sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange,
+  prepare: (purported: Purported) => Promise<void>
+): Promise<Verdict<Exchanged> | 'gone' | undefined> {
   const { request, settings } = state
   if (token === undefined || sessions.isOver(token)) return unknown
 
@@ -108,6 +111,10 @@ export async function exchangeRefreshToken ({ sessions, issuing, host: { handler
   const sent = isUnchanged ? await issued.withoutGeneration() : issued
   if (isAnswered(request, reply)) return undefined
   let sentCookies: readonly string[] = []
-  if (settings.cookieSet) sentCookies = isUnchanged ? tokenCookies({ accessToken: sent.token }, settings) : [...cookies, ...tokenCookies({ refreshToken }, settings)]
+  if (settings.cookieSet) {
+    sentCookies = isUnchanged
+      ? tokenCookies({ accessToken: sent.token }, settings)
+      : [...cookies, ...tokenCookies({ refreshToken }, settings)]
+  }
   return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, generation: n }
 }

@@ -38,19 +38,39 @@ function readSecret (given: unknown): Key {
   const key = hmacKey('HS256', 'sessions.secret', given, 'sign')
   const { material } = key
   if (material.length >= minimumSecret) return key
-  throw new InvalidConfiguration(`"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`, { page: 'sessions-reference.md#settings' })
+  throw new InvalidConfiguration(
+    `"sessions.secret" has ${material.length} bytes; at least ${minimumSecret} are needed. Generate one with: node -p "crypto.randomBytes(32).toString('base64url')"`,
+    { page: 'sessions-reference.md#settings' }
+  )
 }
 
 /** Returns the key material of refresh tokens: the secrets of sessions, or the key that signs access tokens. */
-function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, signing: Key | undefined): { materials: [Buffer, ...Buffer[]], isWeak: boolean, residue: string | undefined } {
+function materialsOf (
+  { secrets }: SessionSettings,
+  { algorithm }: Settings,
+  signing: Key | undefined
+): { materials: [Buffer, ...Buffer[]]; isWeak: boolean; residue: string | undefined } {
   if (secrets !== undefined) {
     // Refuses undefined entries, too, such as environment variables that are not set.
     const [first, ...others] = [readSecret(secrets[0]), ...secrets.slice(1).map(readSecret)] as const
-    return { materials: [first.material, ...others.map(({ material }) => material)], isWeak: [first, ...others].some(({ isWeak }) => isWeak), residue: residueIn([first, ...others]) }
+    return {
+      materials: [first.material, ...others.map(({ material }) => material)],
+      isWeak: [first, ...others].some(({ isWeak }) => isWeak),
+      residue: residueIn([first, ...others])
+    }
   }
   // The keys of a ring change, but refresh tokens must stay valid.
-  if (signing === undefined) throw new InvalidConfiguration('"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".', { finding: 'E24' })
-  return { materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })], isWeak: false, residue: undefined }
+  if (signing === undefined) {
+    throw new InvalidConfiguration(
+      '"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".',
+      { finding: 'E24' }
+    )
+  }
+  return {
+    materials: [isHmac(algorithm) ? signing.material : signing.keyObject.export({ type: 'pkcs8', format: 'der' })],
+    isWeak: false,
+    residue: undefined
+  }
 }
 
 /**
@@ -59,7 +79,12 @@ function materialsOf ({ secrets }: SessionSettings, { algorithm }: Settings, sig
  * @param signing undefined with `authMode: false`, and with the setting "keys"
  * @throws {InvalidConfiguration} for a secret that is not allowed, or a store of an instance with another key
  */
-export function prepareSessions (sessions: SessionSettings, settings: Settings, fingerprints: readonly string[], signing: Key | undefined): PreparedSessions {
+export function prepareSessions (
+  sessions: SessionSettings,
+  settings: Settings,
+  fingerprints: readonly string[],
+  signing: Key | undefined
+): PreparedSessions {
   const store = sessions.store ?? memorySessions()
   const own = settings.authMode ? materialsOf(sessions, settings, signing) : undefined
   const codec = own && createRefreshTokenCodec(own.materials, settings)
@@ -102,17 +127,28 @@ const open = new Set<OpenInstance>()
  * @param store undefined without sessions
  * @returns whether an open instance with another store accepts the access tokens of this one, and this one accepts its tokens
  */
-export function noteInstance (fastify: FastifyInstance, fingerprints: readonly string[], store: SessionFeed | undefined, { settings, getters }: Resolved): boolean {
+export function noteInstance (
+  fastify: FastifyInstance,
+  fingerprints: readonly string[],
+  store: SessionFeed | undefined,
+  { settings, getters }: Resolved
+): boolean {
   if (fingerprints.length === 0) return false
-  const own = { fingerprints, store, names: bindingSettings.map((name) => getters.has(name) ? undefined : settings[name]) }
+  const own = { fingerprints, store, names: bindingSettings.map((name) => (getters.has(name) ? undefined : settings[name])) }
   const differs = [...open].some((other) => other.store !== store && acceptEachOther(own, other))
   open.add(own)
-  fastify.addHook('onClose', async () => { open.delete(own) })
+  fastify.addHook('onClose', async () => {
+    open.delete(own)
+  })
   return differs
 }
 
 /** Reads the ended sessions while the application is open. Sends waiting items in `preClose`, before `onClose` hooks close the client. */
-export function readEnded (fastify: FastifyInstance, { instanceName }: Settings, { ended, store, settings: { rules, poll } }: PreparedSessions): void {
+export function readEnded (
+  fastify: FastifyInstance,
+  { instanceName }: Settings,
+  { ended, store, settings: { rules, poll } }: PreparedSessions
+): void {
   const reader = { instanceName, log: fastify.log, rules, poll }
   // If the option is missing here, Fastify uses its default of 10 seconds, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig

@@ -46,9 +46,12 @@ export class EndedSessions {
   readonly rotations = new Rotations()
   /** Sessions that were ended by one of their tokens while the store was unavailable. Each item ends one in the store. */
   readonly endings = new Outbox<() => Promise<unknown>>({
-    tell: async (items) => { await Promise.all(items.map((end) => end())) },
+    tell: async (items) => {
+      await Promise.all(items.map((end) => end()))
+    },
     atOnce: 1,
-    failed: 'the session store ends no sessions. This process refuses the access tokens of sessions that a logout, another login or a missing user has ended, and ends them in the store later.',
+    failed:
+      'the session store ends no sessions. This process refuses the access tokens of sessions that a logout, another login or a missing user has ended, and ends them in the store later.',
     recovered: 'the session store ends sessions again.'
   })
 
@@ -177,8 +180,12 @@ export class EndedSessions {
     const end = performance.now() + patience
     for (;;) {
       await this.read()
-      if (this.#lastGood !== undefined || this.#configurationError !== undefined || performance.now() >= end || this.#readers.size === 0) return
-      await new Promise((resolve) => { setTimeout(resolve, retryTime) })
+      if (this.#lastGood !== undefined || this.#configurationError !== undefined || performance.now() >= end || this.#readers.size === 0) {
+        return
+      }
+      await new Promise((resolve) => {
+        setTimeout(resolve, retryTime)
+      })
     }
   }
 
@@ -229,7 +236,12 @@ export class EndedSessions {
     // The age of the result is measured from the start of the read.
     const begun = performance.now()
     try {
-      const { ended, cursor, staleFor = 0, reason = 'A part of the ended sessions could not be read: the store answered with "staleFor".' } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
+      const {
+        ended,
+        cursor,
+        staleFor = 0,
+        reason = 'A part of the ended sessions could not be read: the store answered with "staleFor".'
+      } = await callStore('endedSince', () => this.#store.endedSince(isFull ? null : this.#cursor, reader.rules))
       await this.#learn(ended, isFull)
       this.#cursor = cursor
       this.#untilFull = isFull ? fullEvery - 1 : this.#untilFull - 1
@@ -290,7 +302,10 @@ export class EndedSessions {
       const { instanceName, log } = reader
       if (isStale) {
         this.#stale.add(reader)
-        log.warn({ err: error }, `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`)
+        log.warn(
+          { err: error },
+          `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`
+        )
       } else {
         this.#stale.delete(reader)
         log.info(`${instanceName}: the ended sessions can be read again.`)
@@ -320,7 +335,10 @@ export function endedSessionsOf (store: SessionFeed, fingerprints: readonly stri
     existing.holders++
     return existing.ended
   }
-  throw new InvalidConfiguration('"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.', { page: 'sessions-reference.md#settings' })
+  throw new InvalidConfiguration(
+    '"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.',
+    { page: 'sessions-reference.md#settings' }
+  )
 }
 
 /** Releases the ended sessions of a store when the last application closes that has a registration with it. */

@@ -76,8 +76,19 @@ export class SessionService {
     const { lifetime, data } = this.#sessions
     const seconds: unknown = typeof lifetime === 'function' ? await callHost('sessions.lifetime', () => lifetime(request, user)) : lifetime
     const { expirationDelta } = this.#settings
-    if (!isWhole(seconds, expirationDelta, maximumSeconds)) throw wrongResult('sessions.lifetime', `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`, seconds)
-    const session = { sid, user: storedUser(userId, this.#settings), lifetimeMs: seconds * 1000, data: data === undefined ? '{}' : await this.#dataOf(data, request, user) }
+    if (!isWhole(seconds, expirationDelta, maximumSeconds)) {
+      throw wrongResult(
+        'sessions.lifetime',
+        `a whole number of seconds from "expirationDelta", which is ${expirationDelta}, to ${maximumSeconds}`,
+        seconds
+      )
+    }
+    const session = {
+      sid,
+      user: storedUser(userId, this.#settings),
+      lifetimeMs: seconds * 1000,
+      data: data === undefined ? '{}' : await this.#dataOf(data, request, user)
+    }
     return { sid, userId, session, refreshToken: this.#codec.write({ sid, n: 0, authTime, userId }) }
   }
 
@@ -87,7 +98,9 @@ export class SessionService {
     const text: unknown = await callHost('sessions.data', () => JSON.stringify(shown))
     // A method toJSON() can return any value.
     if (typeof text !== 'string' || !text.startsWith('{')) throw wrongResult('sessions.data', 'an object whose JSON is an object', shown)
-    if (Buffer.byteLength(text) > maximumData) throw wrongResult('sessions.data', `an object of at most ${maximumData} bytes as JSON`, shown)
+    if (Buffer.byteLength(text) > maximumData) {
+      throw wrongResult('sessions.data', `an object of at most ${maximumData} bytes as JSON`, shown)
+    }
     return text
   }
 
@@ -130,9 +143,13 @@ export class SessionService {
     // The session ended in this process during the call: the response must not set the cookies of an ended session.
     if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }
     const behind = advance.n - n
-    if (rotations.has(outcome)) this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered', reissued: outcome === 'reissued' }, request)
+    if (rotations.has(outcome)) {
+      this.publish(userId, sid, { type: 'refreshed', recovered: outcome === 'recovered', reissued: outcome === 'reissued' }, request)
+    }
     if (outcome === 'repeated') this.publish(userId, sid, { type: 'repeated', behind: behind > 0 ? 1 : 0 }, request)
-    if (outcome === 'recovered') request.log.warn({ sessionId: sid }, 'The session store has lost writes: a refresh token has a later counter than its session.')
+    if (outcome === 'recovered') {
+      request.log.warn({ sessionId: sid }, 'The session store has lost writes: a refresh token has a later counter than its session.')
+    }
     if (outcome === 'reused') {
       this.ended.add([sid])
       this.publish(userId, sid, { type: 'reused', behind }, request)
@@ -161,7 +178,12 @@ export class SessionService {
    * @returns the ids of the sessions that ended
    * @throws {SessionStoreUnavailable}
    */
-  async end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
+  async end (
+    userId: UserId,
+    which: { sid: string } | { except: string | null },
+    reason: EndReason,
+    request?: FastifyRequest
+  ): Promise<string[]> {
     if (!canHaveSessions(userId)) return []
     // Without a prototype: `Object.prototype` may be polluted.
     const { sid }: { sid?: string } = Object.assign(Object.create(null), which)
@@ -179,7 +201,12 @@ export class SessionService {
     }
   }
 
-  async #end (userId: UserId, which: { sid: string } | { except: string | null }, reason: EndReason, request?: FastifyRequest): Promise<string[]> {
+  async #end (
+    userId: UserId,
+    which: { sid: string } | { except: string | null },
+    reason: EndReason,
+    request?: FastifyRequest
+  ): Promise<string[]> {
     const ended = await callStore('end', () => this.#store.end(storedUser(userId, this.#settings), which, this.#sessions.rules))
     this.ended.add(ended)
     for (const sid of ended) this.publish(userId, sid, { type: 'ended', reason }, request)

@@ -16,7 +16,11 @@ const malformed = invalidClaim('sid', 'the claim "sid" is not a session id')
  * @param refuseAfter seconds without a successful read after which tokens of sessions are refused with 503; null: never
  * @param userOf returns the user of a payload in the form that the store gets
  */
-export function prepareSessionCheck (sessions: EndedSessions, refuseAfter: number | null, userOf: (payload: Credential['payload']) => string): SessionCheck {
+export function prepareSessionCheck (
+  sessions: EndedSessions,
+  refuseAfter: number | null,
+  userOf: (payload: Credential['payload']) => string
+): SessionCheck {
   const { confirmations } = sessions
   return (verified, isRenewed) => {
     const { payload } = verified

@@ -63,10 +63,18 @@ export class InstanceSessions implements Sessions<object> {
 
   #require (method: string): Parts {
     if (this.#parts !== undefined) return this.#parts
-    throw new InvalidConfiguration(`sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`, errorOptions)
+    throw new InvalidConfiguration(
+      `sessions.${method}() needs the option "sessions" and "authMode": true. Give "sessions": {} to register(), or a store: { store }.`,
+      errorOptions
+    )
   }
 
-  async start (request: FastifyRequest, reply: FastifyReply, user: object, options: { authTime?: number | undefined } = {}): Promise<StartedSession> {
+  async start (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    user: object,
+    options: { authTime?: number | undefined } = {}
+  ): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
     const { authTime } = readRecord(optionsOf('sessions.start()'), options, startShape)
     preventStoring(reply)
@@ -75,10 +83,26 @@ export class InstanceSessions implements Sessions<object> {
     const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
     if (crossOrigin !== null) throw state.toError(crossOrigin)
     let tokens: NewTokens | undefined
-    const login = { sessions: service, issuing, state, request, reply, user, from: 'sessions.start() must be given', authTime, grant: 'start' } as const
-    const sessionId = await startSession(login, async (made) => { tokens = made })
+    const login = {
+      sessions: service,
+      issuing,
+      state,
+      request,
+      reply,
+      user,
+      from: 'sessions.start() must be given',
+      authTime,
+      grant: 'start'
+    } as const
+    const sessionId = await startSession(login, async (made) => {
+      tokens = made
+    })
     if (sessionId === undefined || tokens === undefined) {
-      throw new SessionStoreUnavailable(undefined, { cause: new Error('The reply was sent before sessions.start() had finished, so no session was stored. Await sessions.start() before you send the reply. Fastify sends one by itself after "handlerTimeout".') })
+      throw new SessionStoreUnavailable(undefined, {
+        cause: new Error(
+          'The reply was sent before sessions.start() had finished, so no session was stored. Await sessions.start() before you send the reply. Fastify sends one by itself after "handlerTimeout".'
+        )
+      })
     }
     return { sessionId, ...tokens }
   }

@@ -40,7 +40,10 @@ export const sessionsShape = {
 } as const
 
 /** As {@link sessionsShape}, for an instance that only verifies tokens, and requires only `endedSince` of its store. */
-const feedShape = { ...sessionsShape, members: { ...sessionsShape.members, store: optional(objectWith<SessionStore>(['endedSince']), storeAdvice) } }
+const feedShape = {
+  ...sessionsShape,
+  members: { ...sessionsShape.members, store: optional(objectWith<SessionStore>(['endedSince']), storeAdvice) }
+}
 
 /** The settings of sessions, with defaults. */
 export interface SessionSettings {
@@ -59,19 +62,26 @@ export interface SessionSettings {
 }
 
 /** Creates the error of a value outside of its bounds. */
-const outOfBounds = (name: keyof typeof sessionsShape.members, value: number, allowed: string) => wrongValue(place.nameOf(name), allowed, String(value), sessionsShape)
+const outOfBounds = (name: keyof typeof sessionsShape.members, value: number, allowed: string) =>
+  wrongValue(place.nameOf(name), allowed, String(value), sessionsShape)
 
 type Bounded = { readonly grace: number } & Pick<Values<typeof sessionsShape.members>, 'idle' | 'lifetime' | 'poll' | 'refuseAfter'>
 
 /** Checks bounds that depend on other settings. */
 function checkBounds ({ grace, idle, lifetime, poll, refuseAfter }: Bounded, { authMode, expirationDelta }: Settings): void {
-  if (refuseAfter !== null && refuseAfter < 2 * poll) throw outOfBounds('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
+  if (refuseAfter !== null && refuseAfter < 2 * poll) {
+    throw outOfBounds('refuseAfter', refuseAfter, `null, or at least twice "sessions.poll", which is ${poll} seconds`)
+  }
   // An instance that only verifies tokens ignores the other settings. Their defaults must not restrict its "expirationDelta".
   if (!authMode) return
   const least = `at least "expirationDelta", which is ${expirationDelta} seconds`
-  if (grace > expirationDelta / 2) throw outOfBounds('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
+  if (grace > expirationDelta / 2) {
+    throw outOfBounds('grace', grace, `at most half of "expirationDelta", which is ${expirationDelta} seconds`)
+  }
   if (idle < expirationDelta) throw outOfBounds('idle', idle, idle === defaultIdle ? `${least}; its default is less` : least)
-  if (typeof lifetime === 'number' && lifetime < expirationDelta) throw outOfBounds('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
+  if (typeof lifetime === 'number' && lifetime < expirationDelta) {
+    throw outOfBounds('lifetime', lifetime, lifetime === defaultLifetime ? `${least}; its default is less` : least)
+  }
 }
 
 /** Getters that sessions exclude: users of two tenants could share a list of sessions, or an ended session could be accepted. */
@@ -81,14 +91,30 @@ const refusedGetters: readonly SettingName[] = [...keyUseSettings, 'verifyExp', 
 function checkConflicts (resolved: Resolved): void {
   const { settings, getters, configured, generateRefreshToken } = resolved
   if (generateRefreshToken !== undefined || getters.has('generateRefreshToken')) {
-    throw new InvalidConfiguration('"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".', { page })
+    throw new InvalidConfiguration(
+      '"sessions" and "generateRefreshToken" are given. With sessions, refresh tokens have a format of their own: remove "generateRefreshToken".',
+      { page }
+    )
   }
   if (configured.has('refreshTokenEnabled') && !settings.refreshTokenEnabled) {
-    throw new InvalidConfiguration('"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".', { page })
+    throw new InvalidConfiguration(
+      '"sessions" is given, and "refreshTokenEnabled" is false. Sessions have refresh tokens: remove "refreshTokenEnabled".',
+      { page }
+    )
   }
   const getter = refusedGetters.find((name) => getters.has(name))
-  if (getter !== undefined) throw new InvalidConfiguration(`"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`, { page })
-  if (!settings.verifyExp) throw new InvalidConfiguration('"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.', { page })
+  if (getter !== undefined) {
+    throw new InvalidConfiguration(
+      `"sessions" and "${accessorOf('get', getter)}" are given. Sessions need one value of "${getter}" for all requests: give "${getter}", or register an instance for each value.`,
+      { page }
+    )
+  }
+  if (!settings.verifyExp) {
+    throw new InvalidConfiguration(
+      '"sessions" is given, and "verifyExp" is false. Ended sessions are remembered until their access tokens expire: set "verifyExp" to true.',
+      { page }
+    )
+  }
   checkTogether({ ...resolved, hasSessions: true })
 }
 
@@ -100,13 +126,20 @@ function checkConflicts (resolved: Resolved): void {
 export function readSessions (option: unknown, resolved: Resolved): SessionSettings | undefined {
   if (option === undefined) return undefined
   // A store was passed instead of `{ store }`. Without this check, the error would name one of its methods as unknown option.
-  if (Object.hasOwn(Object(option), 'create')) throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
+  if (Object.hasOwn(Object(option), 'create')) {
+    throw new InvalidConfiguration('Option "sessions" is a store. Give it as "sessions": { store }.', { page })
+  }
   const { settings } = resolved
   const { expirationDelta, leeway } = settings
   const read = readRecord(place, option, settings.authMode ? sessionsShape : feedShape)
   const { store, idle, lifetime, maxPerUser, poll, refuseAfter, grace = Math.min(30, Math.floor(expirationDelta / 2)) } = read
   checkConflicts(resolved)
-  if (store === undefined && !settings.authMode) throw new InvalidConfiguration('"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.', { page })
+  if (store === undefined && !settings.authMode) {
+    throw new InvalidConfiguration(
+      '"sessions" is given without "store", and "authMode" is false. An instance that only verifies tokens reads the ended sessions from the store of the service that issues them: give "sessions": { store } and the key of that service. Tokens of "issuers" belong to no session.',
+      { page }
+    )
+  }
   checkBounds({ grace, idle, lifetime, poll, refuseAfter }, settings)
   return {
     store,
@@ -135,7 +168,17 @@ export function withSessions (resolved: Resolved): Resolved {
  * @throws {InvalidConfiguration}
  */
 export function checkSessionOverrides ({ verifyExp, leeway }: Settings, { expirationDelta, leeway: own }: Settings): void {
-  if (!verifyExp) throw new InvalidConfiguration('A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.', { page })
+  if (!verifyExp) {
+    throw new InvalidConfiguration(
+      'A guard overrides "verifyExp" with false. With "sessions", ended sessions are remembered only while access tokens have not expired: remove the override.',
+      { page }
+    )
+  }
   const largest = expirationDelta + 2 * own
-  if (leeway > largest) throw new InvalidConfiguration(`A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`, { page })
+  if (leeway > largest) {
+    throw new InvalidConfiguration(
+      `A guard overrides "leeway" with ${leeway}. With "sessions" it must be at most ${largest} seconds, "expirationDelta" and twice "leeway" of the registration, for which ended sessions are remembered.`,
+      { page }
+    )
+  }
 }

@@ -42,7 +42,10 @@ async function endReplaced ({ sessions, state: { settings }, request }: Login, s
   try {
     await sessions.end(old.userId, { sid: old.sid }, 'replaced', request)
   } catch (error) {
-    request.log.warn({ err: error, sessionId: old.sid }, 'The session that a login replaces could not be ended. It ends as soon as the store is available.')
+    request.log.warn(
+      { err: error, sessionId: old.sid },
+      'The session that a login replaces could not be ended. It ends as soon as the store is available.'
+    )
   }
 }
 
@@ -52,7 +55,10 @@ async function endReplaced ({ sessions, state: { settings }, request }: Login, s
  * @returns the id of the session; undefined where the request was answered in the meantime
  * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {SessionStoreUnavailable}
  */
-export async function startSession (login: Login, prepare: (tokens: NewTokens, user: object) => Promise<void>): Promise<string | undefined> {
+export async function startSession (
+  login: Login,
+  prepare: (tokens: NewTokens, user: object) => Promise<void>
+): Promise<string | undefined> {
   const { sessions, issuing, state, request, reply, user, from } = login
   const { settings } = state
   const userId = userIdOf(user, settings.userId, from)

@@ -34,7 +34,14 @@ function isAdvance (result: unknown): result is Advance {
 const isJsonObject = (value: unknown) => typeof value === 'string' && isRecord(JSON.parse(value))
 
 function isStoredSession (value: unknown): value is StoredSession {
-  return isRecord(value) && isText(value.sid) && isTime(value.createdAt) && isTime(value.usedAt) && isTime(value.endsAt) && isJsonObject(value.data)
+  return (
+    isRecord(value) &&
+    isText(value.sid) &&
+    isTime(value.createdAt) &&
+    isTime(value.usedAt) &&
+    isTime(value.endsAt) &&
+    isJsonObject(value.data)
+  )
 }
 
 const expectations: { readonly [Method in keyof SessionStore]: Expectation<Results[Method]> } = {
@@ -48,9 +55,14 @@ const expectations: { readonly [Method in keyof SessionStore]: Expectation<Resul
   // The result is ignored.
   confirm: { expected: 'anything', isFit: (_result): _result is Results['confirm'] => true },
   endedSince: {
-    expected: '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds, and reason, a string or null',
-    isFit: (result): result is Results['endedSince'] => isRecord(result) && isListOfIds(result.ended) && isText(result.cursor) &&
-      (result.staleFor === undefined || isAge(result.staleFor)) && (result.reason === undefined || result.reason === null || isText(result.reason))
+    expected:
+      '{ ended, cursor }, with an array of session ids and a string, and perhaps staleFor, a number of milliseconds, and reason, a string or null',
+    isFit: (result): result is Results['endedSince'] =>
+      isRecord(result) &&
+      isListOfIds(result.ended) &&
+      isText(result.cursor) &&
+      (result.staleFor === undefined || isAge(result.staleFor)) &&
+      (result.reason === undefined || result.reason === null || isText(result.reason))
   }
 }
 

@@ -69,7 +69,10 @@ export const ofSetting = <Value>(name: SettingName): Kind<Value> => ({
 export function checkSubclass<Base extends new () => object> (option: string, value: unknown, base: Base, page: Page): Base {
   if (typeof value === 'function' && (value === base || value.prototype instanceof base)) return value as Base
   const description = typeof value === 'function' ? `${value.name || 'a function'}, which does not extend it` : typeName(value)
-  throw new InvalidConfiguration(`Option "${option}" must be a subclass of ${base.name}; given: ${description}.${adviceOnCopies([value])}`, { page })
+  throw new InvalidConfiguration(
+    `Option "${option}" must be a subclass of ${base.name}; given: ${description}.${adviceOnCopies([value])}`,
+    { page }
+  )
 }
 
 /**
@@ -81,5 +84,7 @@ export function checkSubclass<Base extends new () => object> (option: string, va
 export function checkSetting (name: SettingName, value: unknown, source: string, isReturned = false): void {
   if (fits(name, value)) return
   const [verb, participle] = isReturned ? ['return', 'returned'] : ['be', 'given']
-  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, { page: 'settings.md' })
+  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, {
+    page: 'settings.md'
+  })
 }

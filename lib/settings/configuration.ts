@@ -71,7 +71,11 @@ function settingOf (name: string, prefix: 'set' | 'get'): SettingName | undefine
  * The names under which options and configuration classes refer to settings. They include getters of settings that cannot
  * have one, because these getters cause a more specific error.
  */
-export const settingOptionNames: readonly string[] = settingNames.flatMap((name) => [name, accessorOf('set', name), accessorOf('get', name)])
+export const settingOptionNames: readonly string[] = settingNames.flatMap((name) => [
+  name,
+  accessorOf('set', name),
+  accessorOf('get', name)
+])
 
 function coerce (name: SettingName, value: unknown, source: string): unknown {
   const schema: TSchema = settingsSchema.properties[name]
@@ -95,7 +99,10 @@ function readApplication (application: unknown): Values {
     if (!key.startsWith(environmentPrefix) || value === undefined) continue
     const name = byEnvironmentKey.get(key)
     if (name === undefined) {
-      throw new InvalidConfiguration(`The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are reserved for settings of this plugin. Rename or remove the key.`, { page: 'settings.md' })
+      throw new InvalidConfiguration(
+        `The application's configuration has the unknown key "${key}".${suggest(key, byEnvironmentKey.keys())} Keys with the prefix ${environmentPrefix} are reserved for settings of this plugin. Rename or remove the key.`,
+        { page: 'settings.md' }
+      )
     }
     const source = `"${key}" of the application's configuration`
     const coerced = coerce(name, value, source)
@@ -122,7 +129,9 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
   const setValue = (setting: SettingName, name: string, value: unknown, isReturned = false) => {
     const other = setBy.get(setting)
     if (other !== undefined) {
-      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Remove one of them.`, { page: 'settings.md' })
+      throw new InvalidConfiguration(`${label} "${setting}" is given twice, as "${other}" and as "${name}". Remove one of them.`, {
+        page: 'settings.md'
+      })
     }
     setBy.set(setting, name)
     checkSetting(setting, value, `${label} "${name}"`, isReturned)
@@ -141,10 +150,15 @@ function readAccessors (owner: object, names: Iterable<string>, label: string): 
       setValue(set, name, isFunction ? Reflect.apply(value, owner, []) : value, isFunction)
     } else if (get !== undefined) {
       if (isRouteSetting(get)) {
-        throw new InvalidConfiguration(`${label} "${name}" is not allowed: "${get}" determines the routes at registration, so it cannot be computed from a request. Use "${get}" or "${accessorOf('set', get)}".`, { page: 'settings.md' })
+        throw new InvalidConfiguration(
+          `${label} "${name}" is not allowed: "${get}" determines the routes at registration, so it cannot be computed from a request. Use "${get}" or "${accessorOf('set', get)}".`,
+          { page: 'settings.md' }
+        )
       }
       if (typeof value !== 'function') {
-        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, { page: 'settings.md' })
+        throw new InvalidConfiguration(`${label} "${name}" must be a function of the request; given: ${typeName(value)}.`, {
+          page: 'settings.md'
+        })
       }
       getters.set(get, (request) => Reflect.apply(value, owner, [request]))
     }
@@ -170,7 +184,10 @@ function readClass (configurationClass: unknown): Accessors {
     // A method with another name is a helper of the class. A field or an accessor with another name is a mistake.
     const isHelper = typeof memberOf(configuration, name) === 'function' && !/^[gs]et[A-Z]/.test(name)
     if (!isHelper && !settingOptionNames.includes(name)) {
-      throw new InvalidConfiguration(`Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`, { page: 'settings.md' })
+      throw new InvalidConfiguration(
+        `Configuration class: unknown setting "${name}".${suggest(name, settingOptionNames)} The properties of the class must be settings, "set<Setting>" or "get<Setting>". Use #private fields for other data.`,
+        { page: 'settings.md' }
+      )
     }
   }
   return readAccessors(configuration, names, 'Configuration class:')
@@ -214,7 +231,10 @@ export function resolveSettings (options: Readonly<Record<string, unknown>>, app
   checkTogether(resolved)
   // With a getter of `cookieSet`, a response without cookies has the tokens in its body.
   if (!resolved.settings.tokensInBody && !resolved.settings.cookieSet && !getters.has('cookieSet')) {
-    throw new InvalidConfiguration('"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.', { page: 'settings.md' })
+    throw new InvalidConfiguration(
+      '"tokensInBody" and "cookieSet" are both false, so clients would receive no tokens. Set one of them to true.',
+      { page: 'settings.md' }
+    )
   }
   return resolved
 }
@@ -252,7 +272,10 @@ export function checkOverrides (overrides: Overrides): Map<SettingName, unknown>
     const value = Object.hasOwn(overrides, name) ? overrides[name] : undefined
     if (value === undefined) continue
     if (isRouteSetting(name)) {
-      throw new InvalidConfiguration(`"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`, { page: 'guards.md' })
+      throw new InvalidConfiguration(
+        `"${name}" determines the routes at registration, so a guard cannot override it. Set it in the options of register().`,
+        { page: 'guards.md' }
+      )
     }
     checkSetting(name, value, `Override "${name}"`)
     checked.set(name, value)

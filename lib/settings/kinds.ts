@@ -35,18 +35,24 @@ export const text: Kind<string> = matching('a non-empty string', (value) => isTe
 const unquoted = (value: string): string => value.trim() === '' ? describeGiven(value) : 'a string of another form'
 
 /** Strings of a certain form. @param describe describes a string of another form; quote it only if it cannot be a secret */
-export const textLike = (allowed: string, isFit: (value: string) => boolean, describe: (value: string) => string = unquoted): Kind<string> => ({
+export const textLike = (
+  allowed: string,
+  isFit: (value: string) => boolean,
+  describe: (value: string) => string = unquoted
+): Kind<string> => ({
   allowed,
-  read: (value) => isText(value) ? isFit(value) ? value : new Wrong(describe(value)) : new Wrong(describeGiven(value))
+  read: (value) => (isText(value) ? (isFit(value) ? value : new Wrong(describe(value))) : new Wrong(describeGiven(value)))
 })
 
 export const whole = (minimum: number, maximum: number, unit = 'a whole number'): Kind<number> =>
   matching(`${unit} from ${minimum} to ${maximum}`, (value) => isWhole(value, minimum, maximum))
 
-export const seconds = (minimum: number, maximum: number = maximumSeconds): Kind<number> => whole(minimum, maximum, 'a whole number of seconds')
+export const seconds = (minimum: number, maximum: number = maximumSeconds): Kind<number> =>
+  whole(minimum, maximum, 'a whole number of seconds')
 
 /** `a, b or c` */
-export const alternatives = (words: readonly string[]): string => words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+export const alternatives = (words: readonly string[]): string =>
+  words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 
 export const oneOf = <Value extends string>(values: readonly Value[]): Kind<Value> => ({
   allowed: alternatives(values.map((value) => JSON.stringify(value))),
@@ -72,21 +78,27 @@ interface Length {
   readonly most?: number
 }
 
-export const listOf = <Value>(allowed: string, kind: Kind<Value>, { least = 1, most = Infinity }: Length = {}): Kind<readonly Value[]> => ({
-  allowed,
-  read: (value) => {
-    if (!Array.isArray(value)) return new Wrong(describeGiven(value))
-    const entries: unknown[] = Array.from(value)
-    if (entries.length < least || entries.length > most) return new Wrong(entries.length === 0 ? 'an empty list' : `a list of ${entries.length}`)
-    const results: Value[] = []
-    for (const [index, entry] of entries.entries()) {
-      const result = kind.read(entry)
-      if (result instanceof Wrong) return new Wrong(`a list whose entry ${index} is ${result.description}`)
-      results.push(result)
+export const listOf = <Value>(
+  allowed: string,
+  kind: Kind<Value>,
+  { least = 1, most = Infinity }: Length = {}
+): Kind<readonly Value[]> => ({
+    allowed,
+    read: (value) => {
+      if (!Array.isArray(value)) return new Wrong(describeGiven(value))
+      const entries: unknown[] = Array.from(value)
+      if (entries.length < least || entries.length > most) {
+        return new Wrong(entries.length === 0 ? 'an empty list' : `a list of ${entries.length}`)
+      }
+      const results: Value[] = []
+      for (const [index, entry] of entries.entries()) {
+        const result = kind.read(entry)
+        if (result instanceof Wrong) return new Wrong(`a list whose entry ${index} is ${result.description}`)
+        results.push(result)
+      }
+      return results
     }
-    return results
-  }
-})
+  })
 
 /** One value, or a non-empty list of values. The result is always a list. */
 export const oneOrMore = <Value>(allowed: string, kind: Kind<Value>): Kind<readonly Value[]> => ({
@@ -100,11 +112,14 @@ export const oneOrMore = <Value>(allowed: string, kind: Kind<Value>): Kind<reado
 
 /** Objects of any class with the listed methods. */
 export const objectWith = <Value>(methods: readonly [string, ...string[]]): Kind<Value> => ({
-  allowed: methods.length === 1 ? `an object with the method ${methods[0]}` : `an object with the methods ${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`,
+  allowed:
+    methods.length === 1
+      ? `an object with the method ${methods[0]}`
+      : `an object with the methods ${methods.slice(0, -1).join(', ')} and ${methods.at(-1)}`,
   read: (value) => {
     if (typeof value !== 'object' || value === null) return new Wrong(describeGiven(value))
     const missing = methods.find((method) => !isFunction(memberOf(value, method)))
-    return missing === undefined ? value as Value : new Wrong(`an object without the method "${missing}"`)
+    return missing === undefined ? (value as Value) : new Wrong(`an object without the method "${missing}"`)
   }
 })
 

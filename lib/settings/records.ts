@@ -25,7 +25,12 @@ export interface Member<Result> extends Notes {
   readonly read: (value: unknown) => Result | Wrong
 }
 
-export const required = <Value>({ allowed, read }: Kind<Value>, notes: Notes = {}): Member<Value> => ({ ...notes, allowed, isRequired: true, read })
+export const required = <Value>({ allowed, read }: Kind<Value>, notes: Notes = {}): Member<Value> => ({
+  ...notes,
+  allowed,
+  isRequired: true,
+  read
+})
 
 export const optional = <Value>({ allowed, read }: Kind<Value>, notes: Notes = {}): Member<Value | undefined> =>
   ({ ...notes, allowed, isRequired: false, read: (value) => value === undefined ? undefined : read(value) })
@@ -64,15 +69,30 @@ interface Place {
 }
 
 /** An object that is an option, or part of one: `keys[0]`. */
-export const entryAt = (path: string): Place => ({ whole: `"${path}"`, owner: `"${path}"`, noun: 'member', nameOf: (member) => `"${path}.${member}"` })
+export const entryAt = (path: string): Place => ({
+  whole: `"${path}"`,
+  owner: `"${path}"`,
+  noun: 'member',
+  nameOf: (member) => `"${path}.${member}"`
+})
 
 /** The options of a function: `scoped()`. */
-export const optionsOf = (call: string): Place => ({ whole: `The options of ${call}`, owner: call, noun: 'option', nameOf: (member) => `"${member}" of ${call}` })
+export const optionsOf = (call: string): Place => ({
+  whole: `The options of ${call}`,
+  owner: call,
+  noun: 'option',
+  nameOf: (member) => `"${member}" of ${call}`
+})
 
 /** The error of a value that is not allowed. @param name the beginning of the message @param found the description of the value */
-export function wrongValue (name: string, allowed: string, found: string, { page, duringRequest, finding, advice }: Errors & Notes): InvalidConfiguration {
+export function wrongValue (
+  name: string,
+  allowed: string,
+  found: string,
+  { page, duringRequest, finding, advice }: Errors & Notes
+): InvalidConfiguration {
   const message = `${name} must be ${allowed}; given: ${found}.${advice === undefined ? '' : ` ${advice}`}`
-  return new InvalidConfiguration(message, { page, duringRequest, ...finding !== undefined && { finding } })
+  return new InvalidConfiguration(message, { page, duringRequest, ...(finding !== undefined && { finding }) })
 }
 
 /** Reads one value. @throws {InvalidConfiguration} */
@@ -80,14 +100,22 @@ export function readValue<Result> (name: string, value: unknown, member: Member<
   const result = member.read(value)
   if (!(result instanceof Wrong)) return result
   const { allowed, advice, finding } = member
-  throw wrongValue(name, allowed, result.description, { page, duringRequest, ...advice !== undefined && { advice }, ...finding !== undefined && { finding } })
+  throw wrongValue(name, allowed, result.description, {
+    page,
+    duringRequest,
+    ...(advice !== undefined && { advice }),
+    ...(finding !== undefined && { finding })
+  })
 }
 
 function refuseUnknown (unknown: string, { owner, noun }: Place, { members, others, page, duringRequest }: Shape<Members, string>): never {
   const names = Object.keys(members)
-  const known = [...others === undefined ? [] : [others.called], ...names].join(', ')
+  const known = [...(others === undefined ? [] : [others.called]), ...names].join(', ')
   const which = names.length === 1 && others === undefined ? `Its only ${noun} is "${known}"` : `Its ${noun}s are ${known}`
-  throw new InvalidConfiguration(`${owner} has no ${noun} ${quote(unknown)}.${suggest(unknown, [...names, ...others?.names ?? []])} ${which}.`, { page, duringRequest })
+  throw new InvalidConfiguration(
+    `${owner} has no ${noun} ${quote(unknown)}.${suggest(unknown, [...names, ...(others?.names ?? [])])} ${which}.`,
+    { page, duringRequest }
+  )
 }
 
 /**
@@ -97,12 +125,17 @@ function refuseUnknown (unknown: string, { owner, noun }: Place, { members, othe
  * @throws {InvalidConfiguration} for anything but a plain object, an unknown member, and a value that is not allowed
  */
 export function readWithOthers<Table extends Members, Other extends string> (
-  place: Place, value: unknown, shape: Shape<Table, Other>
-): { own: Values<Table>, others: { readonly [Name in Other]?: unknown } } {
+  place: Place,
+  value: unknown,
+  shape: Shape<Table, Other>
+): { own: Values<Table>; others: { readonly [Name in Other]?: unknown } } {
   const { members, example, page, duringRequest, hint } = shape
   const otherNames: readonly string[] = shape.others?.names ?? []
   if (!isPlainObject(value)) {
-    throw new InvalidConfiguration(`${place.whole} must be a plain object, such as ${example}; given: ${describeOther(value)}.${hint?.(value) ?? ''}`, { page, duringRequest })
+    throw new InvalidConfiguration(
+      `${place.whole} must be a plain object, such as ${example}; given: ${describeOther(value)}.${hint?.(value) ?? ''}`,
+      { page, duringRequest }
+    )
   }
   const names = Object.keys(value)
   const unknown = names.find((name) => !Object.hasOwn(members, name) && !otherNames.includes(name))

@@ -21,9 +21,16 @@ const headerName = (value: string) => Type.String({
   pattern: `^(?!__[Pp][Rr][Oo][Tt][Oo]__$)${tokenCharacters}$`,
   allowed: 'a header name without spaces and separators (RFC 9110 section 5.6.2), other than "__proto__"'
 })
-const cookieName = (value: string) => Type.String({ default: value, pattern: `^${tokenCharacters}$`, allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)' })
-const queryName = (value: string) => Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
-const fieldName = (value: string) => Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
+const cookieName = (value: string) =>
+  Type.String({
+    default: value,
+    pattern: `^${tokenCharacters}$`,
+    allowed: 'a cookie name without spaces and separators (RFC 6265 section 4.1.1)'
+  })
+const queryName = (value: string) =>
+  Type.String({ default: value, pattern: '^[A-Za-z0-9._~-]+$', allowed: 'a query parameter name of letters, digits and ". _ ~ -"' })
+const fieldName = (value: string) =>
+  Type.String({ default: value, pattern: '^(?!__proto__$).+$', allowed: 'a non-empty name of one line, other than "__proto__"' })
 const segment = "[A-Za-z0-9._~!$&'+,;=@-]+"
 const path = (value: string) => Type.String({
   default: value, pattern: `^/(?:${segment}(?:/${segment})*/?)?$`, allowed: 'a path that starts with "/", without parameters or wildcards'
@@ -43,15 +50,26 @@ export const settingsSchema = Type.Object({
   /** Field of a response that holds the access token. */
   accessTokenName: fieldName('access_token'),
   /** Signing algorithm: HS, ES, RS or PS with 256, 384 or 512 (RFC 7518), or `EdDSA` with Ed25519 (RFC 8037). A token that is signed with another is refused. */
-  algorithm: Type.Union(algorithms.map((name) => Type.Literal(name)), { default: 'HS256' }),
+  algorithm: Type.Union(
+    algorithms.map((name) => Type.Literal(name)),
+    { default: 'HS256' }
+  ),
   /** Whether the endpoints exist. When false, the instance only verifies tokens, and `generateAccessToken` issues them if there is a key that signs. */
   authMode: flag(true),
   /** Request header that carries the access token. */
   authorizationHeader: headerName('authorization'),
   /** Scheme word before the token in that header, compared case-insensitively. Empty: the whole header is the token. */
-  authorizationHeaderPrefix: Type.String({ default: 'Bearer', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
+  authorizationHeaderPrefix: Type.String({
+    default: 'Bearer',
+    pattern: '^[!-~]*$',
+    allowed: 'one word of visible ASCII characters, or an empty string'
+  }),
   /** Reserved, unused. */
-  authorizationHeaderRefreshPrefix: Type.String({ default: 'Refresh', pattern: '^[!-~]*$', allowed: 'one word of visible ASCII characters, or an empty string' }),
+  authorizationHeaderRefreshPrefix: Type.String({
+    default: 'Refresh',
+    pattern: '^[!-~]*$',
+    allowed: 'one word of visible ASCII characters, or an empty string'
+  }),
   /** Audience: written as `aud`, required and compared when verifying. */
   claimAud: orNone(claimValue),
   /** Write the time of the login as `auth_time` (RFC 9470), for guards with `maxAge`. */
@@ -67,11 +85,17 @@ export const settingsSchema = Type.Object({
   /** Name of the cookie that holds the access token. */
   cookieAccessTokenName: cookieName('access_token'),
   /** Domain attribute of the cookies. Empty: only the host that set them gets them back. */
-  cookieDomain: Type.String({ default: '', pattern: `^(?:\\.?${domainLabel}(?:\\.${domainLabel})*)?$`, allowed: 'a domain name such as "example.org", or an empty string for none' }),
+  cookieDomain: Type.String({
+    default: '',
+    pattern: `^(?:\\.?${domainLabel}(?:\\.${domainLabel})*)?$`,
+    allowed: 'a domain name such as "example.org", or an empty string for none'
+  }),
   /** HttpOnly attribute of the cookies: scripts of a page cannot read them. */
   cookieHttponly: flag(true),
   /** Max-Age attribute of the cookies. None: they end when the browser is closed. */
-  cookieMaxAge: orNone(Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })),
+  cookieMaxAge: orNone(
+    Type.Integer({ minimum: 1, maximum: maximumSeconds, allowed: `a whole number of seconds from 1 to ${maximumSeconds}` })
+  ),
   /** Partitioned attribute of the cookies (CHIPS): a page of another site that frames the application gets cookies of its own. Requires `cookieSecure`, and `cookieSamesite` to be `none`. */
   cookiePartitioned: flag(false),
   /** Path attribute of the cookies. */
@@ -99,7 +123,11 @@ export const settingsSchema = Type.Object({
   /** Creates a refresh token. */
   generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
   /** Name of the decorators `fastify.<name>` and `request.<name>`. */
-  instanceName: Type.String({ default: 'tokenAuth', pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$', allowed: 'a JavaScript identifier of letters, digits, "_" and "$"' }),
+  instanceName: Type.String({
+    default: 'tokenAuth',
+    pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$',
+    allowed: 'a JavaScript identifier of letters, digits, "_" and "$"'
+  }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
   /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. */
@@ -151,9 +179,15 @@ export const settingsSchema = Type.Object({
   /** Number of verified tokens that are remembered, so that their signature is not verified again; at most twice as many. A token takes one entry for each 2,048 characters. */
   tokenCacheSize: Type.Integer({ default: 1000, minimum: 0, maximum: 1_000_000 }),
   /** Cookie mode: origins whose pages may use the cookies, besides that of the application. */
-  trustedOrigins: Type.Unsafe<readonly string[] | '*'>(Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })),
+  trustedOrigins: Type.Unsafe<readonly string[] | '*'>(
+    Type.Any({ default: [], holds: 'origins', allowed: 'a list of origins such as "https://app.example.org", or "*" for all' })
+  ),
   /** Prefix of all endpoints, without a trailing slash. */
-  urlPrefix: Type.String({ default: '/auth', pattern: `^(?:/${segment})*$`, allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none' }),
+  urlPrefix: Type.String({
+    default: '/auth',
+    pattern: `^(?:/${segment})*$`,
+    allowed: 'a path with a leading "/" and no trailing "/", or an empty string for none'
+  }),
   /** Key or property of a user, and claim of a token, that holds the user id. With `sub`, ids are text (RFC 7519): 42 becomes `"42"`. */
   userId: fieldName('user_id'),
   /** Write and require `exp`. When false, access tokens never expire. */
@@ -177,7 +211,15 @@ export type PathSetting = Extract<SettingName, `pathTo${string}`>
 /** The paths of the endpoints, each of which has a row in the table of endpoints. */
 export const pathSettings = Object.keys(settingsSchema.properties).filter((name): name is PathSetting => name.startsWith('pathTo'))
 /** The settings that determine the routes at registration. They allow neither a getter nor an override. */
-export const routeSettings = ['authMode', 'urlPrefix', ...pathSettings, 'strictSlashes', 'refreshTokenEnabled', 'requireGuards', 'instanceName'] as const
+export const routeSettings = [
+  'authMode',
+  'urlPrefix',
+  ...pathSettings,
+  'strictSlashes',
+  'refreshTokenEnabled',
+  'requireGuards',
+  'instanceName'
+] as const
 
 /** The registered claims that the plugin writes and checks (RFC 7519 section 4.1). No other claim may have their names. */
 export const registeredClaimNames: readonly string[] = ['exp', 'nbf', 'iat', 'iss', 'aud']

@@ -11,7 +11,9 @@ export interface Rule {
 }
 
 /** The settings that hold text. */
-type NameSetting = { [Name in SettingName]: Name extends keyof Settings ? Settings[Name] extends string ? Name : never : never }[SettingName]
+type NameSetting = {
+  [Name in SettingName]: Name extends keyof Settings ? (Settings[Name] extends string ? Name : never) : never
+}[SettingName]
 
 type Names = { readonly [K in SettingName]?: string }
 
@@ -39,13 +41,21 @@ function distinct (what: string, ...settings: readonly NameSetting[]): Rule[] {
 const claimSettings = ['userId', 'scopesName'] as const
 
 /** Rules for the claims whose names are settings. @param faultOf returns why a name is not allowed; undefined if it is */
-const claimRules = (concerns: readonly SettingName[], faultOf: (name: string, settings: Readonly<Settings>) => string | undefined): Rule[] => claimSettings.map((setting) => ({
-  concerns: [setting, ...concerns],
-  check (settings) {
-    const fault = faultOf(settings[setting], settings)
-    if (fault !== undefined) throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}${fault}. Choose another name.`, { finding: 'E10' })
-  }
-}))
+const claimRules = (
+  concerns: readonly SettingName[],
+  faultOf: (name: string, settings: Readonly<Settings>) => string | undefined
+): Rule[] =>
+  claimSettings.map((setting) => ({
+    concerns: [setting, ...concerns],
+    check (settings) {
+      const fault = faultOf(settings[setting], settings)
+      if (fault !== undefined) {
+        throw new InvalidConfiguration(`"${setting}" must not be ${JSON.stringify(settings[setting])}${fault}. Choose another name.`, {
+          finding: 'E10'
+        })
+      }
+    }
+  }))
 
 /** Browsers reject a cookie if the prefix of its name requires attributes that it does not have (RFC 6265bis section 4.1.3). */
 const prefixRules = (['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'] as const).map((setting): Rule => ({
@@ -54,8 +64,14 @@ const prefixRules = (['cookieAccessTokenName', 'cookieRefreshTokenName', 'cookie
     if (!settings.cookieSet) return
     const name = settings[setting].toLowerCase()
     const isHostOnly = settings.cookieDomain === '' && settings.cookiePath === '/'
-    if (((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) || (name.startsWith('__host-') && !isHostOnly)) {
-      throw new InvalidConfiguration(`"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`, { finding: 'E09' })
+    if (
+      ((name.startsWith('__secure-') || name.startsWith('__host-')) && !settings.cookieSecure) ||
+      (name.startsWith('__host-') && !isHostOnly)
+    ) {
+      throw new InvalidConfiguration(
+        `"${setting}" is ${JSON.stringify(settings[setting])}, but browsers accept the prefix "__Secure-" only with "cookieSecure": true, and "__Host-" only with "cookiePath": "/" and no "cookieDomain" as well. Change these settings, or choose a name without this prefix.`,
+        { finding: 'E09' }
+      )
     }
   }
 }))
@@ -65,14 +81,23 @@ const rules: readonly Rule[] = [
   ...distinct('cookies need different names', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName'),
   ...distinct('query parameters need different names', 'queryStringAccessTokenName', 'queryStringRefreshTokenName'),
   ...distinct('claims need different names', ...claimSettings),
-  ...claimRules([], (name) => registeredClaimNames.includes(name) ? ', which is the name of a registered claim (RFC 7519 section 4.1)' : undefined),
-  ...claimRules(['claimAuthTime'], (name, { claimAuthTime }) => claimAuthTime && name === 'auth_time' ? ' if "claimAuthTime" is true, because this claim then contains the time of the login' : undefined),
+  ...claimRules([], (name) =>
+    registeredClaimNames.includes(name) ? ', which is the name of a registered claim (RFC 7519 section 4.1)' : undefined
+  ),
+  ...claimRules(['claimAuthTime'], (name, { claimAuthTime }) =>
+    claimAuthTime && name === 'auth_time'
+      ? ' if "claimAuthTime" is true, because this claim then contains the time of the login'
+      : undefined
+  ),
   ...prefixRules,
   {
     concerns: ['cookieSet', 'cookieSamesite', 'cookieSecure'],
     check ({ cookieSet, cookieSamesite, cookieSecure }) {
       if (cookieSet && cookieSamesite === 'none' && !cookieSecure) {
-        throw new InvalidConfiguration('"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.', { finding: 'E09' })
+        throw new InvalidConfiguration(
+          '"cookieSamesite" is "none" and "cookieSecure" is false, so browsers reject the cookies. Set "cookieSecure" to true.',
+          { finding: 'E09' }
+        )
       }
     }
   },
@@ -80,7 +105,10 @@ const rules: readonly Rule[] = [
     concerns: ['cookieSet', 'cookieSamesite', 'cookieSecure', 'cookiePartitioned'],
     check ({ cookieSet, cookieSamesite, cookieSecure, cookiePartitioned }) {
       if (cookieSet && cookiePartitioned && (cookieSamesite !== 'none' || !cookieSecure)) {
-        throw new InvalidConfiguration('"cookiePartitioned" is true, so the cookies are for frames on other sites, to which browsers send them only with "cookieSamesite": "none" and "cookieSecure": true. Set both, or remove "cookiePartitioned".', { finding: 'E09' })
+        throw new InvalidConfiguration(
+          '"cookiePartitioned" is true, so the cookies are for frames on other sites, to which browsers send them only with "cookieSamesite": "none" and "cookieSecure": true. Set both, or remove "cookiePartitioned".',
+          { finding: 'E09' }
+        )
       }
     }
   }
@@ -101,7 +129,10 @@ const rulesFor = (hasSessions: boolean) => hasSessions ? [...rules, ...rulesOfSe
 export function checkTarget (name: string, target: string): void {
   const wrong = target.match(/\{[^}]*\}/g)?.find((text) => text !== '{next}' && text !== '{reason}')
   if (wrong === undefined) return
-  throw new InvalidConfiguration(`"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`, { finding: 'E58' })
+  throw new InvalidConfiguration(
+    `"${name}" has ${quote(wrong)}, but only {next} and {reason} are replaced in it. Remove it, or write its braces as %7B and %7D.`,
+    { finding: 'E58' }
+  )
 }
 
 /** The settings of a registration or a guard, without the parts that no rule reads. */

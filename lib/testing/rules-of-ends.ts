@@ -79,7 +79,7 @@ export const rulesOfEnds: Record<string, Rule> = {
     for (const session of ended) await session.expectEnded()
     assert.deepEqual(await bench.sidsOf(user), [kept.sid])
     assert.deepEqual(await bench.store.end(user, { except: kept.sid }, patient), [])
-    assert.deepEqual(await bench.store.end(user, { except: other.sid }, patient), [kept.sid], 'the one that stays is another user\'s')
+    assert.deepEqual(await bench.store.end(user, { except: other.sid }, patient), [kept.sid], "the one that stays is another user's")
     const more = await bench.startAll(3, {}, { user })
     assert.deepEqual((await bench.store.end(user, { except: null }, patient)).toSorted(), sids(more))
     assert.deepEqual(await bench.sidsOf(user), [])
@@ -172,8 +172,26 @@ export const rulesOfEnds: Record<string, Rule> = {
   'users with similar ids are different users': async (bench) => {
     const id = randomInt(2 ** 47)
     const texts = [
-      `${id}`, `${id} `, ` ${id}`, `0${id}`, `{${id}}`, `}{${id}`, `{${id}`, `${id}*`, `${id}%`, `${id}_`, `${id}:a`, `${id}a`, `${id}A`, `${id}\u0000`, `${id}"`, `${id}\\`,
-      `${id}é`, `${id}e\u0301`, `${id}`.padEnd(200, 'x'), `${id}`.padEnd(199, 'x')
+      `${id}`,
+      `${id} `,
+      ` ${id}`,
+      `0${id}`,
+      `{${id}}`,
+      `}{${id}`,
+      `{${id}`,
+      `${id}*`,
+      `${id}%`,
+      `${id}_`,
+      `${id}:a`,
+      `${id}a`,
+      `${id}A`,
+      `${id}\u0000`,
+      `${id}"`,
+      `${id}\\`,
+      `${id}é`,
+      `${id}e\u0301`,
+      `${id}`.padEnd(200, 'x'),
+      `${id}`.padEnd(199, 'x')
     ]
     const users = [id, ...texts, [id, null, 'a'], [id, 'a', null], [`${id}`, 'a', null]].map((user) => JSON.stringify(user))
     const sessions: Subject[] = []
@@ -193,8 +211,13 @@ export const rulesOfEnds: Record<string, Rule> = {
     const resume = await interrupt(store)
     const late = bench.newSession({ user: session.user })
     const calls: Array<() => Promise<unknown>> = [
-      () => store.create(late, patient), () => session.advance(0), () => session.end(), () => store.end(session.user, { except: null }, patient),
-      () => store.list(session.user, patient), () => store.endedSince(null, patient), () => session.confirm(0)
+      () => store.create(late, patient),
+      () => session.advance(0),
+      () => session.end(),
+      () => store.end(session.user, { except: null }, patient),
+      () => store.list(session.user, patient),
+      () => store.endedSince(null, patient),
+      () => session.confirm(0)
     ]
     for (const call of calls) await assert.rejects(call, 'a method rejects while the database cannot be reached')
     await resume()

@@ -46,7 +46,15 @@ export const rulesOfFamilies: Record<string, Rule> = {
   },
 
   'of several generations for one parent, the first that is exchanged retires the others': async (bench) => {
-    for (const [winner, retired] of [[1, 2], [1, 3], [2, 1], [2, 3], [3, 1], [3, 2], [2, 0]] as const) {
+    for (const [winner, retired] of [
+      [1, 2],
+      [1, 3],
+      [2, 1],
+      [2, 3],
+      [3, 1],
+      [3, 2],
+      [2, 0]
+    ] as const) {
       const session = await withFamily(bench, 3)
       await (await afterWindow(session)).expect(winner, 'rotated', 4)
       await session.expect(winner, 'repeated', 4)
@@ -109,10 +117,16 @@ export const rulesOfFamilies: Record<string, Rule> = {
     await wait(20)
     const { sid, user } = session
     const unknown = bench.newSession()
-    await bench.store.confirm([
-      ...[1, 2, 3, 2 ** 40].map((n) => ({ sid, user, n })),
-      { sid, user: other.user, n: 0 }, { sid: unknown.sid, user: unknown.user, n: 0 }, { sid: unknown.sid, user, n: 0 }, { sid: ended.sid, user: ended.user, n: 0 }
-    ], patient)
+    await bench.store.confirm(
+      [
+        ...[1, 2, 3, 2 ** 40].map((n) => ({ sid, user, n })),
+        { sid, user: other.user, n: 0 },
+        { sid: unknown.sid, user: unknown.user, n: 0 },
+        { sid: unknown.sid, user, n: 0 },
+        { sid: ended.sid, user: ended.user, n: 0 }
+      ],
+      patient
+    )
     await bench.store.confirm([], patient)
     await (await afterWindow(session)).expect(0, 'reissued', 3)
     await ended.expectEnded()
@@ -133,7 +147,12 @@ export const rulesOfFamilies: Record<string, Rule> = {
     const fresh = await withFamily(bench, 1)
     const beforeConfirmation = await fresh.find()
     await wait(20)
-    for (const times of [1, 2]) await bench.store.confirm(Array.from({ length: times }, () => ({ sid: fresh.sid, user: fresh.user, n: 0 })), patient)
+    for (const times of [1, 2]) {
+      await bench.store.confirm(
+        Array.from({ length: times }, () => ({ sid: fresh.sid, user: fresh.user, n: 0 })),
+        patient
+      )
+    }
     assert.deepEqual(await fresh.find(), beforeConfirmation, 'a confirmation is no use')
     assert.ok(before !== undefined)
     await (await afterWindow(fresh)).expect(0, 'reused', 1)
@@ -154,8 +173,14 @@ export const rulesOfFamilies: Record<string, Rule> = {
   'of any number of late copies at once, each gets a different generation': async (bench) => {
     const late = await afterWindow(await withFamily(bench, 1))
     const answers = await bench.atOnce(() => late.advance(0))
-    assert.deepEqual(answers.map(({ outcome }) => outcome), answers.map(() => 'reissued'))
-    assert.deepEqual(answers.map(({ n }) => n).toSorted((a, b) => a - b), answers.map((_, index) => index + 2))
+    assert.deepEqual(
+      answers.map(({ outcome }) => outcome),
+      answers.map(() => 'reissued')
+    )
+    assert.deepEqual(
+      answers.map(({ n }) => n).toSorted((a, b) => a - b),
+      answers.map((_, index) => index + 2)
+    )
   },
 
   'a confirmation that resolves is written, however often the session is advanced at the same time': async (bench) => {
@@ -163,16 +188,20 @@ export const rulesOfFamilies: Record<string, Rule> = {
       const session = await withFamily(bench, 2)
       const over = new AbortController()
       // Out of step, so that a call is in progress almost always.
-      const hammering = Promise.all(Array.from({ length: 10 }, async (_, caller) => {
-        while (!over.signal.aborted) {
-          await session.expectOutcome(0, 'reissued')
-          for (let turn = 0; turn <= caller % 3; turn++) await setImmediate()
-        }
-      }))
+      const hammering = Promise.all(
+        Array.from({ length: 10 }, async (_, caller) => {
+          while (!over.signal.aborted) {
+            await session.expectOutcome(0, 'reissued')
+            for (let turn = 0; turn <= caller % 3; turn++) await setImmediate()
+          }
+        })
+      )
       // Handled below. Until then, a rejection must not be reported as unhandled.
       hammering.catch(() => {})
       await setImmediate()
-      await session.confirm(0).finally(() => { over.abort() })
+      await session.confirm(0).finally(() => {
+        over.abort()
+      })
       await hammering
       await (await afterWindow(session)).expectOutcome(0, 'reused')
       await session.expectEnded()

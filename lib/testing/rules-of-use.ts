@@ -21,7 +21,10 @@ export const rulesOfUse: Record<string, Rule> = {
     for (const offset of [2 * hour, -2 * hour]) {
       const created = await withWrongClock(offset, () => bench.start({}, { lifetimeMs: hour }))
       const found = await created.find()
-      assert.ok(found !== undefined && Math.abs(found.createdAt - session.createdAt) < hour, 'it was created at a time of the store, not of its caller')
+      assert.ok(
+        found !== undefined && Math.abs(found.createdAt - session.createdAt) < hour,
+        'it was created at a time of the store, not of its caller'
+      )
       await created.expect(0, 'rotated', 1)
       await withWrongClock(offset, () => created.expect(0, 'repeated', 1))
     }
@@ -156,7 +159,10 @@ export const rulesOfUse: Record<string, Rule> = {
       const session = await bench.start()
       const answers = await bench.atOnce(() => session.advance(0))
       expectCounts(answers, { rotated: 1, repeated: bench.concurrency - 1 })
-      assert.ok(answers.every((answer) => answer.n === 1), 'all get the same counter')
+      assert.ok(
+        answers.every((answer) => answer.n === 1),
+        'all get the same counter'
+      )
       await session.expect(1, 'repeated', 1)
     }
   },

@@ -55,7 +55,10 @@ export const testTokenShape = {
 function checkState (state: TokenState, { claimIss, claimAud }: Settings): void {
   if ((state === 'otherIssuer' && claimIss === null) || (state === 'otherAudience' && claimAud === null)) {
     const setting = state === 'otherIssuer' ? 'claimIss' : 'claimAud'
-    throw new InvalidConfiguration(`A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`, { page: 'testing.md' })
+    throw new InvalidConfiguration(
+      `A token with the state "${state}" would be accepted, because the instance has no "${setting}". Set "${setting}", or choose another state.`,
+      { page: 'testing.md' }
+    )
   }
 }
 
@@ -68,9 +71,16 @@ function checkState (state: TokenState, { claimIss, claimAud }: Settings): void 
  * @throws the errors of `generateAccessToken`
  */
 export async function createTestToken<User extends object, Claims extends object> (
-  instance: TokenAuthInstance<User, Claims, object>, user: GivenUser<User>, options: TestTokenOptions = {}
+  instance: TokenAuthInstance<User, Claims, object>,
+  user: GivenUser<User>,
+  options: TestTokenOptions = {}
 ): Promise<string> {
-  if (typeof instance?.generateAccessToken !== 'function') throw new InvalidConfiguration(`The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`, { page: 'testing.md' })
+  if (typeof instance?.generateAccessToken !== 'function') {
+    throw new InvalidConfiguration(
+      `The first parameter of createTestToken must be an instance, such as app.tokenAuth; given: ${typeof instance}.`,
+      { page: 'testing.md' }
+    )
+  }
   const { state, scopes, claims, request } = readRecord(optionsOf('createTestToken()'), options, testTokenShape)
   checkState(state, instance.settings)
   const token = await instance.generateAccessToken(user, {

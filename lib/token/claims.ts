@@ -23,7 +23,8 @@ function isDate (value: unknown): value is number {
  * @param claim the name of the claim; null for the whole payload
  * @param detail which check failed, for developers; never a part of the token
  */
-export const invalidClaim = (claim: string | null, detail: string) => new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), detail)
+export const invalidClaim = (claim: string | null, detail: string) =>
+  new Refusal((reason) => new InvalidClaim(undefined, { claim, reason }), detail)
 const invalid = (claim: string, problem: string) => invalidClaim(claim, `the claim "${claim}" ${problem}`)
 
 const expired = new Refusal((reason) => new TokenExpired(undefined, { reason }), '"exp" has passed')
@@ -90,9 +91,19 @@ function checkParties ({ iss, aud }: RegisteredClaims, { claimIss, claimAud }: S
  * @param now seconds since 1970
  * @param checkExpiry false for the refresh endpoint, where `exp` is required but may have passed
  */
-export function checkClaims (payload: Claims, registered: RegisteredClaims, settings: Settings, now: number, checkExpiry = true): Refusal | undefined {
-  return checkTimes(registered, settings, now, checkExpiry) ?? registered.fault ?? checkParties(registered, settings) ??
+export function checkClaims (
+  payload: Claims,
+  registered: RegisteredClaims,
+  settings: Settings,
+  now: number,
+  checkExpiry = true
+): Refusal | undefined {
+  return (
+    checkTimes(registered, settings, now, checkExpiry) ??
+    registered.fault ??
+    checkParties(registered, settings) ??
     (isUserId(own(payload, settings.userId)) ? undefined : invalid(settings.userId, 'is missing or not a user id'))
+  )
 }
 
 /**
@@ -100,7 +111,13 @@ export function checkClaims (payload: Claims, registered: RegisteredClaims, sett
  * the signature, and the settings for claims of new tokens do not apply.
  * @param userId the claim of the user id
  */
-export function checkIssuerClaims (payload: Claims, { exp, nbf, fault }: RegisteredClaims, userId: string, leeway: number, now: number): Refusal | undefined {
+export function checkIssuerClaims (
+  payload: Claims,
+  { exp, nbf, fault }: RegisteredClaims,
+  userId: string,
+  leeway: number,
+  now: number
+): Refusal | undefined {
   if (fault !== undefined) return fault
   if (exp === undefined) return withoutExp
   // Negated as above.
@@ -176,18 +193,30 @@ const isSignableDate = (value: unknown) => Number.isSafeInteger(value) && isDate
  */
 export function checkFinished (payload: Claims, userId: UserId, settings: Settings, required: readonly string[], now: number): void {
   const advice = 'Check extendPayload and the custom claims.'
-  const fail = (claim: string, problem: string) => { throw new MissingRegisteredClaim(`The payload of a new access token ${problem} "${claim}". ${advice}`) }
+  const fail = (claim: string, problem: string) => {
+    throw new MissingRegisteredClaim(`The payload of a new access token ${problem} "${claim}". ${advice}`)
+  }
   if (own(payload, settings.userId) !== userId) fail(settings.userId, 'does not have the id of the user as')
   const expected = [
-    settings.verifyExp && 'exp', settings.claimNbf && 'nbf', settings.claimIat && 'iat',
-    settings.claimIss !== null && 'iss', settings.claimAud !== null && 'aud', ...required
+    settings.verifyExp && 'exp',
+    settings.claimNbf && 'nbf',
+    settings.claimIat && 'iat',
+    settings.claimIss !== null && 'iss',
+    settings.claimAud !== null && 'aud',
+    ...required
   ]
   for (const claim of expected) if (claim !== false && own(payload, claim) === undefined) fail(claim, 'lacks')
   for (const claim of ['exp', 'nbf', 'iat']) {
-    if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) fail(claim, 'does not have a positive whole number of seconds as')
+    if (Object.hasOwn(payload, claim) && payload[claim] !== undefined && !isSignableDate(payload[claim])) {
+      fail(claim, 'does not have a positive whole number of seconds as')
+    }
   }
   for (const claim of ['exp', 'nbf', 'iat', 'auth_time']) {
-    if (Number(own(payload, claim)) > now + maximumSeconds) throw new MissingRegisteredClaim(`The payload of a new access token has "${claim}" more than 100 years from now. Times of claims are in seconds since 1970, not in milliseconds. ${advice}`)
+    if (Number(own(payload, claim)) > now + maximumSeconds) {
+      throw new MissingRegisteredClaim(
+        `The payload of a new access token has "${claim}" more than 100 years from now. Times of claims are in seconds since 1970, not in milliseconds. ${advice}`
+      )
+    }
   }
   const { fault } = readRegistered(payload)
   if (fault !== undefined) throw new MissingRegisteredClaim(`The payload of a new access token is invalid: ${fault.reason}. ${advice}`)
@@ -201,7 +230,13 @@ export function checkFinished (payload: Claims, userId: UserId, settings: Settin
  */
 export function checkSessionClaims (payload: Claims, session: SessionClaims, latest: number): void {
   for (const claim of ['sid', 'sgen'] as const) {
-    if (own(payload, claim) !== session[claim]) throw new MissingRegisteredClaim(`The payload of a new access token has another "${claim}" than its session. Check extendPayload.`)
+    if (own(payload, claim) !== session[claim]) {
+      throw new MissingRegisteredClaim(`The payload of a new access token has another "${claim}" than its session. Check extendPayload.`)
+    }
   }
-  if (Number(payload.exp) > latest) throw new MissingRegisteredClaim('The payload of a new access token has an "exp" later than "expirationDelta" of the registration allows. Ended sessions are remembered only for this time. Check extendPayload, and getExpirationDelta.')
+  if (Number(payload.exp) > latest) {
+    throw new MissingRegisteredClaim(
+      'The payload of a new access token has an "exp" later than "expirationDelta" of the registration allows. Ended sessions are remembered only for this time. Check extendPayload, and getExpirationDelta.'
+    )
+  }
 }

@@ -89,7 +89,8 @@ function buildDecoder (algorithm: Algorithm, key: Key): Decoder {
 }
 
 /** Reads the payload of a token that this process has signed, as fast-jwt reads it. */
-export const readSigned: Decoder = (token, [first, second]) => JSON.parse(Buffer.from(token.slice(first + 1, second), 'base64url').toString())
+export const readSigned: Decoder = (token, [first, second]) =>
+  JSON.parse(Buffer.from(token.slice(first + 1, second), 'base64url').toString())
 
 const nextTurn = promisify(setImmediate)
 let lastTurn: Promise<void> = Promise.resolve()
@@ -118,7 +119,9 @@ const sharedKeys = 1000
  * Memoizes a function of an algorithm, a key and options. All instances share a result for as long as one of them uses its
  * key. An equal key, with the same fingerprint, gets the same result.
  */
-export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (build: (...args: Args) => Made): (...args: Args) => Made {
+export function shared<Args extends readonly [Algorithm, Key, ...unknown[]], Made extends object> (
+  build: (...args: Args) => Made
+): (...args: Args) => Made {
   const ofKey = new WeakMap<Key, Map<string, Made>>()
   const ofFingerprint = new BoundedMap<string, WeakRef<Made>>(sharedKeys)
   return (...args) => {

@@ -28,9 +28,13 @@ export function findDots (token: string, longest: number): Dots | undefined {
   const first = token.indexOf('.')
   const second = token.indexOf('.', first + 1)
   if (first < 1 || second < first + 2 || second + 1 === token.length) return undefined
-  if (!isCanonical(token, 0, first) || !isCanonical(token, first + 1, second) || !isCanonical(token, second + 1, token.length)) return undefined
+  if (!isCanonical(token, 0, first) || !isCanonical(token, first + 1, second) || !isCanonical(token, second + 1, token.length)) {
+    return undefined
+  }
   // A third dot is not in the alphabet.
-  if (!alphabet.test(token.slice(0, first)) || !alphabet.test(token.slice(first + 1, second)) || !alphabet.test(token.slice(second + 1))) return undefined
+  if (!alphabet.test(token.slice(0, first)) || !alphabet.test(token.slice(first + 1, second)) || !alphabet.test(token.slice(second + 1))) {
+    return undefined
+  }
   return [first, second]
 }
 

@@ -68,26 +68,38 @@ export interface ScopeRules {
   /** Whether all actions of a required scope must be granted. If false, one is sufficient. */
   readonly requireAllActions: boolean
   /** Replaces the result for each required scope. Only `true` passes. */
-  readonly override?: ((isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean) => unknown) | undefined
+  readonly override?:
+    ((isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean) => unknown) | undefined
 }
 
 /**
  * Explains why the scopes of a token do not satisfy a requirement, for developers.
  * @returns undefined if they satisfy it
  */
-export function explainScope ({ scope, text }: Requirement, claim: unknown, requireAllActions: boolean, isExact = false): string | undefined {
+export function explainScope (
+  { scope, text }: Requirement,
+  claim: unknown,
+  requireAllActions: boolean,
+  isExact = false
+): string | undefined {
   const texts = readScopes(claim)
   const quoted = JSON.stringify(text)
   if (isExact) return texts.includes(text) ? undefined : `the token has no scope ${quoted}`
   if (scope === undefined) return `${quoted} is no scope of this instance, so only a token of a trusted issuer can have it`
   const near = texts.filter((granted) => canSatisfy(granted, scope.namespace) && parseScope(granted) !== undefined)
   if (near.some((granted) => satisfies(scope, granted, requireAllActions))) return undefined
-  if (near.length === 0) return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace, or without actions' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
-  return near.map((granted) => {
-    if (scope.actions.length === 0) return `${quoted} requires ${JSON.stringify(scope.namespace)} without actions, but ${JSON.stringify(granted)} allows only its actions`
-    const missing = scope.actions.filter((action) => !parseScope(granted)?.actions.includes(action))
-    return `${quoted}: ${JSON.stringify(granted)} lacks ${missing.map((action) => JSON.stringify(action)).join(requireAllActions ? ' and ' : ' or ')}`
-  }).join('; ')
+  if (near.length === 0) {
+    return `${quoted}: the token has no scope ${scope.namespace === '' ? 'without a namespace, or without actions' : `of the namespace ${JSON.stringify(scope.namespace)}`}`
+  }
+  return near
+    .map((granted) => {
+      if (scope.actions.length === 0) {
+        return `${quoted} requires ${JSON.stringify(scope.namespace)} without actions, but ${JSON.stringify(granted)} allows only its actions`
+      }
+      const missing = scope.actions.filter((action) => !parseScope(granted)?.actions.includes(action))
+      return `${quoted}: ${JSON.stringify(granted)} lacks ${missing.map((action) => JSON.stringify(action)).join(requireAllActions ? ' and ' : ' or ')}`
+    })
+    .join('; ')
 }
 
 /**
@@ -100,7 +112,9 @@ export function areScopesEnough (requirements: readonly Requirement[], claim: un
   const texts = readScopes(claim)
   const { override, requireAllActions } = rules
   const isMet = ({ scope, text }: Requirement) => {
-    const isValid = isExact ? texts.includes(text) : scope !== undefined && texts.some((granted) => satisfies(scope, granted, requireAllActions))
+    const isValid = isExact
+      ? texts.includes(text)
+      : scope !== undefined && texts.some((granted) => satisfies(scope, granted, requireAllActions))
     if (override === undefined) return isValid
     const decision = override(isValid, text, texts, requireAllActions)
     if (decision === true) return true

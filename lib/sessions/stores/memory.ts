@@ -90,7 +90,7 @@ export function memorySessions (): SessionStore {
   }
 
   function activeOf (user: string, now: number): Session[] {
-    return [...users.get(user) ?? []].filter(({ expiresAt }) => expiresAt > now)
+    return [...(users.get(user) ?? [])].filter(({ expiresAt }) => expiresAt > now)
   }
 
   /** Returns the sessions that must end before the user gets another one: those that would expire first. */
@@ -133,7 +133,17 @@ export function memorySessions (): SessionStore {
       const now = begin()
       const ended = endAll(surplusOf(user, now, rules), rules)
       const endsAt = now + lifetimeMs
-      const session = { sid, user, family: firstGeneration, windowAt: null, createdAt: now, usedAt: now, endsAt, expiresAt: expiryOf(now, endsAt, rules.idleMs), data }
+      const session = {
+        sid,
+        user,
+        family: firstGeneration,
+        windowAt: null,
+        createdAt: now,
+        usedAt: now,
+        endsAt,
+        expiresAt: expiryOf(now, endsAt, rules.idleMs),
+        data
+      }
       sessions.set(sid, session)
       const ofUser = users.get(user)
       if (ofUser === undefined) users.set(user, new Set([session]))
@@ -156,12 +166,15 @@ export function memorySessions (): SessionStore {
     async end (user, which, rules) {
       const now = begin()
       // Own properties only, because code in the process may have polluted `Object.prototype`.
-      const { sid: ending, except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      const { sid: ending, except }: { sid?: string; except?: string | null } = Object.assign(Object.create(null), which)
       if (ending !== undefined) {
         const session = find(user, ending, now)
         return session === undefined ? [] : endAll([session], rules)
       }
-      return endAll(activeOf(user, now).filter(({ sid }) => sid !== except), rules)
+      return endAll(
+        activeOf(user, now).filter(({ sid }) => sid !== except),
+        rules
+      )
     },
 
     async list (user) {

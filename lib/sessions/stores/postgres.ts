@@ -21,7 +21,11 @@ const maximumName = 48
 const tableForm = /^(?:[A-Za-z_]\w{0,62}\.)?[A-Za-z_]\w*$/
 
 const tableMember = preset(
-  textLike(`1 to ${maximumName} letters, digits and "_", the first of them no digit, perhaps after the name of a schema and a dot`, (name) => tableForm.test(name) && nameIn(name).length <= maximumName, quote),
+  textLike(
+    `1 to ${maximumName} letters, digits and "_", the first of them no digit, perhaps after the name of a schema and a dot`,
+    (name) => tableForm.test(name) && nameIn(name).length <= maximumName,
+    quote
+  ),
   'token_auth_sessions'
 )
 
@@ -98,7 +102,11 @@ function withRetries (query: Query, table: string): Query {
         return await query(sql, values)
       } catch (error) {
         const { code } = Object(error)
-        if (code === undefinedTable) throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, { cause: error })
+        if (code === undefinedTable) {
+          throw new Error(`The table "${table}" does not exist. Create it with the SQL of postgresSessionSchema("${table}").`, {
+            cause: error
+          })
+        }
         if (attempt === attempts || !repeatable.has(code)) throw error
       }
       // A random pause, so that transactions that failed together do not collide again.
@@ -114,7 +122,11 @@ function idsOf ({ ids }: Row): string[] {
   return ids === '' ? [] : ids.split(',')
 }
 
-const rowSecurityError = (table: string) => new InvalidConfiguration(`Row security is active on the table "${table}" for the role of this connection, and may silently hide ended sessions. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`, errorOptions)
+const rowSecurityError = (table: string) =>
+  new InvalidConfiguration(
+    `Row security is active on the table "${table}" for the role of this connection, and may silently hide ended sessions. Connect with a role that has BYPASSRLS, or, if the policies let this role read and change every row, pass { allowRowSecurity: true } to postgresSessions().`,
+    errorOptions
+  )
 
 /**
  * Computes how old the answers of a standby are: the larger of the age of its last replayed heartbeat, by the clocks of the
@@ -129,16 +141,26 @@ class ReplayedHeartbeats {
    * @param begun when the read began, by `performance.now()`
    * @param usual the age up to which there is no warning, in milliseconds
    */
-  ageOf ({ beat, time }: Row, begun: number, usual: number): { staleFor: number, reason: string | null } {
+  ageOf ({ beat, time }: Row, begun: number, usual: number): { staleFor: number; reason: string | null } {
     if (typeof beat !== 'string') {
-      return { staleFor: Infinity, reason: 'The database is a standby, and has replayed no heartbeat, so its delay is unknown. Pass { replicas: true } to postgresSessions() of the services that issue tokens.' }
+      return {
+        staleFor: Infinity,
+        reason:
+          'The database is a standby, and has replayed no heartbeat, so its delay is unknown. Pass { replicas: true } to postgresSessions() of the services that issue tokens.'
+      }
     }
     if (beat !== this.#last) {
       this.#last = beat
       this.#seenAt = begun
     }
     const staleFor = Math.max(Number(time) - Number(beat), begun - this.#seenAt, 0)
-    return { staleFor, reason: staleFor > usual ? `The database is a standby, and the last heartbeat that it has replayed is ${Math.round(staleFor / 1000)} seconds old.` : null }
+    return {
+      staleFor,
+      reason:
+        staleFor > usual
+          ? `The database is a standby, and the last heartbeat that it has replayed is ${Math.round(staleFor / 1000)} seconds old.`
+          : null
+    }
   }
 }
 
@@ -196,7 +218,12 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
   }
 
   /** Executes the result of {@link decide}. Not a rotation, which the next round tries first. */
-  async function apply (outcome: Advance['outcome'], session: readonly unknown[], [graceMs, idleMs]: readonly [number, number], deadline: number): Promise<readonly Row[]> {
+  async function apply (
+    outcome: Advance['outcome'],
+    session: readonly unknown[],
+    [graceMs, idleMs]: readonly [number, number],
+    deadline: number
+  ): Promise<readonly Row[]> {
     if (outcome === 'recovered') return await query(sql.jump, [...session, idleMs, deadline])
     if (outcome === 'repeated') return await query(sql.receive, [...session, deadline])
     return outcome === 'reissued' ? await query(sql.reissue, [...session, graceMs, idleMs, deadline]) : []
@@ -230,7 +257,12 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
           continue
         }
         if (typeof found.n !== 'string') return { outcome: 'unknown', n: 0 }
-        const family = { n: Number(found.n), parent: Number(found.parent), siblings: Number(found.siblings), confirmed: found.confirmed === 'true' }
+        const family = {
+          n: Number(found.n),
+          parent: Number(found.parent),
+          siblings: Number(found.siblings),
+          confirmed: found.confirmed === 'true'
+        }
         const { outcome, n: answer, change } = decide(family, n, found.fresh === 'true', graceMs === 0)
         if (outcome === 'reused') {
           const ended = await write(sql.endOne, [user, sid, keepMs], start)
@@ -245,15 +277,22 @@ export function postgresSessions (db: PostgresLike, options: PostgresSessionsOpt
     },
 
     async end (user, which, { keepMs }) {
-      const { sid, except = null }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
+      const { sid, except = null }: { sid?: string; except?: string | null } = Object.assign(Object.create(null), which)
       return await write(sid === undefined ? sql.endAll : sql.endOne, [user, sid ?? except, keepMs], performance.now())
     },
 
     async list (user) {
       const rows = await query(sql.list, [user])
       firstOf(rows)
-      return rows.filter(({ sid }) => typeof sid === 'string').map(({ sid, created, used, ends, data }) =>
-        ({ sid: String(sid), createdAt: Number(created), usedAt: Number(used), endsAt: Number(ends), data: String(data) }))
+      return rows
+        .filter(({ sid }) => typeof sid === 'string')
+        .map(({ sid, created, used, ends, data }) => ({
+          sid: String(sid),
+          createdAt: Number(created),
+          usedAt: Number(used),
+          endsAt: Number(ends),
+          data: String(data)
+        }))
     },
 
     async confirm (received) {

@@ -45,7 +45,11 @@ async function byDigest (call: (isKnown: boolean) => PromiseLike<unknown>): Prom
  * time limit would retire the token that the browser still has.
  */
 function requireConnection (isConnected: boolean, state: string): void {
-  if (!isConnected) throw new Error(`The Redis client is not connected: ${state}. It connects again by itself, but if it never was connected, call its method connect().`)
+  if (!isConnected) {
+    throw new Error(
+      `The Redis client is not connected: ${state}. It connects again by itself, but if it never was connected, call its method connect().`
+    )
+  }
 }
 
 /** Ignores connection errors, which calls report, too. Without a listener, node-redis would end the process, and ioredis log them. */
@@ -88,16 +92,21 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
   const client = given.withCommandOptions?.({ timeout: storeTimeoutMs }) ?? given
   const { duplicate } = given
   return {
-    execute: async (script, keys, values) => await byDigest((isKnown) => {
-      // Clusters of node-redis 5 have no isReady.
-      requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
-      // A cluster is open while one of its servers is down, and queues the commands for that server.
-      requireConnection(given.slots?.[slotOf(keys[0]!)]?.master.client?.isReady !== false, 'the server of the cluster that has the session is not ready')
-      const options = { keys: [...keys], arguments: values.map(String) }
-      return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
-    }),
+    execute: async (script, keys, values) =>
+      await byDigest((isKnown) => {
+        // Clusters of node-redis 5 have no isReady.
+        requireConnection(given.isReady ?? given.isOpen === true, 'it is not ready')
+        // A cluster is open while one of its servers is down, and queues the commands for that server.
+        requireConnection(
+          given.slots?.[slotOf(keys[0]!)]?.master.client?.isReady !== false,
+          'the server of the cluster that has the session is not ready'
+        )
+        const options = { keys: [...keys], arguments: values.map(String) }
+        return isKnown ? client.evalSha(script.sha, options) : client.eval(script.text, options)
+      }),
     // Sentinels and clusters have no unref(). They find a new primary themselves.
-    ...duplicate !== undefined && given.unref !== undefined && {
+    ...(duplicate !== undefined &&
+      given.unref !== undefined && {
       open: () => {
         const own = duplicate.call(given, { socket: { ...given.options?.socket, reconnectStrategy: false } })
         own.on('error', ignore)
@@ -107,10 +116,12 @@ function nodeRedisConnection (given: NodeRedisLike): Connection {
           ready: own.connect(),
           isOver: () => own.isOpen !== true,
           // destroy() of version 5 throws if the client is closed.
-          close: () => { if (own.isOpen === true) own.destroy() }
+          close: () => {
+            if (own.isOpen === true) own.destroy()
+          }
         }
       }
-    }
+    })
   }
 }
 
@@ -138,5 +149,8 @@ export function connectionOf (client: IoredisLike | NodeRedisLike): Connection {
     if (isNodeRedis(client)) return nodeRedisConnection(client)
     if (isIoredis(client)) return ioredisConnection(client)
   }
-  throw new InvalidConfiguration(`The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${describeOther(client)}`, { page: 'stores.md' })
+  throw new InvalidConfiguration(
+    `The first parameter of redisSessions() must be a client, or a cluster, of ioredis, iovalkey or node-redis; given: ${describeOther(client)}`,
+    { page: 'stores.md' }
+  )
 }

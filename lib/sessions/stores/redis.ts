@@ -1,5 +1,12 @@
 /** Sessions in Redis 6.2, Valkey 7.2, or later. */
-import type { Advance, IoredisLike, NodeRedisLike, ReceivedGeneration, RedisSessionsOptions, SessionStore } from '../../../types/sessions.ts'
+import type {
+  Advance,
+  IoredisLike,
+  NodeRedisLike,
+  ReceivedGeneration,
+  RedisSessionsOptions,
+  SessionStore
+} from '../../../types/sessions.ts'
 import { isDoneWithin, within } from '../../promises.ts'
 import { memberOf, quote } from '../../values.ts'
 import { textLike } from '../../settings/kinds.ts'
@@ -20,7 +27,12 @@ function textsOf (list: unknown): string[] {
 }
 
 const { create, advance, end, list, since, confirm } = {
-  create: scriptOf(scripts.create), advance: scriptOf(scripts.advance), end: scriptOf(scripts.end), list: scriptOf(scripts.list), since: scriptOf(scripts.since), confirm: scriptOf(scripts.confirm)
+  create: scriptOf(scripts.create),
+  advance: scriptOf(scripts.advance),
+  end: scriptOf(scripts.end),
+  list: scriptOf(scripts.list),
+  since: scriptOf(scripts.since),
+  confirm: scriptOf(scripts.confirm)
 }
 
 /** The number of buckets: 16 spread over a cluster, and are few enough for each poll to read all. */
@@ -85,14 +97,22 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
   const { prefix } = readRecord(optionsOf('redisSessions()'), options, redisShape)
   const connection = new PrimaryConnection(connectionOf(client))
   const run = connection.execute.bind(connection)
-  const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({ base: `${prefix}:{${index.toString(16)}}`, clock: new StoreClock() }))
+  const buckets = Array.from({ length: bucketCount }, (_, index): Bucket => ({
+    base: `${prefix}:{${index.toString(16)}}`,
+    clock: new StoreClock()
+  }))
   const keysOf = (user: string) => {
     const { base, clock } = buckets[bucketNumberOf(user)]!
     return { sessions: `${base}:s:`, user: `${base}:u:${user}`, feed: `${base}:e`, clock }
   }
 
   /** Executes a script that writes. Repeats it with a new deadline if the server refuses it as late, within the time limit. */
-  async function write (script: Script, clock: StoreClock, keys: readonly string[], values: ReadonlyArray<string | number>): Promise<string[]> {
+  async function write (
+    script: Script,
+    clock: StoreClock,
+    keys: readonly string[],
+    values: ReadonlyArray<string | number>
+  ): Promise<string[]> {
     const start = performance.now()
     for (;;) {
       try {
@@ -109,7 +129,12 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
   const store: Closable<SessionStore> = {
     async create ({ sid, user, lifetimeMs, data }, { idleMs, keepMs, maxPerUser }) {
       const keys = keysOf(user)
-      return await write(create, keys.clock, [keys.sessions + sid, keys.user, keys.feed, keys.sessions], [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser])
+      return await write(
+        create,
+        keys.clock,
+        [keys.sessions + sid, keys.user, keys.feed, keys.sessions],
+        [sid, data, idleMs, lifetimeMs, keepMs, maxPerUser]
+      )
     },
 
     async advance (user, sid, n, { graceMs, idleMs, keepMs }) {
@@ -119,29 +144,48 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
 
     async end (user, which, { keepMs }) {
       const keys = keysOf(user)
-      const { sid, except }: { sid?: string, except?: string | null } = Object.assign(Object.create(null), which)
-      return await write(end, keys.clock, [keys.user, keys.feed, keys.sessions], [...(sid === undefined ? ['except', except ?? ''] : ['sid', sid]), keepMs])
+      const { sid, except }: { sid?: string; except?: string | null } = Object.assign(Object.create(null), which)
+      return await write(
+        end,
+        keys.clock,
+        [keys.user, keys.feed, keys.sessions],
+        [...(sid === undefined ? ['except', except ?? ''] : ['sid', sid]), keepMs]
+      )
     },
 
     async list (user) {
       const keys = keysOf(user)
       const rows = await run(list, [keys.user, keys.sessions], [])
       if (!Array.isArray(rows)) throw new TypeError('The script returned something other than a list.')
-      return rows.map(textsOf).map(([sid = '', createdAt, usedAt, endsAt, data = '']) =>
-        ({ sid, createdAt: Number(createdAt), usedAt: Number(usedAt), endsAt: Number(endsAt), data }))
+      return rows
+        .map(textsOf)
+        .map(([sid = '', createdAt, usedAt, endsAt, data = '']) => ({
+          sid,
+          createdAt: Number(createdAt),
+          usedAt: Number(usedAt),
+          endsAt: Number(endsAt),
+          data
+        }))
     },
 
     async confirm (received) {
       const byBucket = new Map<number, ReceivedGeneration[]>()
       for (const entry of received) {
         const bucket = bucketNumberOf(entry.user)
-        byBucket.set(bucket, [...byBucket.get(bucket) ?? [], entry])
+        byBucket.set(bucket, [...(byBucket.get(bucket) ?? []), entry])
       }
       const calls: Array<Promise<unknown>> = []
       for (const ofBucket of byBucket.values()) {
         for (let start = 0; start < ofBucket.length; start += confirmedAtOnce) {
           const entries = ofBucket.slice(start, start + confirmedAtOnce).map(({ sid, user, n }) => ({ sid, n, keys: keysOf(user) }))
-          calls.push(write(confirm, entries[0]!.keys.clock, entries.flatMap(({ sid, keys }) => [keys.sessions + sid, keys.user]), entries.flatMap(({ sid, n }) => [sid, n])))
+          calls.push(
+            write(
+              confirm,
+              entries[0]!.keys.clock,
+              entries.flatMap(({ sid, keys }) => [keys.sessions + sid, keys.user]),
+              entries.flatMap(({ sid, n }) => [sid, n])
+            )
+          )
         }
       }
       // Waits for all calls, even if one of the servers is down.
@@ -174,7 +218,9 @@ export function redisSessions (client: IoredisLike | NodeRedisLike, options: Red
       return feedOf(results, times)
     },
 
-    [closeStore]: () => { connection.close() }
+    [closeStore]: () => {
+      connection.close()
+    }
   }
   return store
 

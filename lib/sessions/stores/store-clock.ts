@@ -33,6 +33,8 @@ export class StoreClock {
 
   /** Called after the server has refused a call as late. Throws if the time limit is over; otherwise, the caller tries again. */
   requireTime (start: number): void {
-    if (performance.now() - start >= storeTimeoutMs) throw new Error(`The call reached the database after more than ${storeTimeoutMs / 1000} seconds, and was not executed.`)
+    if (performance.now() - start >= storeTimeoutMs) {
+      throw new Error(`The call reached the database after more than ${storeTimeoutMs / 1000} seconds, and was not executed.`)
+    }
   }
 }

@@ -56,8 +56,17 @@ function keyFor (token: ReadToken, name: 'key' | 'publicKey', given: AttackKey):
   const kind = name === 'publicKey' ? 'public' : isHmac(token.algorithm) ? 'secret' : 'private'
   const what = { public: 'the public key', secret: 'the secret', private: 'the private key' }[kind]
   const key = readKey(given, kind)
-  if (key === undefined) throw new InvalidConfiguration(`"${name}" of attack() must be ${what} of the token, as text, Buffer, KeyObject or JWK.`, { page: 'testing.md' })
-  if (!verifies(key, token)) throw new InvalidConfiguration(`"${name}" of attack() is not the key of the token. Give ${what} with which the test creates the token.`, { page: 'testing.md' })
+  if (key === undefined) {
+    throw new InvalidConfiguration(`"${name}" of attack() must be ${what} of the token, as text, Buffer, KeyObject or JWK.`, {
+      page: 'testing.md'
+    })
+  }
+  if (!verifies(key, token)) {
+    throw new InvalidConfiguration(
+      `"${name}" of attack() is not the key of the token. Give ${what} with which the test creates the token.`,
+      { page: 'testing.md' }
+    )
+  }
   return key
 }
 
@@ -78,12 +87,15 @@ function requestOf (carrier: Carrier, { token, method, url, headers }: Variant):
 }
 
 // Fastify's types accept only methods that they know.
-const inject = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) => await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
+const inject = async (app: AttackTarget, { method, headers, ...rest }: SentRequest) =>
+  await app.inject({ ...rest, method: method as 'GET', headers: { ...headers } })
 
 /** Sends a request, with a time limit: a guard that does not answer must not prevent the report. */
 async function send (app: AttackTarget, request: SentRequest): Promise<AttackResponse> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<AttackResponse>((resolve) => { timer = setTimeout(resolve, patience, { statusCode: unanswered, headers: {} }).unref() })
+  const late = new Promise<AttackResponse>((resolve) => {
+    timer = setTimeout(resolve, patience, { statusCode: unanswered, headers: {} }).unref()
+  })
   try {
     return await Promise.race([inject(app, request), late])
   } finally {
@@ -94,15 +106,32 @@ async function send (app: AttackTarget, request: SentRequest): Promise<AttackRes
 /** Checks that the route accepts the token: otherwise it would refuse every request, and the report would prove nothing. */
 async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
   const { statusCode } = await send(app, carrier.with(text))
-  if (statusCode < 200 || statusCode > 299) throw new InvalidConfiguration(`The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and disable rate limits in the test.`, { page: 'testing.md' })
+  if (statusCode < 200 || statusCode > 299) {
+    throw new InvalidConfiguration(
+      `The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and disable rate limits in the test.`,
+      { page: 'testing.md' }
+    )
+  }
 }
 
 /** Checks that no rate limit answers instead of the guard. */
 function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): void {
-  if (statusCode === 429) throw new InvalidConfiguration(`The route answers 429 to a hostile request (${name}), so a rate limit hides what the guard answers. Disable rate limits in the test.`, { page: 'testing.md' })
+  if (statusCode === 429) {
+    throw new InvalidConfiguration(
+      `The route answers 429 to a hostile request (${name}), so a rate limit hides what the guard answers. Disable rate limits in the test.`,
+      { page: 'testing.md' }
+    )
+  }
 }
 
-async function sendAll (app: AttackTarget, target: string, carrier: Carrier, token: ReadToken, options: ReadOptions, listener: Listener): Promise<AttackReport> {
+async function sendAll (
+  app: AttackTarget,
+  target: string,
+  carrier: Carrier,
+  token: ReadToken,
+  options: ReadOptions,
+  listener: Listener
+): Promise<AttackReport> {
   const variants = variantsFor(token, carrier, options, listener.address)
   await checkAccepted(app, carrier, token, 'before the attack')
   const responses: (readonly [Variant, AttackResponse])[] = []
@@ -133,7 +162,12 @@ async function sendAll (app: AttackTarget, target: string, carrier: Carrier, tok
  * limit (429), and for a key that is not the one of the token
  */
 export async function attack (app: AttackTarget, request: AttackedRequest, options: AttackOptions): Promise<AttackReport> {
-  if (typeof app?.inject !== 'function') throw new InvalidConfiguration(`The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`, { page: 'testing.md' })
+  if (typeof app?.inject !== 'function') {
+    throw new InvalidConfiguration(
+      `The first parameter of attack() must have the method "inject", as a Fastify application has; given: ${typeof app}.`,
+      { page: 'testing.md' }
+    )
+  }
   const read = readRecord(optionsOf('attack()'), options, attackShape)
   const token = readToken(read.token)
   const attacked = readRequest(request)

@@ -70,10 +70,20 @@ export function carrierOf ({ method, url, payload, ...request }: ReadRequest, to
   const [head, tail] = halvesOf(token)
   const carries = (text: string) => text.includes(head) || text.includes(tail)
   const [path = '', ...query] = url.split('?')
-  if (carries(path)) throw new InvalidConfiguration('The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.', { page: 'testing.md' })
+  if (carries(path)) {
+    throw new InvalidConfiguration(
+      'The request of attack() has the token in the path of its "url". attack() replaces a token in a header, a cookie or the query string. Let the route of the test read it from there.',
+      { page: 'testing.md' }
+    )
+  }
   const sent = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name.toLowerCase(), String(value)]))
   const isPlaced = carries(url) || Object.values(sent).some(carries)
-  if (!isPlaced && sent.authorization !== undefined) throw new InvalidConfiguration('The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.', { page: 'testing.md' })
+  if (!isPlaced && sent.authorization !== undefined) {
+    throw new InvalidConfiguration(
+      'The request of attack() has an Authorization header without the token. Write the token where the route reads it: into a header, a cookie or the query string.',
+      { page: 'testing.md' }
+    )
+  }
   const headers = isPlaced ? sent : { ...sent, authorization: `Bearer ${token}` }
   const shared = payload === undefined ? {} : { payload }
 
@@ -82,16 +92,30 @@ export function carrierOf ({ method, url, payload, ...request }: ReadRequest, to
     const [otherHead, otherTail] = halvesOf(other)
     return text.replaceAll(head, () => otherHead).replaceAll(tail, () => otherTail)
   }
-  const rest = query.join('?').split('&').filter((pair) => pair !== '' && !carries(pair)).join('&')
+  const rest = query
+    .join('?')
+    .split('&')
+    .filter((pair) => pair !== '' && !carries(pair))
+    .join('&')
   return {
-    with: (other) => ({ method, url: replace(url, encodeURIComponent(other)), headers: mapValues(headers, (value) => replace(value, other)), ...shared }),
+    with: (other) => ({
+      method,
+      url: replace(url, encodeURIComponent(other)),
+      headers: mapValues(headers, (value) => replace(value, other)),
+      ...shared
+    }),
     isInCookie: !carries(url) && Object.entries(headers).every(([name, value]) => carries(value) === (name === 'cookie')),
     without: {
       method,
       url: rest === '' ? path : `${path}?${rest}`,
       headers: mapValues(headers, (value, name) => {
         if (!carries(value)) return value
-        return name === 'cookie' ? value.split(/; */).filter((pair) => !carries(pair)).join('; ') : undefined
+        return name === 'cookie'
+          ? value
+            .split(/; */)
+            .filter((pair) => !carries(pair))
+            .join('; ')
+          : undefined
       }),
       ...shared
     }

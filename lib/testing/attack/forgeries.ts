@@ -68,15 +68,29 @@ function withKnownSecrets ({ algorithm, header, payload }: ReadToken): Variant[]
  */
 export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listener: string): Variant[] {
   const { key, jwk } = foreignKey(algorithm)
-  const made = (members: object, claims: object = {}) => signed(inputOf({ ...header, ...members }, { ...payload, ...claims }), algorithm, key)
+  const made = (members: object, claims: object = {}) =>
+    signed(inputOf({ ...header, ...members }, { ...payload, ...claims }), algorithm, key)
   const wrong = causes.namedKey
   const hash = algorithmTable[isHmac(algorithm) ? algorithm : 'HS256']
   const ofNothing = `HS${hash.hashLength * 8}` as Algorithm
   return [
     { name: 'a key in the header jwk', wrong, token: made({ jwk }) },
-    ...(['jku', 'x5u'] as const).map((name) => ({ name: `the address of a key in the header ${name}`, wrong, token: made({ kid: 'attack', [name]: `${listener}/${name}` }), trap: `/${name}` as const })),
+    ...(['jku', 'x5u'] as const).map((name) => ({
+      name: `the address of a key in the header ${name}`,
+      wrong,
+      token: made({ kid: 'attack', [name]: `${listener}/${name}` }),
+      trap: `/${name}` as const
+    })),
     { name: 'the address of a key in the claim iss', wrong, token: made({ kid: 'attack' }, { iss: `${listener}/iss` }), trap: '/iss' },
-    { name: 'the path of an empty file in the header kid', wrong, token: signed(inputOf({ ...header, alg: ofNothing, kid: '../../../../../../../../dev/null' }, payload), ofNothing, createSecretKey(Buffer.alloc(0))) }
+    {
+      name: 'the path of an empty file in the header kid',
+      wrong,
+      token: signed(
+        inputOf({ ...header, alg: ofNothing, kid: '../../../../../../../../dev/null' }, payload),
+        ofNothing,
+        createSecretKey(Buffer.alloc(0))
+      )
+    }
   ]
 }
 
@@ -84,7 +98,8 @@ export function keysInHeaders ({ algorithm, header, payload }: ReadToken, listen
 const orders: Partial<Record<Algorithm, bigint>> = {
   ES256: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n,
   ES384: 0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n,
-  ES512: 0x1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409n
+  ES512:
+    0x1fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffa51868783bf2f966b7fcc0148f709a5d03bb5c9b8899c47aebb6fb71e91386409n
 }
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
@@ -99,8 +114,26 @@ function twins ({ algorithm, text, signature }: ReadToken): Variant[] {
   const mirrored = (n: bigint) => (n - BigInt(`0x${signature.subarray(size).toString('hex')}`)).toString(16).padStart(size * 2, '0')
   return [
     // Some bits of the last character of base64url are unused (RFC 4648 section 3.5).
-    ...signature.length % 3 === 0 ? [] : [{ name: 'spare bits of the last character set', wrong, note, token: `${text.slice(0, -1)}${alphabet[alphabet.indexOf(text.at(-1)!) | 1]}` }],
-    ...order === undefined ? [] : [{ name: 'the other signature (r, n - s)', wrong, note, token: `${input}.${encode(Buffer.concat([signature.subarray(0, size), Buffer.from(mirrored(order), 'hex')]))}` }]
+    ...(signature.length % 3 === 0
+      ? []
+      : [
+          {
+            name: 'spare bits of the last character set',
+            wrong,
+            note,
+            token: `${text.slice(0, -1)}${alphabet[alphabet.indexOf(text.at(-1)!) | 1]}`
+          }
+        ]),
+    ...(order === undefined
+      ? []
+      : [
+          {
+            name: 'the other signature (r, n - s)',
+            wrong,
+            note,
+            token: `${input}.${encode(Buffer.concat([signature.subarray(0, size), Buffer.from(mirrored(order), 'hex')]))}`
+          }
+        ])
   ]
 }
 
@@ -127,4 +160,10 @@ function wrongForms ({ text, algorithm, header, signature }: ReadToken): Variant
   })
 }
 
-export const forgeries = (token: ReadToken): Variant[] => [...unsigned(token), ...wrongSignatures(token), ...withKnownSecrets(token), ...wrongForms(token), ...twins(token)]
+export const forgeries = (token: ReadToken): Variant[] => [
+  ...unsigned(token),
+  ...wrongSignatures(token),
+  ...withKnownSecrets(token),
+  ...wrongForms(token),
+  ...twins(token)
+]

@@ -1,5 +1,16 @@
 /** Signs tokens with node:crypto only, so that the tested code does not verify itself. */
-import { constants, createHmac, createPrivateKey, createPublicKey, createSecretKey, generateKeyPairSync, randomBytes, sign as signBytes, verify as verifyBytes, type KeyObject } from 'node:crypto'
+import {
+  constants,
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  createSecretKey,
+  generateKeyPairSync,
+  randomBytes,
+  sign as signBytes,
+  verify as verifyBytes,
+  type KeyObject
+} from 'node:crypto'
 import { types } from 'node:util'
 import type { JsonWebKey } from '../../../types/keys.ts'
 import { InvalidConfiguration } from '../../configuration-errors.ts'
@@ -38,10 +49,18 @@ export function readToken (text: unknown): ReadToken {
   const [head = '', body = '', signature = '', ...others] = typeof text === 'string' ? text.split('.') : []
   const [header, payload] = [parse(head), parse(body)]
   if (typeof text !== 'string' || signature === '' || others.length > 0 || !isRecord(header) || !isRecord(payload)) {
-    throw new InvalidConfiguration(`"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: ${typeof text === 'string' ? 'another text' : typeof text}.`, { page: 'testing.md' })
+    throw new InvalidConfiguration(
+      `"token" of attack() must be a signed JSON Web Token, as createTestToken() creates it; given: ${typeof text === 'string' ? 'another text' : typeof text}.`,
+      { page: 'testing.md' }
+    )
   }
   const algorithm = algorithms.find((name) => name === header.alg)
-  if (algorithm === undefined) throw new InvalidConfiguration(`"token" of attack() is signed with an algorithm that attack() does not know. Give a token of ${algorithms.join(', ')}.`, { page: 'testing.md' })
+  if (algorithm === undefined) {
+    throw new InvalidConfiguration(
+      `"token" of attack() is signed with an algorithm that attack() does not know. Give a token of ${algorithms.join(', ')}.`,
+      { page: 'testing.md' }
+    )
+  }
   return { text, algorithm, header, payload, signature: Buffer.from(signature, 'base64url') }
 }
 
@@ -64,14 +83,20 @@ export function signatureOf (input: string, algorithm: Algorithm, key: KeyObject
 }
 
 /** Signs an input, whatever algorithm its header names. */
-export const signed = (input: string, algorithm: Algorithm, key: KeyObject): string => `${input}.${encode(signatureOf(input, algorithm, key))}`
+export const signed = (input: string, algorithm: Algorithm, key: KeyObject): string =>
+  `${input}.${encode(signatureOf(input, algorithm, key))}`
 
 /** Whether a secret, or the public half of a key, verifies a token. */
 export function verifies (key: KeyObject, { text, algorithm, signature }: ReadToken): boolean {
   const input = text.slice(0, text.lastIndexOf('.'))
   if (isHmac(algorithm)) return key.type === 'secret' && signatureOf(input, algorithm, key).equals(signature)
   try {
-    return verifyBytes(hashOf(algorithm), Buffer.from(input), { key: key.type === 'private' ? createPublicKey(key) : key, ...optionsOf[algorithmTable[algorithm].signatureType] }, signature)
+    return verifyBytes(
+      hashOf(algorithm),
+      Buffer.from(input),
+      { key: key.type === 'private' ? createPublicKey(key) : key, ...optionsOf[algorithmTable[algorithm].signatureType] },
+      signature
+    )
   } catch {
     // A key of another type than the algorithm needs.
     return false
@@ -94,8 +119,10 @@ export const textOf = (given: unknown): string | Buffer | undefined => typeof gi
 function readMaterial (given: unknown, kind: 'secret' | 'private' | 'public'): KeyObject | undefined {
   const text = textOf(given)
   if (text === undefined && !isRecord(given)) return undefined
-  if (kind === 'secret') return createSecretKey(text === undefined ? Buffer.from(String(memberOf(given, 'k')), 'base64url') : Buffer.from(text))
-  const material = text ?? { key: Object(given), format: 'jwk' } as const
+  if (kind === 'secret') {
+    return createSecretKey(text === undefined ? Buffer.from(String(memberOf(given, 'k')), 'base64url') : Buffer.from(text))
+  }
+  const material = text ?? ({ key: Object(given), format: 'jwk' } as const)
   return kind === 'private' ? createPrivateKey(material) : createPublicKey(material)
 }
 

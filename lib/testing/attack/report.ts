@@ -56,14 +56,19 @@ function withoutTokens (challenge: string, tokens: readonly string[]): string {
 }
 
 /** @param accepted the token that the route accepts @param fetched the traps of the listener that were requested */
-export function rowOf ({ name, note, trap, token = '' }: Variant, { statusCode, headers }: AttackResponse, accepted: string, fetched: ReadonlySet<Trap>): AttackRow {
+export function rowOf (
+  { name, note, trap, token = '' }: Variant,
+  { statusCode, headers }: AttackResponse,
+  accepted: string,
+  fetched: ReadonlySet<Trap>
+): AttackRow {
   const challenge = headers['www-authenticate']
   return {
     name,
     statusCode,
     outcome: outcomeOf(statusCode, trap !== undefined && fetched.has(trap)),
     challenge: challenge === undefined ? null : withoutTokens(String(challenge), [accepted, token]),
-    ...note !== undefined && { note }
+    ...(note !== undefined && { note })
   }
 }
 
@@ -87,7 +92,8 @@ const rankOf = (cause: string) => order.includes(cause) ? order.indexOf(cause) :
 
 /** @param target the method and path of the route */
 export function reportOf (target: string, sent: readonly Sent[], allowed: readonly string[]): AttackReport {
-  const isFound = ({ name, outcome, note }: AttackRow) => outcome !== 'refused' && !allowed.includes(name) && !(outcome === 'let in' && note !== undefined)
+  const isFound = ({ name, outcome, note }: AttackRow) =>
+    outcome !== 'refused' && !allowed.includes(name) && !(outcome === 'let in' && note !== undefined)
   const findings = sent.filter(([, row]) => isFound(row))
   const isExplained = explains(sent)
   const faultOf = (variant: Variant, { outcome, statusCode }: AttackRow) => {
@@ -100,13 +106,23 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
   const isUnverified = findings.some(([{ name }, { outcome }]) => name === 'a random signature' && outcome === 'let in')
   const line = ([variant, row]: Sent) => {
     const fault = faultOf(variant, row)
-    return { rank: rankOf(fault), text: `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${fault}` }
+    return {
+      rank: rankOf(fault),
+      text: `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${fault}`
+    }
   }
   const isOpen = findings.some(([variant, { outcome }]) => outcome === 'let in' && !isExplained(variant))
   const text = [
     `${target}: ${sent.length} hostile requests, ${findings.length} of them not refused${findings.length === 0 ? '.' : ':'}`,
-    ...isOpen ? ['The route lets in requests without a token. If it is public or its guard is optional, list these requests in "allowed", or attack a route that requires a token.'] : [],
-    ...findings.map(line).sort((one, other) => one.rank - other.rank).map(({ text }) => text)
+    ...(isOpen
+      ? [
+          'The route lets in requests without a token. If it is public or its guard is optional, list these requests in "allowed", or attack a route that requires a token.'
+        ]
+      : []),
+    ...findings
+      .map(line)
+      .sort((one, other) => one.rank - other.rank)
+      .map(({ text }) => text)
   ].join('\n')
   const report = { rows: sent.map(([, row]) => row), found: findings.map(([, row]) => row) }
   // Not enumerable, so that a comparison or print of the report shows only its rows.

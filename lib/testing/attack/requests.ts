@@ -22,19 +22,50 @@ function withoutToken (): Variant[] {
 function inOtherPlaces ({ payload }: ReadToken, { url }: SentRequest): Variant[] {
   const wrong = 'The guard reads tokens from there and does not verify them.'
   const token = `${inputOf({ alg: 'none', typ: 'JWT' }, payload)}.`
-  const inHeaders = { Authorization: `Bearer ${token}`, 'Proxy-Authorization': `Bearer ${token}`, 'X-Authorization': `Bearer ${token}`, 'X-Access-Token': token, 'X-Auth-Token': token, 'X-JWT-Assertion': token }
+  const inHeaders = {
+    Authorization: `Bearer ${token}`,
+    'Proxy-Authorization': `Bearer ${token}`,
+    'X-Authorization': `Bearer ${token}`,
+    'X-Access-Token': token,
+    'X-Auth-Token': token,
+    'X-JWT-Assertion': token
+  }
   return [
-    ...Object.entries(inHeaders).map(([name, value]) => ({ name: `an unsigned token in the header ${name}`, wrong, headers: { [name.toLowerCase()]: value } })),
-    ...['access_token', 'token', 'jwt'].map((name) => ({ name: `an unsigned token in the cookie ${name}`, wrong, headers: { cookie: `${name}=${token}` } })),
-    ...['access_token', 'token', 'jwt'].map((name) => ({ name: `an unsigned token in the parameter ${name}`, wrong, url: `${url}${url.includes('?') ? '&' : '?'}${name}=${token}` }))
+    ...Object.entries(inHeaders).map(([name, value]) => ({
+      name: `an unsigned token in the header ${name}`,
+      wrong,
+      headers: { [name.toLowerCase()]: value }
+    })),
+    ...['access_token', 'token', 'jwt'].map((name) => ({
+      name: `an unsigned token in the cookie ${name}`,
+      wrong,
+      headers: { cookie: `${name}=${token}` }
+    })),
+    ...['access_token', 'token', 'jwt'].map((name) => ({
+      name: `an unsigned token in the parameter ${name}`,
+      wrong,
+      url: `${url}${url.includes('?') ? '&' : '?'}${name}=${token}`
+    }))
   ]
 }
 
 /** Headers that proxies and gateways set, but that any other client can send, too. */
 const proxyHeaders = [
-  ['X-Forwarded-For', '127.0.0.1'], ['X-Real-IP', '127.0.0.1'], ['Forwarded', 'for=127.0.0.1;host=localhost'], ['X-Forwarded-Host', 'localhost'], ['Host', 'localhost'],
-  ['X-Forwarded-User', 'admin'], ['X-Remote-User', 'admin'], ['Remote-User', 'admin'], ['X-Authenticated-User', 'admin'], ['X-User-Id', '1'],
-  ['X-SSL-Client-Verify', 'SUCCESS'], ['X-Original-URL', '/'], ['X-Rewrite-URL', '/'], ['X-Middleware-Subrequest', 'middleware'], ['X-HTTP-Method-Override', 'OPTIONS']
+  ['X-Forwarded-For', '127.0.0.1'],
+  ['X-Real-IP', '127.0.0.1'],
+  ['Forwarded', 'for=127.0.0.1;host=localhost'],
+  ['X-Forwarded-Host', 'localhost'],
+  ['Host', 'localhost'],
+  ['X-Forwarded-User', 'admin'],
+  ['X-Remote-User', 'admin'],
+  ['Remote-User', 'admin'],
+  ['X-Authenticated-User', 'admin'],
+  ['X-User-Id', '1'],
+  ['X-SSL-Client-Verify', 'SUCCESS'],
+  ['X-Original-URL', '/'],
+  ['X-Rewrite-URL', '/'],
+  ['X-Middleware-Subrequest', 'middleware'],
+  ['X-HTTP-Method-Override', 'OPTIONS']
 ] as const
 
 /** Paths that a router may treat as the same, but a guard that compares text does not. */
@@ -56,12 +87,19 @@ function otherSpellings (url: string): Variant[] {
     'with a space at the end': `${path}%20`,
     'with a zero byte at the end': `${path}%00`
   }
-  return Object.entries(spellings).map(([name, other]) => ({ name: `the path ${name}, without a token`, wrong, url: [other, ...query].join('?') }))
+  return Object.entries(spellings).map(([name, other]) => ({
+    name: `the path ${name}, without a token`,
+    wrong,
+    url: [other, ...query].join('?')
+  }))
 }
 
 function otherMethods (own: string): Variant[] {
-  const wrong = 'The path is reached with another method, for which no token is required. If that is another route, which is public, allow it.'
-  return ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE'].filter((method) => method !== own.toUpperCase()).map((method) => ({ name: `the method ${method}, without a token`, wrong, method }))
+  const wrong =
+    'The path is reached with another method, for which no token is required. If that is another route, which is public, allow it.'
+  return ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']
+    .filter((method) => method !== own.toUpperCase())
+    .map((method) => ({ name: `the method ${method}, without a token`, wrong, method }))
 }
 
 /** Safe methods (RFC 9110 section 9.2.1) change nothing, and a page of another origin cannot read the response. */
@@ -78,8 +116,12 @@ function fromOtherOrigins ({ text }: ReadToken, { isInCookie, without: { method,
     made('the cookie, from a page of another origin of the same site', { origin: foreign, 'sec-fetch-site': 'same-site' }),
     made('the cookie, from a page without an origin', { origin: 'null', 'sec-fetch-site': 'cross-site' }),
     // Only if the accepted request has no such header, which would be sent, too.
-    ...headers['sec-fetch-site'] === undefined ? [made('the cookie, from a page of another origin, without Sec-Fetch-Site', { origin: foreign })] : [],
-    ...headers.origin === undefined ? [made('the cookie, from a page of another site, without Origin', { 'sec-fetch-site': 'cross-site' })] : []
+    ...(headers['sec-fetch-site'] === undefined
+      ? [made('the cookie, from a page of another origin, without Sec-Fetch-Site', { origin: foreign })]
+      : []),
+    ...(headers.origin === undefined
+      ? [made('the cookie, from a page of another site, without Origin', { 'sec-fetch-site': 'cross-site' })]
+      : [])
   ]
 }
 

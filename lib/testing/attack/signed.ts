@@ -14,17 +14,20 @@ function wrongTimes (make: (claims: object) => string, { payload }: ReadToken): 
       'expired in 1970': make({ exp: 0 }),
       'expired before 1970': make({ exp: -1 })
     }),
-    ...variantsOf('The guard accepts tokens whose times are no numbers, and thus never expire or are always active (RFC 7519 section 4.1).', {
-      // The application may issue tokens without expiry.
-      ...payload.exp !== undefined && { 'no exp': make({ exp: undefined }) },
-      'exp as text': make({ exp: String(now + day) }),
-      'exp as a list': make({ exp: [now + day] }),
-      'exp as an object': make({ exp: { valueOf: now + day } }),
-      'exp true': make({ exp: true }),
-      'exp null': make({ exp: null }),
-      'nbf as text': make({ nbf: String(now + day) }),
-      'nbf as a list': make({ nbf: [now + day] })
-    }),
+    ...variantsOf(
+      'The guard accepts tokens whose times are no numbers, and thus never expire or are always active (RFC 7519 section 4.1).',
+      {
+        // The application may issue tokens without expiry.
+        ...(payload.exp !== undefined && { 'no exp': make({ exp: undefined }) }),
+        'exp as text': make({ exp: String(now + day) }),
+        'exp as a list': make({ exp: [now + day] }),
+        'exp as an object': make({ exp: { valueOf: now + day } }),
+        'exp true': make({ exp: true }),
+        'exp null': make({ exp: null }),
+        'nbf as text': make({ nbf: String(now + day) }),
+        'nbf as a list': make({ nbf: [now + day] })
+      }
+    ),
     ...variantsOf('The guard accepts tokens that are not active yet.', { 'not active for a day': make({ nbf: now + day }) })
   ]
 }
@@ -70,7 +73,9 @@ function wrongPayloads (sign: (payload: string | Buffer) => string, { payload }:
     'a number as the payload': sign('1'),
     'null as the payload': sign('null'),
     'no JSON as the payload': sign(`${JSON.stringify(payload)}}`),
-    'no UTF-8 in the payload': sign(Buffer.concat([Buffer.from('{"x":"'), Buffer.from([0xff, 0xfe]), Buffer.from(`",${JSON.stringify(payload).slice(1)}`)]))
+    'no UTF-8 in the payload': sign(
+      Buffer.concat([Buffer.from('{"x":"'), Buffer.from([0xff, 0xfe]), Buffer.from(`",${JSON.stringify(payload).slice(1)}`)])
+    )
   })
 }
 
@@ -141,10 +146,20 @@ export function confusions ({ algorithm, header, payload }: ReadToken, publicKey
   const spellings = [
     // The first one is the secret of HS256 below.
     ...spellingsOf('the public key', pem).slice(1),
-    ...text === undefined ? [] : [['the public key exactly as given as a secret', String(text)] as const, ...spellingsOf('the given text of the public key', String(text))]
+    ...(text === undefined
+      ? []
+      : [
+          ['the public key exactly as given as a secret', String(text)] as const,
+          ...spellingsOf('the given text of the public key', String(text))
+        ])
   ]
   const isRsa = publicKey.asymmetricKeyType === 'rsa'
-  const made = (secret: string | Buffer, alg = 'HS256') => signed(inputOf({ ...header, alg }, payload), algorithms.find((name) => name === alg && isHmac(name)) ?? 'HS256', createSecretKey(Buffer.from(secret)))
+  const made = (secret: string | Buffer, alg = 'HS256') =>
+    signed(
+      inputOf({ ...header, alg }, payload),
+      algorithms.find((name) => name === alg && isHmac(name)) ?? 'HS256',
+      createSecretKey(Buffer.from(secret))
+    )
   return variantsOf(causes.publicSecret, {
     'the public key as the secret of HS256': made(pem),
     'the public key as the secret of HS384': made(pem, 'HS384'),
@@ -152,7 +167,7 @@ export function confusions ({ algorithm, header, payload }: ReadToken, publicKey
     'the public key as a secret, under the name of its algorithm': made(pem, algorithm),
     'the public key in DER as a secret': made(publicKey.export({ type: 'spki', format: 'der' })),
     'the public key as JWK as a secret': made(JSON.stringify(publicKey.export({ format: 'jwk' }))),
-    ...isRsa && { 'the public key in the older PEM form as a secret': made(publicKey.export({ type: 'pkcs1', format: 'pem' })) },
+    ...(isRsa && { 'the public key in the older PEM form as a secret': made(publicKey.export({ type: 'pkcs1', format: 'pem' })) }),
     ...Object.fromEntries(spellings.map(([name, secret]) => [name, made(secret)]))
   })
 }
