@@ -3,11 +3,14 @@
  * @module fastify-token-auth
  */
 import { markOwn } from './copies.ts'
-import * as named from './exports.ts'
+import * as values from './exports.ts'
 import { tokenAuth as plugin } from './plugin.ts'
 
 // Other copies of the package recognize the base classes of this one.
-for (const base of [named.Authentication, named.Configuration, named.Responses, named.View]) markOwn(base)
+for (const base of [values.Authentication, values.Configuration, values.Responses, values.View]) markOwn(base)
+
+// A copy: the declarations of a namespace would have its types among its values.
+const named = { ...values }
 
 /** The plugin, with every named export as a property: the value that `require()` of this package returns. */
 export const tokenAuth: typeof plugin & typeof named & { tokenAuth: typeof plugin, default: typeof plugin } =
