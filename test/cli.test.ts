@@ -244,7 +244,7 @@ t.test('routes loads ES modules and CommonJS in its process', async (t) => {
   for (const name of ['instance.js', 'plugin.cjs', 'transpiled.cjs']) assert.deepEqual(await processOf(['routes', path(name)]), { code: 0, stdout: table, stderr: '' }, name)
 })
 
-t.test('routes --check exits with 1 where nobody has decided who may use a route, and names it', async (t) => {
+t.test('routes --check exits with 1 for a route that has neither guard nor exemption, and names it', async (t) => {
   const path = ofModules(t, asSource({
     'open.js': `${modules['instance.js']}\napp.options('*', async () => 'ok')`,
     'decided.js': modules['instance.js'].replace("'/before', ", "'/before', { config: { tokenAuth: false } }, ").replace('export', "app.options('*', async () => 'ok')\nexport")
@@ -420,7 +420,7 @@ t.test('doctor warns of findings, of cookies that end before their session, and 
   t.notMatch(endless.stdout, '(lifetimes)')
 })
 
-t.test('doctor has a line for each route that nobody has decided about, and none for the warning that counts them', async (t) => {
+t.test('doctor has a line for each route that has neither guard nor exemption, and none for the warning that counts them', async (t) => {
   warnings(t, 'W26')
   const { code, stdout } = await doctorOf(t, `{ ${ofSecret} }`, "app.get('/a', async () => 'ok')\napp.post('/b', async () => 'ok')", production)
   t.equal(code, 2)

@@ -528,7 +528,7 @@ t.test('who has signed the new token opens nothing: guards with other keys, an i
 })
 
 // Promise: security/renewal-finds-user
-t.test('whom a guard finds by a renewal is also judged by the guards that have let nobody pass before', async (t) => {
+t.test('the user of a renewed request is also checked by the optional guards that the anonymous request has passed', async (t) => {
   const { app } = await withPages(t, { claimAuthTime: true, scopesEnabled: true, addScopesToPayload: () => ['read'] })
   const { protect, injectUser } = app.tokenAuth
   const recent = app.tokenAuth.protect({ optional: true, maxAge: 60 })

@@ -1,4 +1,4 @@
-/** `requireGuards`: an application does not start with a route of which nobody has decided who may use it. */
+/** `requireGuards`: an application does not start with a route that has neither guard nor exemption. */
 import fastifyAuth from '@fastify/auth'
 import autoload from '@fastify/autoload'
 import awsLambda from '@fastify/aws-lambda'
@@ -39,7 +39,7 @@ const strict = async (t: Test, options: object = {}) => await build(t, mistyped(
 
 // Promise: security/route-without-guard
 // Promise: specification/added-10
-t.test('a route of which nobody has decided keeps the application from starting, and every such route is named (E20)', async (t) => {
+t.test('a route with neither guard nor exemption keeps the application from starting, and every such route is named (E20)', async (t) => {
   const app = await strict(t)
   app.get('/guarded', { onRequest: app.tokenAuth.protect() }, handler)
   app.get('/forgotten', handler)

@@ -32,7 +32,7 @@ function environment (t: Test, value: string): void {
 const advice = 'Routes have neither a guard nor an exemption, so everybody may use them. Give each of them a guard, or set "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. If "requireGuards" is true, the application does not start with such a route; false silences this warning.'
 
 // Promise: security/route-without-guard
-t.test('in production, routes that nobody has decided about are one warning, with their number and the first five (W26)', async (t) => {
+t.test('in production, routes that have neither guard nor exemption are one warning, with their number and the first five (W26)', async (t) => {
   const taken = textsOf(t, 'W26')
   environment(t, 'production')
   const app = await build(t, { instanceName: 'staff' })
