@@ -9,7 +9,6 @@ import { clearTwins } from '../http/old-cookies.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
-import { extractToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './redirect.ts'
 import { memberOf } from '../values.ts'
@@ -27,9 +26,9 @@ function expiryOf (token: string): object {
 }
 
 /** Returns where the token of a request was, and when it expired if that is why it is refused. */
-function describeToken ({ settings, carrier }: RequestState, outcome: string): object {
+function describeToken (state: RequestState, outcome: string): object {
   try {
-    const found = extractToken(carrier, settings)
+    const found = state.extract()
     return found instanceof Refusal ? {} : { source: found.source, ...outcome === 'TokenExpired' && expiryOf(found.token) }
   } catch {
     // A getter of the application failed, or `exp` cannot be read because only the application treats the token as expired.

@@ -12,7 +12,7 @@ import { oldCookies } from '../http/old-cookies.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isFinal } from '../request/checks.ts'
-import { extractToken, isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
+import { isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
 import { mayGetCookies } from '../request/origin.ts'
 import { takesRefreshToken } from '../request/refresh-route.ts'
 import type { AccessRules } from '../request/rules.ts'
@@ -47,7 +47,8 @@ function obstacleOf ({ settings, sessions, feed, rules }: Registration): string 
 const stands = (reason: string, signedOut?: NotRenewed['signedOut']): NotRenewed => ({ reason, signedOut })
 
 /** Returns the refresh token with which a refused request can be renewed, or the reason why it cannot. */
-function findToken ({ request, settings, carrier }: RequestState, refusal: Refusal): string | NotRenewed {
+function findToken (state: RequestState, refusal: Refusal): string | NotRenewed {
+  const { request, settings, carrier } = state
   const { statusCode, name } = refusal.answer
   if (!settings.cookieSet) return stands('"cookieSet" is false')
   if (statusCode !== 401) return stands(`the answer is a ${statusCode}`)
@@ -55,7 +56,7 @@ function findToken ({ request, settings, carrier }: RequestState, refusal: Refus
   if (isFinal(refusal)) return stands('the application has refused the token')
   if (takesRefreshToken(request)) return stands('the endpoint takes the refresh token', 'expired')
   if (name === 'InsufficientUserAuthentication') return stands('a renewal is not a login')
-  if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')
+  if (!isReplaceable(state.extract())) return stands('the access token did not come in a cookie')
   const found = readRefreshTokenCookie(carrier, settings)
   if (found === undefined) return stands('there is no refresh token in a cookie')
   if (found instanceof Refusal) return stands('the cookie of the refresh token was sent more than once', 'expired')
@@ -161,7 +162,7 @@ export function prepareRenewal (
 export function isAnonymous (state: RequestState, refusal: Refusal): boolean {
   if (isWithoutToken(refusal)) return true
   const { name } = refusal.answer
-  const found = extractToken(state.carrier, state.settings)
+  const found = state.extract()
   if (!isReplaceable(found)) return false
   // An invalid token, such as a cookie from before the secret was changed, identifies no user. A second cookie may be an attack.
   const provesNothing = name === 'InvalidToken' && !isFinal(refusal) && !(found instanceof Refusal)

@@ -6,8 +6,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { parsed } from '../request/headers.ts'
 import { readCookie } from '../request/pairs.ts'
 import type { Settings } from '../settings/schema.ts'
+import { hasHeaders } from './caching.ts'
 import { clearingCookie, cookieNames } from './cookies.ts'
-import { memberOf } from '../values.ts'
 
 /** For each application, the registrations that use a cookie, by name and path of the cookie. */
 const owners = new WeakMap<object, Map<string, Set<object>>>()
@@ -93,7 +93,6 @@ export function oldCookies (request: FastifyRequest, settings: Settings, sent: r
 
 /** Clears cookies that a request contains twice, if its response sets no new ones. */
 export function clearTwins (request: FastifyRequest, reply: FastifyReply, settings: Settings): void {
-  // A substitute for a reply, such as in a GraphQL subscription, has no headers.
-  if (typeof memberOf(reply, 'header') !== 'function') return
+  if (!hasHeaders(reply)) return
   for (const cookie of oldCookies(request, settings)) reply.header('set-cookie', cookie)
 }

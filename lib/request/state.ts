@@ -4,7 +4,7 @@ import { notOwn, type Authority, type Credential } from '../authorities/authorit
 import { retrieveOwnUser, retrieveUser } from '../host/users.ts'
 import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { whenSettled } from '../promises.ts'
-import { Refusal, type Verdict } from '../refusal.ts'
+import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
@@ -22,11 +22,15 @@ export interface RefreshSubject {
   readonly userId: UserId
 }
 
+/** The outcome while functions of the application, such as getters, help to verify a credential. */
+const beingVerified = invalidToken('its verification has not ended')
+const readTooEarly =
+  'request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.'
+
 /** The credential of one request and its verification, under the rules of one guard. Never share it between requests. */
 export class RequestState implements Verification {
   /** The record that all guards of the registration share on this request. */
   readonly record: RequestRecord<RequestState>
-  readonly request: FastifyRequest
   readonly rules: AccessRules
   readonly settings: Readonly<Settings>
   readonly renewal: Renewal | undefined
@@ -37,38 +41,41 @@ export class RequestState implements Verification {
   face: RequestTokenAuth<object> | undefined = undefined
   /** Undefined before the verification; then the refusal, null for a valid token, or a promise of either. */
   #outcome: MaybePromise<Refusal | null> | undefined
-  #isVerifying = false
   /** Whether a guard has accepted every kind of credentials, including those with `Authority.unlessAccepted`. */
   #isAccepted = false
   #found: FoundToken | undefined
   #valid: ValidCredential | undefined
   #refreshSubject: Promise<Verdict<RefreshSubject>> | undefined
-  #payload: Payload | undefined
   #user: Promise<object | null> | undefined
 
   constructor (record: RequestRecord<RequestState>, rules: AccessRules, renewal?: Renewal) {
     this.record = record
-    this.request = record.request
     this.rules = rules
     this.settings = rules.settingsOf(record)
     this.renewal = renewal
   }
+
+  get request (): FastifyRequest { return this.record.request }
 
   get results (): RequestRecord<RequestState> { return this.record }
 
   /** The parts of the request from which tokens are read. */
   get carrier (): TokenCarrier { return this.renewal === undefined ? parsed(this.request.raw) : this.renewal.carrier }
 
+  /** Returns the token of the request, or the refusal of a request without one. */
+  extract (): FoundToken | Refusal { return extractToken(this.carrier, this.settings) }
+
   /**
    * Verifies the credential of the request, once.
-   * @param accepts whether the caller accepts credentials with `Authority.unlessAccepted`. `request.tokenAuth` then shows them
+   * @param acceptsAny whether the caller accepts credentials with `Authority.unlessAccepted`. `request.tokenAuth` then shows them
    * @returns the refusal, or null for a valid credential
    * @throws {HandlerFailed} if a getter fails
    */
-  verify (accepts = false): MaybePromise<Refusal | null> {
+  verify (acceptsAny = false): MaybePromise<Refusal | null> {
     // Not `??=`: null is the most frequent value.
     if (this.#outcome === undefined) this.#outcome = this.#verifyOnce()
-    return accepts ? whenSettled(this.#outcome, (refusal) => this.#accept(refusal)) : this.#outcome
+    else if (this.#outcome === beingVerified) throw new InitializationFailure(readTooEarly)
+    return acceptsAny ? whenSettled(this.#outcome, (refusal) => this.#accept(refusal)) : this.#outcome
   }
 
   #accept (refusal: Refusal | null): Refusal | null {
@@ -87,21 +94,17 @@ export class RequestState implements Verification {
   }
 
   #verifyOnce (): MaybePromise<Refusal | null> {
-    if (this.#isVerifying) {
-      throw new InitializationFailure(
-        'request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.'
-      )
-    }
-    this.#isVerifying = true
+    this.#outcome = beingVerified
     try {
       return this.#verifyAccess()
-    } finally {
-      this.#isVerifying = false
+    } catch (error) {
+      this.#outcome = undefined
+      throw error
     }
   }
 
   #verifyAccess (): MaybePromise<Refusal | null> {
-    const found = extractToken(this.carrier, this.settings)
+    const found = this.extract()
     if (found instanceof Refusal) return found
     this.#found = found
     // Browsers add cookies to cross-origin requests. Checked before the verification, so that the response reveals no result of it.
@@ -133,7 +136,7 @@ export class RequestState implements Verification {
   }
 
   async #verifyRefresh (): Promise<Verdict<RefreshSubject>> {
-    const found = extractToken(this.carrier, this.settings)
+    const found = this.extract()
     if (found instanceof Refusal) return found
     this.#found = found
     const valid = await this.rules.verify(found.token, this, 'refresh')
@@ -214,9 +217,7 @@ export class RequestState implements Verification {
   }
 
   get payload (): Payload | null {
-    if (!this.#isValid()) return null
-    this.#payload ??= ownPayload(this.#valid!)
-    return this.#payload
+    return this.#isValid() ? ownPayload(this.#valid!) : null
   }
 
   get userId (): UserId | null {

@@ -43,8 +43,8 @@ export interface CredentialKind {
 /** A credential that is valid now. */
 export interface ValidCredential {
   readonly credential: Credential
-  /** The copy of the payload that the checks received; undefined without checks. */
-  readonly payload: Payload | undefined
+  /** The copy of the payload for the application; undefined before the first use. */
+  payload: Payload | undefined
 }
 
 function checkVerified (
@@ -89,5 +89,8 @@ export function verifyCredential (
   return noKind
 }
 
-/** Returns a copy of the payload that the caller may change. */
-export const ownPayload = ({ credential, payload }: ValidCredential): Payload => payload ?? copyPayload(credential.payload)
+/** Returns the copy of the payload for the application, which may change it. */
+export function ownPayload (valid: ValidCredential): Payload {
+  valid.payload ??= copyPayload(valid.credential.payload)
+  return valid.payload
+}
