@@ -70,10 +70,10 @@ export class TokenAuthError extends Error {
     if (challenge === undefined) {
       this.headers = { ...headers }
     } else {
-      const described = { description: text, ...challenge }
-      setChallenge(this, described)
-      // For a response without an instance, such as by the application's error handler.
-      this.headers = { 'www-authenticate': writeChallenge(described) }
+      // Until an instance refuses with this error, its scheme is the default.
+      const written = writeChallenge({ description: text, ...challenge })
+      setChallenge(this, written)
+      this.headers = { 'www-authenticate': written.header }
     }
   }
 }

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import type { IssuedEvent, KeyEvent, RefusedEvent } from '../types/events.ts'
 import type { UserId } from '../types/handlers.ts'
 import type { SessionEvent } from '../types/sessions.ts'
+import { challengedBy, noInstance } from './challenge.ts'
 import { TokenAuthError } from './errors.ts'
 import { copyError, Refusal } from './refusal.ts'
 import { memberOf } from './values.ts'
@@ -49,8 +50,9 @@ export function markRefused (request: FastifyRequest, error: unknown): void {
 /**
  * Publishes a refusal, once for each error.
  * @param why the refusal or the thrown value; errors of the application are not published
+ * @param settings of the instance or the guard that refuses, for the challenge
  */
-export function publishRefused (instanceName: string, request: FastifyRequest, why: unknown): void {
+export function publishRefused (instanceName: string, request: FastifyRequest, why: unknown, settings = noInstance): void {
   if (!refused.hasSubscribers) return
   const isRefusal = why instanceof Refusal
   if (!isRefusal && (!(why instanceof TokenAuthError) || published.get(request)?.has(why) === true)) return
@@ -59,7 +61,7 @@ export function publishRefused (instanceName: string, request: FastifyRequest, w
   refused.publish({
     instanceName,
     request,
-    error: copyError(isRefusal ? why.toError() : why),
+    error: challengedBy(copyError(isRefusal ? why.toError(settings) : why), settings),
     ...(typeof reason === 'string' && { reason })
   } satisfies RefusedEvent)
 }

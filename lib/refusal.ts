@@ -3,7 +3,7 @@
  * so an error is created only if the application receives it.
  */
 import { AuthenticationFailed, InvalidToken, TokenAuthError } from './errors.ts'
-import { challengeOf, type Challenge } from './challenge.ts'
+import { challengedBy, challengeOf, setChallenge, type ChallengeSettings, type WrittenChallenge } from './challenge.ts'
 
 /** A value, or the reason why there is none. */
 export type Verdict<T> = T | Refusal
@@ -12,7 +12,7 @@ export type Verdict<T> = T | Refusal
 export interface Answer {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string>>
-  readonly challenge: Challenge | undefined
+  readonly challenge: WrittenChallenge | undefined
   readonly name: string
   readonly message: string
   /** The body, as JSON. */
@@ -45,15 +45,16 @@ export class Refusal {
   /**
    * Creates a new error on each call: loggers, error handlers and applications may keep and change it, and a shared error
    * would carry data of one request into another.
+   * @param settings of the instance or the guard that refuses, for the challenge
    */
-  toError (): TokenAuthError {
-    return this.#createError(this.reason)
+  toError (settings: ChallengeSettings): TokenAuthError {
+    return challengedBy(this.#createError(this.reason), settings)
   }
 
   /** The default response, for a refusal whose error the application does not receive. Created once. */
   get answer (): Answer {
     if (this.#answer === undefined) {
-      const error = this.toError()
+      const error = this.#createError(this.reason)
       const { statusCode, headers, name, message } = error
       this.#answer = { statusCode, headers, challenge: challengeOf(error), name, message, text: JSON.stringify(bodyOf(error)) }
     }
@@ -73,7 +74,9 @@ export const invalidToken = (reason: string) => new Refusal((given) => new Inval
  */
 export function copyError (error: TokenAuthError): TokenAuthError {
   const { name, statusCode, message, code, headers, stack } = error
-  const copy = new TokenAuthError({ name, statusCode, message, challenge: challengeOf(error) })
+  const copy = new TokenAuthError({ name, statusCode, message })
+  const challenge = challengeOf(error)
+  if (challenge !== undefined) setChallenge(copy, challenge)
   Object.setPrototypeOf(copy, Object.getPrototypeOf(error))
   return Object.assign(copy, { code, headers: { ...headers }, stack })
 }

@@ -185,7 +185,9 @@ function endpointRows (which) {
   return Object.entries(endpointTable).flatMap(([name, { method, path, below = '', hook }]) => {
     const text = comments.get(name)[which]
     if (text === '') return []
-    const address = `/auth${(settingsSchema.properties[path].default ?? '/jwks').replace(/^\/$/, '')}${below}`
+    // A path that is null by default: the one that its documents show.
+    const { default: preset, anyOf } = settingsSchema.properties[path]
+    const address = `/auth${(preset ?? anyOf[0].default).replace(/^\/$/, '')}${below}`
     const [sent, ...answers] = text.split('|').map((part) => part.trim())
     return [[`\`${method} ${address}\` ${sent}`, ...answers, which === 'main' ? hook === undefined ? '' : `\`${hook}\`` : undefined].filter((part) => part !== undefined)]
   })

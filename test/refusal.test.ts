@@ -1,4 +1,5 @@
 import t from 'tap'
+import { noInstance } from '../lib/challenge.ts'
 import { InvalidToken } from '../lib/errors.ts'
 import { Refusal } from '../lib/refusal.ts'
 
@@ -12,11 +13,13 @@ t.test('a refusal creates an error for each caller, and its answer once', async 
   const { answer } = refusal
   t.equal(refusal.answer, answer)
   t.equal(made, 1)
-  t.strictSame({ ...answer, headers: Object.keys(answer.headers) }, {
+  const { headers, challenge } = answer
+  t.strictSame(headers, { 'www-authenticate': challenge?.header })
+  t.match({ ...answer, headers: Object.keys(headers) }, {
     statusCode: 401, name: 'InvalidToken', message: 'Token is invalid.', headers: ['www-authenticate'], challenge: { description: 'Token is invalid.', error: 'invalid_token' }, text: '{"reasons":"Token is invalid.","exception":"InvalidToken"}'
   })
 
-  const errors = [refusal.toError(), refusal.toError()]
+  const errors = [refusal.toError(noInstance), refusal.toError(noInstance)]
   t.equal(new Set(errors).size, 2)
   for (const error of errors) {
     t.match(error, { name: 'InvalidToken', reason: 'why', statusCode: 401 })

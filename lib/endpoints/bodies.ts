@@ -14,6 +14,8 @@ export const bodyLimitOf = ({ initialConfig }: FastifyInstance): number => Math.
 /** RFC 8259 section 11 and RFC 6839 section 3.1. Other types, such as `text/json`, are not registered for JSON. */
 const jsonType = /^application\/(?:[\w!#$&^.-]+\+)?json\s*(?:;|$)/i
 const formType = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
+/** The media type of forms, for documents. */
+export const formMediaType = 'application/x-www-form-urlencoded'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 

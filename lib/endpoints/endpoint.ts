@@ -20,6 +20,8 @@ export interface EndpointSchema extends FastifySchema {
   summary?: string
   description?: string
   tags?: readonly string[]
+  /** The media type of the body. Default: `application/json`. */
+  consumes?: readonly string[]
 }
 
 /** The result of a handler. */
@@ -77,13 +79,16 @@ export interface EndpointRow {
   readonly access?: false | string
   /** For the OpenAPI document: whether it requires an access token without a guard, or accepts one. */
   readonly readsToken?: 'required' | 'optional'
-  /** Whether it refuses other origins in cookie mode, even without a cookie: they could log a user out, or in as another user. */
+  /**
+   * Whether it refuses other origins in cookie mode, even without a cookie: they could log a user out, or in as another user.
+   * An endpoint with a guard needs no such check: the guard refuses cookies from other origins.
+   */
   readonly isForOwnOrigin?: boolean
   /** Whether it takes a refresh token, so that no guard before it may exchange that token. */
   readonly takesRefreshToken?: boolean
   /** Whether its response may be cached: it sets `Cache-Control` itself, and also answers HEAD. */
   readonly isCacheable?: boolean
-  /** Which bodies it accepts. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662. */
+  /** Which bodies it accepts, and documents. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662. */
   readonly bodies?: 'form'
   readonly implement: (registration: Registration, keys: PublishedKeys) => Implementation
 }

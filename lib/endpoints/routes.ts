@@ -23,7 +23,7 @@ import { checkOrigin } from '../request/origin.ts'
 import { takingRefreshToken } from '../request/refresh-route.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { acceptBodies, bodyLimitOf, compilers } from './bodies.ts'
+import { acceptBodies, bodyLimitOf, compilers, formMediaType } from './bodies.ts'
 import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
 import { nameOperation } from './operation-ids.ts'
 
@@ -163,9 +163,9 @@ function handlerOf (registration: Registration, { row: { readsToken }, begin: st
 
 const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
 
-/** Documents an endpoint: its operation id, and its answer to requests from other origins. */
+/** Documents an endpoint: its operation id, the media type of a form, and its answer to requests from other origins. */
 function documented (
-  { row: { method, name }, schema }: Endpoint,
+  { row: { method, name, bodies }, schema }: Endpoint,
   registration: Registration,
   host: FastifyInstance,
   isOpen: boolean
@@ -176,7 +176,7 @@ function documented (
     if (typeof part === 'object' && part !== null) ownSchemas.add(part)
   }
   // Overrides the requirement of the whole document.
-  return { operationId, ...schema, ...(isOpen && { security: [] }), response }
+  return { operationId, ...(bodies === 'form' && { consumes: [formMediaType] }), ...schema, ...(isOpen && { security: [] }), response }
 }
 
 /** Hides a schema in the OpenAPI document, and drops its response schema, which takes 5 KB in Fastify and only documents. */

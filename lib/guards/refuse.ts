@@ -4,7 +4,7 @@ import type { MaybePromise } from '../../types/handlers.ts'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
 import { markRefused, publishRefused } from '../events.ts'
 import { preventStoring } from '../http/caching.ts'
-import { challengeOf, headersOf, schemeFor } from '../challenge.ts'
+import { challengedBy } from '../challenge.ts'
 import { clearTwins } from '../http/old-cookies.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
@@ -53,7 +53,7 @@ function logRefused (
 
 /** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */
 export function tellRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
-  publishRefused(registration.settings.instanceName, request, refused)
+  publishRefused(registration.settings.instanceName, request, refused, state.settings)
   const isRefusal = refused instanceof Refusal || (refused instanceof TokenAuthError && !(refused instanceof HandlerFailed))
   if (isRefusal && isDebugging(request)) logRefused(registration, request, refused, state)
 }
@@ -68,16 +68,6 @@ export function sendRefusal (
 ): MaybePromise<unknown> {
   tellRefused(registration, request, refused, state)
   return answerRefusal(registration, request, reply, refused, state, redirect)
-}
-
-/** Returns the scheme of the challenges of a guard. */
-const schemeOf = ({ settings }: RequestState) => schemeFor(settings.authorizationHeaderPrefix)
-
-/** Creates the error of a refusal, with the challenge of its guard. */
-export function errorOf (refused: Refusal, state: RequestState): TokenAuthError {
-  const error = state.toError(refused)
-  Object.assign(error.headers, headersOf(error.headers, challengeOf(error), schemeOf(state)))
-  return error
 }
 
 /**
@@ -95,12 +85,12 @@ export function answerRefusal (
   preventStoring(reply)
   clearTwins(request, reply, settings)
   if (settings.onRefusal === 'throw') {
-    const error = isRefusal ? errorOf(refused, state) : refused
+    const error = isRefusal ? state.toError(refused) : challengedBy(refused, settings)
     markRefused(request, error)
     throw error
   }
   const { statusCode } = isRefusal ? refused.answer : refused
   if (redirect !== undefined && statusCode === 401) return redirect(state, reply, refused)
-  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, schemeOf(state))
-  return sendError(responses, request, reply, isRefusal ? errorOf(refused, state) : refused, schemeOf(state))
+  if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, settings)
+  return sendError(responses, request, reply, isRefusal ? state.toError(refused) : refused, settings)
 }

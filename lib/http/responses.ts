@@ -5,7 +5,7 @@ import type { AnyReply, AnyRequest } from '../../types/requests.ts'
 import { TokenAuthError } from '../errors.ts'
 import { callHost, readHost, wrongResult } from '../host/call.ts'
 import { bodyOf, type Answer } from '../refusal.ts'
-import { challengeOf, defaultScheme, headersOf } from '../challenge.ts'
+import { challengeOf, headersOf, noInstance, type ChallengeSettings } from '../challenge.ts'
 import { ownPromise } from '../promises.ts'
 import { isFunction, memberOf } from '../values.ts'
 
@@ -85,8 +85,12 @@ function sendJson (reply: FastifyReply, json: string): FastifyReply {
 }
 
 /** Sends the default response to a refusal, without an error object. */
-export function sendAnswer (reply: FastifyReply, { statusCode, headers, challenge, text }: Answer, scheme: string): FastifyReply {
-  return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, scheme)).type(jsonType), text)
+export function sendAnswer (
+  reply: FastifyReply,
+  { statusCode, headers, challenge, text }: Answer,
+  settings: ChallengeSettings
+): FastifyReply {
+  return sendJson(reply.code(statusCode).headers(headersOf(headers, challenge, settings)).type(jsonType), text)
 }
 
 /** Whether Fastify serializes a body. It does not serialize strings, binary data, streams and `Response` objects. */
@@ -111,11 +115,11 @@ export function sendError (
   request: FastifyRequest,
   reply: FastifyReply,
   error: TokenAuthError,
-  scheme = defaultScheme
+  settings = noInstance
 ): MaybePromise<unknown> {
   // Refusals are not logged. Errors of the application, and of services that it depends on, are.
   if (error.statusCode === 500 || (error.statusCode > 500 && error.cause !== undefined)) request.log.error({ err: error }, error.message)
-  reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), scheme))
+  reply.code(error.statusCode).headers(headersOf(error.headers, challengeOf(error), settings))
   // A hook may have set the content type of a page, for the response of the route.
   if (!/json|^text\/plain/i.test(String(reply.getHeader('content-type') ?? ''))) reply.removeHeader('content-type')
   const fail = (thrown: unknown) => {

@@ -11,6 +11,9 @@ import { keyNotKnown, ownPayload, type Verification } from './verify.ts'
 
 const needsRequest = '. Call verifyToken(token, request), or read request.tokenAuth.payload.'
 
+/** The refusal of a token that is not a string. */
+const noText = new Refusal(() => new InvalidToken())
+
 /**
  * Prepares the synchronous verification of tokens without a request.
  * @returns a function that returns a copy of the payload, and throws the error of a refusal
@@ -21,7 +24,7 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
   const settings = rules.settingsOf(results)
   const isTrustedAsked = handlers.trusted !== undefined
   return (token) => {
-    if (typeof token !== 'string') throw new InvalidToken()
+    if (typeof token !== 'string') throw noText.toError(rules.settings)
     if (isTrustedAsked) {
       throw new RequiredKeysNotFound(`The handler "trusted" needs a request${needsRequest}`, {
         page: 'reference.md#handlers',
@@ -30,19 +33,20 @@ export function prepareGivenToken ({ rules, host: { handlers } }: Owner): (token
     }
     const verification: Verification = { results, settings, request: undefined, renewal: undefined }
     const verdict = rules.verify(token, verification, 'access')
-    if (verdict instanceof Refusal) throw verdict.toError()
+    // The settings of the registration: those with getters need a request.
+    if (verdict instanceof Refusal) throw verdict.toError(rules.settings)
     if (!(verdict instanceof Promise)) return ownPayload(verdict)
     // An unhandled rejection would end the process.
     verdict.catch(() => {})
-    throw keyNotKnown.toError()
+    throw keyNotKnown.toError(rules.settings)
   }
 }
 
 /** Verifies a token with the getters and the handler `trusted`. They get the request, whose own token is not verified. */
 export async function verifyGivenToken (owner: Owner, token: string, request: FastifyRequest): Promise<Payload> {
-  if (typeof token !== 'string') throw new InvalidToken()
   const { settings, results, renewal } = registeredStateOf(owner, request)
+  if (typeof token !== 'string') throw noText.toError(settings)
   const verdict = await owner.rules.verify(token, { settings, results, request, renewal }, 'access')
-  if (verdict instanceof Refusal) throw verdict.toError()
+  if (verdict instanceof Refusal) throw verdict.toError(settings)
   return ownPayload(verdict)
 }

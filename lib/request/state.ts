@@ -169,7 +169,7 @@ export class RequestState implements Verification {
    * the source of the token.
    */
   toError (refusal: Refusal): TokenAuthError {
-    const error = refusal.toError()
+    const error = refusal.toError(this.settings)
     if (this.settings.debug && refusal.isOfRefresh) {
       error.detail = refusal.reason!
     } else if (this.settings.debug) {
@@ -185,7 +185,7 @@ export class RequestState implements Verification {
 
   /** As {@link toError}, for a refresh token that is missing or refused. */
   toRefreshError (refusal: Refusal): TokenAuthError {
-    const error = refusal.toError()
+    const error = refusal.toError(this.settings)
     if (this.settings.debug) error.detail = `${refusal.reason ?? error.message} (expected: ${describeSources(this.settings, 'refresh')})`
     return error
   }

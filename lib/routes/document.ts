@@ -63,6 +63,8 @@ export function inVersion (requirements: readonly Requirement[], { openapi = '' 
   return [...new Map(written.map((one) => [JSON.stringify(one), one])).values()]
 }
 
+export const jsonMediaType = 'application/json'
+
 /** What is added to an operation: the requirements of guards, and the body, query and answers of an endpoint of the plugin. */
 export interface Addition {
   /** Undefined for an endpoint that everybody may use. */
@@ -70,6 +72,8 @@ export interface Addition {
   readonly schemes: Schemes
   readonly refusals: Answers
   readonly body: object | undefined
+  /** The media type of the body. */
+  readonly mediaType: string
   readonly querystring: object | undefined
   readonly answers: Answers
 }
@@ -95,7 +99,7 @@ interface AnswerSchema {
 function answerOf (answer: unknown, document: Document): object {
   const { description, content, ...schema }: AnswerSchema = schemaIn(Object(answer), document)
   if (schema.type === 'null') return { description }
-  const given = content ?? { 'application/json': { schema } }
+  const given = content ?? { [jsonMediaType]: { schema } }
   return document.openapi === undefined ? { description, schema: Object.values(given)[0]!.schema } : { description, content: given }
 }
 
@@ -110,15 +114,21 @@ function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: 
   })
 }
 
-/** Converts a query string to parameters of a document. All of them are optional. */
-function parametersOf (querystring: object | undefined, document: Document): object[] {
-  const { properties = {} }: { properties?: Record<string, { description?: string }> } = { ...querystring }
+/** A schema of an object with simple values. */
+interface ParametersSchema {
+  properties?: Record<string, { description?: string }>
+  required?: readonly string[]
+}
+
+/** Converts a query string, or a form for Swagger 2, to parameters of a document. */
+function parametersOf (place: 'query' | 'formData', parameters: object | undefined, document: Document): object[] {
+  const { properties = {}, required = [] }: ParametersSchema = { ...parameters }
   return Object.entries(properties).map(([name, { description, ...schema }]) => {
     const written = schemaIn(schema, document)
     return {
-      in: 'query',
+      in: place,
       name,
-      required: false,
+      required: required.includes(name),
       ...(description !== undefined && { description }),
       ...(document.openapi === undefined ? written : { schema: written })
     }
@@ -127,7 +137,7 @@ function parametersOf (querystring: object | undefined, document: Document): obj
 
 function annotate (
   operation: Operation,
-  { requirements, schemes, refusals, body, querystring, answers }: Addition,
+  { requirements, schemes, refusals, body, mediaType, querystring, answers }: Addition,
   document: Document
 ): void {
   const own = answersOf(answers, document)
@@ -145,14 +155,15 @@ function annotate (
       : operation.responses
   operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
   if (body !== undefined && document.openapi !== undefined) {
-    operation.requestBody = { required: true, content: { 'application/json': { schema: schemaIn(body, document) } } }
+    operation.requestBody = { required: true, content: { [mediaType]: { schema: schemaIn(body, document) } } }
   }
   const parameters: object[] = [
     ...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)),
-    ...parametersOf(querystring, document)
+    ...parametersOf('query', querystring, document)
   ]
   if (body !== undefined && document.openapi === undefined) {
-    parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+    if (mediaType === jsonMediaType) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+    else parameters.push(...parametersOf('formData', body, document))
   }
   if (parameters.length > 0) operation.parameters = parameters
   else delete operation.parameters

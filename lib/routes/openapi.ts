@@ -10,6 +10,7 @@ import {
   addAnswers,
   declare,
   inVersion,
+  jsonMediaType,
   marker,
   openDocument,
   type Addition,
@@ -94,6 +95,7 @@ function isJsonSchema (schema: object): boolean {
 
 type AnnotatedSchema = object & {
   security?: readonly Requirement[]
+  consumes?: readonly string[]
   body?: unknown
   querystring?: unknown
   params?: unknown
@@ -124,6 +126,7 @@ function divide (schema: AnnotatedSchema) {
   return {
     own: {
       body: isOwn(body) ? body : undefined,
+      mediaType: rest.consumes?.[0] ?? jsonMediaType,
       querystring: isOwn(querystring) ? querystring : undefined,
       answers: Object.fromEntries(answers)
     },

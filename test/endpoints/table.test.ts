@@ -1,5 +1,5 @@
 /** The table of endpoints, and what its rows promise. */
-import fastifySwagger from '@fastify/swagger'
+import fastifySwagger, { type SwaggerOptions } from '@fastify/swagger'
 import formbody from '@fastify/formbody'
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
@@ -121,6 +121,28 @@ async function withForms (t: Test): Promise<FastifyInstance> {
 }
 
 const form = 'application/x-www-form-urlencoded'
+
+t.test('an endpoint of forms is documented as one', async (t) => {
+  const body = { type: 'object', required: ['token'], properties: { token: { type: 'string', description: 'A token.' }, hint: { type: 'string' } } }
+  const documentOf = async (options: SwaggerOptions) => {
+    const app = host(t)
+    await app.register(fastifySwagger, options)
+    await app.register(tokenAuth, { secret, authenticate })
+    await addEndpoints(app, registrationOf(app.tokenAuth)!, [{ ...formEndpoint(false), schema: { body } }], {})
+    await app.ready()
+    return JSON.parse(JSON.stringify(app.swagger())).paths['/auth/form'].post
+  }
+  for (const openapi of ['3.0.3', '3.1.0']) {
+    const { requestBody } = await documentOf({ openapi: { openapi } })
+    t.same(requestBody, { required: true, content: { [form]: { schema: body } } }, openapi)
+  }
+  const { consumes, parameters } = await documentOf({ swagger: {} })
+  t.same(consumes, [form])
+  t.same(parameters, [
+    { in: 'formData', name: 'token', required: true, description: 'A token.', type: 'string' },
+    { in: 'formData', name: 'hint', required: false, type: 'string' }
+  ])
+})
 
 t.test('an endpoint of forms reads forms only, each parameter once, of at most 16 KiB', async (t) => {
   const app = await withForms(t)

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import t from 'tap'
+import { noInstance } from '../../lib/challenge.ts'
 import { InvalidClaim } from '../../lib/errors.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { prepareChecks, runChecks, type Check } from '../../lib/request/checks.ts'
@@ -9,7 +10,7 @@ const payload = (extra: Payload = {}): Payload => ({ user_id: 1, ...extra })
 
 function ask (given: Payload, customClaims: readonly CustomClaim[], extraVerifications: readonly ExtraVerification[] = []) {
   const outcome = runChecks(prepareChecks({ handlers: {}, customClaims, extraVerifications }, undefined).all, given, undefined)
-  return outcome instanceof Refusal ? outcome.toError() : outcome
+  return outcome instanceof Refusal ? outcome.toError(noInstance) : outcome
 }
 
 // Promise: specification/5-custom-claims

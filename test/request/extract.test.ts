@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
+import { noInstance } from '../../lib/challenge.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { Refusal } from '../../lib/refusal.ts'
 import { describeSources, extractRefreshToken, extractToken, type TokenCarrier } from '../../lib/request/extract.ts'
@@ -16,7 +17,7 @@ const carrier = (headers: Headers, url = '/'): TokenCarrier => ({ url, headers, 
 
 /** `<source>:<token>`, the name of the refusal, or nothing. */
 function show (found: ReturnType<typeof extractRefreshToken>): string | undefined {
-  return found instanceof Refusal ? found.toError().name : found && `${found.source}:${found.token}`
+  return found instanceof Refusal ? found.toError(noInstance).name : found && `${found.source}:${found.token}`
 }
 const extract = (given: Partial<TokenAuthOptions>, headers: Headers, url?: string) => show(extractToken(carrier(headers, url), settings(given)))
 const extractRefresh = (given: Partial<TokenAuthOptions>, headers: Headers, url?: string) => show(extractRefreshToken(carrier(headers, url), settings(given)))

@@ -1,6 +1,7 @@
 /** The cross-origin rule as a function of headers and settings: each step with each header. */
 import assert from 'node:assert/strict'
 import t from 'tap'
+import { noInstance } from '../../lib/challenge.ts'
 import { checkOrigin, describeOrigin, mayGetCookies, type OriginCarrier } from '../../lib/request/origin.ts'
 
 type Origins = readonly string[] | '*'
@@ -124,7 +125,7 @@ t.test('step 6: an origin that is trusted passes, character by character', async
 t.test('step 7: everything else is refused: 403 CrossOriginRequest without a challenge', async (t) => {
   const refusal = checkOrigin(request({ headers: from(other, 'cross-site') }), { trustedOrigins: [spa] })
   t.same(refusal?.answer, { statusCode: 403, headers: {}, challenge: undefined, name: 'CrossOriginRequest', message: 'The request comes from another origin.', text: '{"reasons":"The request comes from another origin.","exception":"CrossOriginRequest"}' })
-  t.equal(refusal?.toError().code, 'TOKEN_AUTH_CROSS_ORIGIN_REQUEST')
+  t.equal(refusal?.toError(noInstance).code, 'TOKEN_AUTH_CROSS_ORIGIN_REQUEST')
 })
 
 t.test('an Origin or Sec-Fetch-Site header that was sent twice is refused, in whatever case, order and value', async () => {

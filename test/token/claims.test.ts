@@ -4,6 +4,7 @@ import type { LightMyRequestResponse } from 'fastify'
 import { setImmediate as nextTask } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import t, { type Test } from 'tap'
+import { noInstance } from '../../lib/challenge.ts'
 import { InvalidClaim, TokenExpired, TokenNotActive, type TokenAuthError } from '../../lib/errors.ts'
 import type { Settings, TokenAuthOptions } from '../../lib/index.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
@@ -19,7 +20,7 @@ const valid = (extra: Record<string, unknown> = {}) => ({ user_id: 1, exp: now +
 
 /** The error that refuses a payload, or undefined for a valid one. */
 function check (payload: Record<string, unknown>, given: Partial<TokenAuthOptions> = {}, at = now, checkExpiry = true): TokenAuthError | undefined {
-  return checkClaims(payload, readRegistered(payload), settings(given), at, checkExpiry)?.toError()
+  return checkClaims(payload, readRegistered(payload), settings(given), at, checkExpiry)?.toError(noInstance)
 }
 
 /** Its name. */

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
+import { noInstance } from '../../lib/challenge.ts'
 import { InvalidToken } from '../../lib/errors.ts'
 import type { Algorithm } from '../../lib/index.ts'
 import type { Credential } from '../../lib/authorities/authority.ts'
@@ -36,7 +37,7 @@ const encode = (content: string | Buffer) => Buffer.from(content).toString('base
 
 function verified (verify: TokenVerifier, token: string): Credential {
   const outcome = verify(token)
-  if (outcome instanceof Refusal) throw outcome.toError()
+  if (outcome instanceof Refusal) throw outcome.toError(noInstance)
   if (outcome instanceof Promise) throw new Error('Own keys are not waited for.')
   return outcome
 }
@@ -285,7 +286,7 @@ t.test('a refusal holds nothing of the token and leaves the process as it was', 
   const limit = Error.stackTraceLimit
   const bad = `${forge(claims()).slice(0, -4)}AAAA`
   const outcome = verifier('HS256')(bad)
-  const refusal = outcome instanceof Refusal && outcome.toError()
+  const refusal = outcome instanceof Refusal && outcome.toError(noInstance)
   t.ok(refusal instanceof InvalidToken)
   const text = JSON.stringify(refusal, Object.getOwnPropertyNames(refusal))
   for (const part of bad.split('.')) assert.ok(!text.includes(part.slice(0, 10)), part)
