@@ -9,6 +9,7 @@ import tokenAuth, {
   HandlerFailed, InitializationFailure, injectUser, InvalidConfiguration, protect, Responses, scoped, TokenAuthError,
   type Guard, type GuardOptions, type TokenAuthOptions
 } from '../../lib/index.ts'
+import { routeSettings } from '../../lib/settings/schema.ts'
 import { bearer, build, caseOf, claims, exchange, forge, host, keysFor, listen, mistyped, now, otherSecret, secret, warnings } from '../helper.ts'
 
 warnings(t, 'W03', 'W05')
@@ -255,8 +256,7 @@ t.test('wrong overrides are refused by name when the guard is made', async (t) =
     [{ setLeeway: 1 }, /"setLeeway"/],
     [{ retrieveUser: () => null }, /"retrieveUser"/],
     [{ redirectOnFail: 'yes' }, /"redirectOnFail"/],
-    ...['authMode', 'urlPrefix', 'pathToAuthenticate', 'pathToVerify', 'pathToRetrieveUser', 'pathToRefresh', 'strictSlashes', 'refreshTokenEnabled']
-      .map((name): [Record<string, unknown>, RegExp] => [{ [name]: name.startsWith('path') ? '/x' : true }, new RegExp(`"${name}"`)]),
+    ...routeSettings.map((name): [Record<string, unknown>, RegExp] => [{ [name]: name.startsWith('path') ? '/x' : true }, new RegExp(`"${name}"`)]),
     ...['//host', '/\\host', 'javascript:alert(1)', 'login', '', ' /x', '/\t/host', 'ftp://host/', 'http:host', 'data:,x', '/a\r\nb', 5, null]
       .map((redirectUrl): [Record<string, unknown>, RegExp] => [{ redirectOnFail: true, redirectUrl }, /"redirectUrl"/])
   ]

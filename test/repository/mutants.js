@@ -134,7 +134,7 @@ export const mutants = [
   { file: 'lib/guards/run.ts', from: 'const refusal = await decision', to: 'const refusal = decision instanceof Promise ? null : decision', tests: ['test/guards/protect.test.ts'] },
   { file: 'lib/guards/scoped.ts', from: 'if (areEnough(state, requirements, rules)) return null', to: 'if (!areEnough(state, requirements, rules)) return null', tests: ['test/guards/scoped.test.ts'] },
   { file: 'lib/guards/redirect.ts', from: "return origin === base && !pathname.startsWith('//') ? pathname + search : fallback", to: 'return origin === base ? pathname + search : fallback', tests: ['test/guards/renew.test.ts'] },
-  { file: 'lib/guards/renew.ts', from: "if (!isReplaceable(extractToken(carrier, settings))) return stands('the access token did not come in a cookie')", to: '', tests: ['test/guards/renew.test.ts'] },
+  { file: 'lib/guards/renew.ts', from: "if (!isReplaceable(state.extract())) return stands('the access token did not come in a cookie')", to: '', tests: ['test/guards/renew.test.ts'] },
 
   // wrapped
   { file: 'lib/wrapped/gate.ts', from: 'at >= index && !hasPassed(request)', to: 'at > index && !hasPassed(request)', tests: ['test/wrapped/gate.test.ts'] },
