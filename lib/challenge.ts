@@ -68,13 +68,10 @@ function rewrite (headers: Headers, challenge: WrittenChallenge | undefined, set
   return headers['www-authenticate'] === challenge.header ? writeChallenge(challenge, settings) : undefined
 }
 
-/**
- * Returns a copy of the headers of an error, which hooks of the application may change, with the challenge of an instance.
- * @param settings of the instance or the guard that refuses
- */
-export function headersOf (headers: Headers, challenge: WrittenChallenge | undefined, settings: ChallengeSettings): Record<string, string> {
+/** Returns the headers of an error for the response, with the challenge of the instance or the guard that refuses. */
+export function headersOf (headers: Headers, challenge: WrittenChallenge | undefined, settings: ChallengeSettings): Headers {
   const written = rewrite(headers, challenge, settings)
-  return written === undefined ? { ...headers } : { ...headers, 'www-authenticate': written.header }
+  return written === undefined ? headers : { ...headers, 'www-authenticate': written.header }
 }
 
 /**

@@ -18,7 +18,8 @@ export interface TokenAuthErrorOptions {
 interface Definition extends TokenAuthErrorOptions {
   name: string
   statusCode: number
-  message: string
+  /** Default: `neutral`. */
+  message?: string | undefined
   challenge?: Challenge | undefined
   /** Other headers of the response. */
   headers?: Record<string, string>
@@ -39,7 +40,7 @@ function codeOf (name: string): string {
 
 /** Returns the message and the cause of an error. In production, the full message becomes the cause if there is a neutral message. */
 function disclose ({ message, cause, neutral }: Definition): { text: string, cause: unknown } {
-  const text = `${message}`
+  const text = `${message ?? neutral}`
   if (neutral === undefined || neutral === text || process.env.NODE_ENV !== 'production') return { text, cause }
   return { text: neutral, cause: new Error(text, cause === undefined ? undefined : { cause }) }
 }
@@ -224,13 +225,12 @@ export class SessionNotFound extends TokenAuthError {
  */
 export class SessionStoreUnavailable extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'Sessions are not available at the moment.'
     super({
       ...options,
       name: 'SessionStoreUnavailable',
       statusCode: 503,
-      message: message ?? neutral,
-      neutral,
+      message,
+      neutral: 'Sessions are not available at the moment.',
       headers: { 'retry-after': '5' }
     })
   }
@@ -246,32 +246,28 @@ export class KeysUnavailable extends TokenAuthError {
 /** 500. `authenticate` or `retrieveUser` returned something that is not a user. */
 export class InvalidUserObject extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'The handler returned no valid user.'
-    super({ ...options, name: 'InvalidUserObject', statusCode: 500, message: message ?? neutral, neutral })
+    super({ ...options, name: 'InvalidUserObject', statusCode: 500, message, neutral: 'The handler returned no valid user.' })
   }
 }
 
 /** 500. A handler removed a required claim of a new token, or gave it a value that no verifier accepts. No token was issued. */
 export class MissingRegisteredClaim extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'The payload lacks a claim that it must have.'
-    super({ ...options, name: 'MissingRegisteredClaim', statusCode: 500, message: message ?? neutral, neutral })
+    super({ ...options, name: 'MissingRegisteredClaim', statusCode: 500, message, neutral: 'The payload lacks a claim that it must have.' })
   }
 }
 
 /** 500. `destructureScopes`, or the function that computes the required scopes, did not return well-formed scopes. */
 export class InvalidScopes extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'The required scopes are invalid.'
-    super({ ...options, name: 'InvalidScopes', statusCode: 500, message: message ?? neutral, neutral })
+    super({ ...options, name: 'InvalidScopes', statusCode: 500, message, neutral: 'The required scopes are invalid.' })
   }
 }
 
 /** 500. A new token is too large for verifiers, or for browsers as a cookie. No token was issued. */
 export class TokenTooLarge extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'The token is too large.'
-    super({ ...options, name: 'TokenTooLarge', statusCode: 500, message: message ?? neutral, neutral })
+    super({ ...options, name: 'TokenTooLarge', statusCode: 500, message, neutral: 'The token is too large.' })
   }
 }
 
@@ -285,7 +281,6 @@ export class HandlerFailed extends TokenAuthError {
 /** 500. A free-standing guard found no instance of the plugin for its route. */
 export class InitializationFailure extends TokenAuthError {
   constructor (message?: string, options: TokenAuthErrorOptions = {}) {
-    const neutral = 'No token authentication is registered for this route.'
-    super({ ...options, name: 'InitializationFailure', statusCode: 500, message: message ?? neutral, neutral })
+    super({ ...options, name: 'InitializationFailure', statusCode: 500, message, neutral: 'No token authentication is registered for this route.' })
   }
 }

@@ -24,8 +24,6 @@ export interface RefreshSubject {
 
 /** The outcome while functions of the application, such as getters, help to verify a credential. */
 const beingVerified = invalidToken('its verification has not ended')
-const readTooEarly =
-  'request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.'
 
 /** The credential of one request and its verification, under the rules of one guard. Never share it between requests. */
 export class RequestState implements Verification {
@@ -73,8 +71,13 @@ export class RequestState implements Verification {
    */
   verify (acceptsAny = false): MaybePromise<Refusal | null> {
     // Not `??=`: null is the most frequent value.
-    if (this.#outcome === undefined) this.#outcome = this.#verifyOnce()
-    else if (this.#outcome === beingVerified) throw new InitializationFailure(readTooEarly)
+    if (this.#outcome === undefined) {
+      this.#outcome = this.#verifyOnce()
+    } else if (this.#outcome === beingVerified) {
+      throw new InitializationFailure(
+        'request.tokenAuth was read by a function that helps to verify its token, such as "trusted" or a getter. Use the parameters of the function.'
+      )
+    }
     return acceptsAny ? whenSettled(this.#outcome, (refusal) => this.#accept(refusal)) : this.#outcome
   }
 

@@ -114,17 +114,11 @@ function isToken ({ in: place, name }: { readonly in?: unknown, readonly name?: 
   })
 }
 
-/** A schema of an object with simple values. */
-interface ParametersSchema {
-  properties?: Record<string, { description?: string }>
-  required?: readonly string[]
-}
-
 /** Converts a query string, or a form for Swagger 2, to parameters of a document. */
-function parametersOf (place: 'query' | 'formData', parameters: object | undefined, document: Document): object[] {
-  const { properties = {}, required = [] }: ParametersSchema = { ...parameters }
-  return Object.entries(properties).map(([name, { description, ...schema }]) => {
-    const written = schemaIn(schema, document)
+function parametersOf (place: 'query' | 'formData', schema: object | undefined, document: Document): object[] {
+  const { properties = {}, required = [] }: { properties?: Record<string, { description?: string }>, required?: string[] } = { ...schema }
+  return Object.entries(properties).map(([name, { description, ...type }]) => {
+    const written = schemaIn(type, document)
     return {
       in: place,
       name,
