@@ -68,10 +68,13 @@ function rewrite (headers: Headers, challenge: WrittenChallenge | undefined, set
   return headers['www-authenticate'] === challenge.header ? writeChallenge(challenge, settings) : undefined
 }
 
-/** Returns the headers of an error for the response, with the challenge of the instance or the guard that refuses. */
-export function headersOf (headers: Headers, challenge: WrittenChallenge | undefined, settings: ChallengeSettings): Headers {
+/**
+ * Returns the headers of an error for the response, with the challenge of the instance or the guard that refuses.
+ * Always a copy, because hooks of the application may change the headers.
+ */
+export function headersOf (headers: Headers, challenge: WrittenChallenge | undefined, settings: ChallengeSettings): Record<string, string> {
   const written = rewrite(headers, challenge, settings)
-  return written === undefined ? headers : { ...headers, 'www-authenticate': written.header }
+  return written === undefined ? { ...headers } : { ...headers, 'www-authenticate': written.header }
 }
 
 /**

@@ -3,8 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
 import type { ListedSession, Sessions, StartedSession, StoredSession } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
-import { challengedBy } from '../challenge.ts'
-import { SessionStoreUnavailable, TokenAuthError } from '../errors.ts'
+import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { preventStoring } from '../http/caching.ts'
 import { checkOrigin } from '../request/origin.ts'
@@ -97,8 +96,6 @@ export class InstanceSessions implements Sessions<object> {
     } as const
     const sessionId = await startSession(login, async (made) => {
       tokens = made
-    }).catch((error: unknown) => {
-      throw error instanceof TokenAuthError ? challengedBy(error, state.settings) : error
     })
     if (sessionId === undefined || tokens === undefined) {
       throw new SessionStoreUnavailable(undefined, {

@@ -37,10 +37,11 @@ t.test('a login may be as old as the guard says, to the second and without toler
 
 t.test('the refusal names the age in its challenge, and nothing of the token', async (t) => {
   const refusal = prepareLoginAge(60)({ auth_time: 1234567 }, leeway)
+  const header = 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="60"'
   t.same(refusal?.answer, {
     statusCode: 401,
-    headers: { 'www-authenticate': 'Bearer realm="token-auth", error="insufficient_user_authentication", error_description="A more recent login is required.", max_age="60"' },
-    challenge: { description: 'A more recent login is required.', error: 'insufficient_user_authentication', maxAge: 60 },
+    headers: { 'www-authenticate': header },
+    challenge: { description: 'A more recent login is required.', error: 'insufficient_user_authentication', maxAge: 60, scheme: 'Bearer', header },
     name: 'InsufficientUserAuthentication',
     message: 'A more recent login is required.',
     text: '{"reasons":"A more recent login is required.","exception":"InsufficientUserAuthentication"}'
