@@ -23,7 +23,7 @@ import { Responses } from './http/responses.ts'
 import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
 import { jwksMaxAge, LiveKeys } from './keys/live-keys.ts'
-import { tellOfIssuers, tellOfKeys, type KeyNews } from './keys/news.ts'
+import { logIssuerNews, logKeyNews, type KeyNews } from './keys/news.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { prepareChecks } from './request/checks.ts'
 import { faceOf } from './request/request-auth.ts'
@@ -199,18 +199,18 @@ async function prepareParts (fastify: FastifyInstance, options: Options): Promis
   const issuers =
     options.issuers === undefined
       ? undefined
-      : await TrustedIssuers.read(options.issuers, configured, tellOfIssuers(fastify.log, instanceName))
+      : await TrustedIssuers.read(options.issuers, configured, logIssuerNews(fastify.log, instanceName))
   const needsNoSecret = hasKeys || (issuers !== undefined && isWithoutKeys(configured))
   const { resolved: withSecret, isDefaultSecret } = needsNoSecret
     ? { resolved: configured, isDefaultSecret: false }
     : withDefaultSecret(configured)
   const sessionSettings = readSessions(options.sessions, withSecret)
   const resolved = sessionSettings === undefined ? withSecret : withSessions(withSecret)
-  const tell = tellOfKeys(fastify.log, instanceName)
+  const logNews = logKeyNews(fastify.log, instanceName)
   const report = (news: KeyNews) => {
     if (news.isWeak === true) warn('W02', instanceName)
     if (news.residue !== undefined) warn('W28', instanceName, ` ${news.residue}`)
-    tell(news)
+    logNews(news)
   }
   const live = hasKeys ? await LiveKeys.read(options.keys, resolved, report) : undefined
   const routes = bookOf(fastify)

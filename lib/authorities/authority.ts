@@ -24,7 +24,7 @@ export interface Credential extends SignedContent {
   /** How long its key is valid. */
   readonly life: Readonly<Life>
   /** The object of `sessions/confirmations` that has processed this token, so that it is processed once. */
-  toldTo?: object
+  processedBy?: object
 }
 
 /** When a credential is not valid any more, in milliseconds since 1970; Infinity for never. */

@@ -37,7 +37,7 @@ export interface IssuerRules {
 /** A trusted issuer, checked. */
 export interface IssuerEntry {
   /** Its position in the options, for messages: `issuers[0]`. */
-  readonly place: string
+  readonly path: string
   readonly rules: IssuerRules
   /** Undefined: any audience. */
   readonly audiences: ReadonlySet<string> | undefined
@@ -129,20 +129,20 @@ export const trustedIssuer = {
 } as const
 
 function readEntry (value: unknown, index: number): IssuerEntry {
-  const place = `issuers[${index}]`
+  const path = `issuers[${index}]`
   const { issuer, audience, jwksUri, jwks, userId, scopesName, exactScopes, audienceName, typ, staleIfError, ...entry } = readRecord(
-    entryAt(place),
+    entryAt(path),
     value,
     trustedIssuer
   )
   if ((jwksUri === undefined) === (jwks === undefined)) {
     throw new InvalidConfiguration(
-      `"${place}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`,
+      `"${path}" has ${jwks === undefined ? 'neither "jwksUri" nor "jwks"' : '"jwksUri" and "jwks"'}. Give one of them: "jwksUri", the address of the issuer's keys, or "jwks", the keys or a function that returns them.`,
       { finding: 'E17' }
     )
   }
   return {
-    place,
+    path,
     rules: Object.freeze({ issuer, userId, scopesName, exactScopes }),
     audiences: audience === null ? undefined : new Set(audience),
     audienceName,

@@ -79,7 +79,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
 
   /** Reads keys that never change. @throws {InvalidConfiguration} if no token could be verified with them */
   #readFixed (): void {
-    const { place, jwks, algorithms } = this.#entry
+    const { path, jwks, algorithms } = this.#entry
     try {
       this.#use(readKeySet(jwks), Infinity)
     } catch {
@@ -87,7 +87,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
     }
     if ([...algorithms.values()].some((algorithm) => this.#keys.has(algorithm))) return
     throw new InvalidConfiguration(
-      `"${place}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`,
+      `"${path}.jwks" must be a JWK set, { keys: [...] }, with a public key for one of "algorithms", or a function that returns one. Check the type and the size of its keys, "alg" and "use", and that each key has its own "kid".`,
       { finding: 'E17' }
     )
   }
@@ -193,7 +193,7 @@ export class TrustedIssuer implements Authority, KeyFinder {
   #computedScopes (payload: SignedContent['payload'], scopesOf: ScopesOfPayload): readonly string[] {
     let scopes = this.#scopes.get(payload)
     if (scopes === undefined) {
-      const name = `${this.#entry.place}.scopesName`
+      const name = `${this.#entry.path}.scopesName`
       const result: unknown = readHost(name, () => scopesOf(copyPayload(payload)))
       ignoreRejection(result)
       if (!Array.isArray(result) || !result.every(isText)) throw wrongResult(name, 'a list of strings', result)

@@ -7,7 +7,7 @@ import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { openWithoutToken } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { exchangeRefreshToken, noteSent, withoutForeign401 } from '../sessions/exchange.ts'
+import { exchangeRefreshToken, noteSent, replaceForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 import { requireRefreshToken } from './refresh-source.ts'
@@ -59,7 +59,7 @@ export function sessionRefreshEndpoint (registration: Registration): Implementat
     begin: (request) => openWithoutToken(registration, request),
     handler: (state, reply) =>
       refresh(registration, sessions!, state, reply).catch((thrown: unknown) => {
-        throw withoutForeign401(thrown)
+        throw replaceForeign401(thrown)
       })
   }
 }

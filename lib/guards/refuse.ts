@@ -52,7 +52,7 @@ function logRefused (
 }
 
 /** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */
-export function tellRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
+export function reportRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
   publishRefused(registration.settings.instanceName, request, refused, state.settings)
   const isRefusal = refused instanceof Refusal || (refused instanceof TokenAuthError && !(refused instanceof HandlerFailed))
   if (isRefusal && isDebugging(request)) logRefused(registration, request, refused, state)
@@ -66,7 +66,7 @@ export function tellRefused (registration: Registration, request: FastifyRequest
 export function sendRefusal (
   registration: Registration, request: FastifyRequest, reply: FastifyReply, refused: unknown, state: RequestState, redirect?: Redirect
 ): MaybePromise<unknown> {
-  tellRefused(registration, request, refused, state)
+  reportRefused(registration, request, refused, state)
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 

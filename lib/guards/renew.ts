@@ -20,7 +20,7 @@ import { openRenewed, withoutToken } from '../request/slot.ts'
 import type { NotRenewed } from '../request/signed-out.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Renewal } from '../request/verify.ts'
-import { exchangeRefreshToken, noteSent, withoutForeign401 } from '../sessions/exchange.ts'
+import { exchangeRefreshToken, noteSent, replaceForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
 import { bindingSettings, cookieSettings, keyUseSettings, type SettingName } from '../settings/schema.ts'
@@ -85,7 +85,7 @@ async function exchange (
   try {
     exchanged = await exchangeRefreshToken({ sessions, issuing, host, state: own, reply, purportedToken, token }, async () => {})
   } catch (thrown) {
-    const error = withoutForeign401(thrown)
+    const error = replaceForeign401(thrown)
     if (error instanceof TokenAuthError && error.statusCode === 401) return over()
     throw error
   }

@@ -12,7 +12,7 @@ import { checkCall } from './call.ts'
 import { describeGuard, nameGuard, type GuardDescription } from './describe.ts'
 import { PassedRequests } from '../wrapped/gate.ts'
 import type { PreparedGuard } from './options.ts'
-import { answerRefusal, sendRefusal, tellRefused } from './refuse.ts'
+import { answerRefusal, sendRefusal, reportRefused } from './refuse.ts'
 import { recordTrial } from '../wrapped/trial.ts'
 
 /** A guard, and the requests that it has let pass. */
@@ -154,7 +154,7 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
   const timeout = timeoutOf(request)
   if (timeout !== undefined) throw timeout
   if (isAllowed) return allow(guard, state, reply)
-  tellRefused(guard.registration, request, refused, state)
+  reportRefused(guard.registration, request, refused, state)
   const error = refused instanceof Refusal ? state.toError(refused) : refused
   await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
   throw error

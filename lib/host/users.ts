@@ -63,11 +63,11 @@ export async function serializeUser (user: object): Promise<object> {
 }
 
 /** By the kind of warning, the handlers for which it was logged. */
-const told = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), users: new WeakSet<object>() }
+const warned = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), users: new WeakSet<object>() }
 
-function warnOnce (about: keyof typeof told, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
-  if (told[about].has(handlers)) return
-  told[about].add(handlers)
+function warnOnce (about: keyof typeof warned, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
+  if (warned[about].has(handlers)) return
+  warned[about].add(handlers)
   try {
     request.log.warn(message)
   } catch {

@@ -158,7 +158,7 @@ export class LiveKeys {
       if (list !== listed(this.#ring) || this.#hasFailed) {
         this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
       }
-      this.#tellLate(before)
+      this.#reportLate(before)
     } catch (error) {
       this.#report({ type: 'reload-failed', error, isNew: !this.#hasFailed })
       this.#hasFailed = true
@@ -174,7 +174,7 @@ export class LiveKeys {
   }
 
   /** Reports new keys that sign before the caches of all clients have expired. */
-  #tellLate (before: KeyRing): void {
+  #reportLate (before: KeyRing): void {
     const now = Date.now()
     const known = new Set(before.keys.map(({ kid, verifying }) => `${kid} ${verifying.fingerprint}`))
     const soon = now + (jwksMaxAge + this.#resolved.settings.leeway) * 1000

@@ -35,7 +35,7 @@ export interface KeyLog {
 }
 
 /** Returns a function that logs and publishes events of the keys of an instance. */
-export function tellOfKeys (log: KeyLog, instanceName: string): (news: KeyNews) => void {
+export function logKeyNews (log: KeyLog, instanceName: string): (news: KeyNews) => void {
   const late = 'signs before all services that cache the published keys have read it. Add keys with a later "signFrom".'
   return ({ type, kid, error, isNew }) => {
     if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
@@ -48,8 +48,8 @@ export function tellOfKeys (log: KeyLog, instanceName: string): (news: KeyNews) 
   }
 }
 
-/** As {@link tellOfKeys}, for trusted issuers. */
-export function tellOfIssuers (log: KeyLog, instanceName: string): (news: IssuerNews) => void {
+/** As {@link logKeyNews}, for trusted issuers. */
+export function logIssuerNews (log: KeyLog, instanceName: string): (news: IssuerNews) => void {
   const failed = 'could not be read. The previous keys stay valid for "staleIfError" seconds. Without valid keys, requests with its tokens get 503.'
   const without = 'is for the algorithms of its entry in "issuers", so all of its tokens are refused. Set "algorithms" to the algorithms with which it signs.'
   return ({ type, issuer, error, leftOut }) => {

@@ -37,13 +37,13 @@ export function warnOfOpenRoutes (routes: readonly RouteWithAccess[], watches: r
 
 /** Warns of guards for scopes that no token can have, once for each instance. */
 export function warnOfUselessScopes (routes: readonly GuardedEntry[]): void {
-  const told = new Set<object>()
+  const warned = new Set<object>()
   for (const { entry: { added }, guards } of routes) {
     for (const { description: { registration, rules, scopeSets } } of guards) {
       const isScoped = scopeSets === null || scopeSets.length > 0
       // A guard with overrides may be for tokens of another issuer.
-      if (!isScoped || !registration.lacksScopes || rules !== registration.rules || told.has(registration)) continue
-      told.add(registration)
+      if (!isScoped || !registration.lacksScopes || rules !== registration.rules || warned.has(registration)) continue
+      warned.add(registration)
       warn('W27', registration.settings.instanceName, ` The first such route: ${methodsOf(added).join(',')} ${added.url}.`)
     }
   }

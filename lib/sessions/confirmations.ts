@@ -14,7 +14,7 @@ import { isUnsent } from './unsent.ts'
 /** The maximum number of confirmations that are remembered. Forgotten ones are sent again. */
 const remembered = 20_000
 /** The maximum number of confirmations in one call. */
-const toldAtOnce = 1000
+const sentAtOnce = 1000
 
 const isGeneration = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maximumCounter
 
@@ -23,13 +23,13 @@ export class Confirmations {
   readonly outbox: Outbox<ReceivedGeneration>
   readonly #store: SessionFeed
   /** The generations that were confirmed to the store, or will be. */
-  readonly #told = new BoundedMap<string, true>(remembered / 2)
+  readonly #queued = new BoundedMap<string, true>(remembered / 2)
 
   constructor (store: SessionFeed) {
     this.#store = store
     this.outbox = new Outbox<ReceivedGeneration>({
-      tell: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)).catch(itemsNotWritten),
-      atOnce: toldAtOnce,
+      send: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)).catch(itemsNotWritten),
+      atOnce: sentAtOnce,
       failed:
         'the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.',
       recovered: 'the session store takes confirmations again.'
@@ -40,20 +40,20 @@ export class Confirmations {
   receive (verified: Credential, sid: string, userOf: (payload: Credential['payload']) => string): void {
     const { payload } = verified
     const n: unknown = Object.hasOwn(payload, 'sgen') ? payload.sgen : undefined
-    if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#willTell({ sid, user: userOf(payload), n }, verified.token)) {
+    if (isGeneration(n) && typeof this.#store.confirm === 'function' && !this.#queue({ sid, user: userOf(payload), n }, verified.token)) {
       return
     }
     // Also for a token that confirms no generation, so that it is checked once. A token that is not cached is a new object each time.
-    verified.toldTo = this
+    verified.processedBy = this
   }
 
   /** Queues a confirmation. @returns false if it was not queued; the next request with the token tries again */
-  #willTell (received: ReceivedGeneration, token: string): boolean {
+  #queue (received: ReceivedGeneration, token: string): boolean {
     if (isUnsent(token)) return false
     const key = `${received.sid} ${received.n}`
-    if (this.#told.get(key) === true) return true
+    if (this.#queued.get(key) === true) return true
     if (!this.outbox.add(key, received)) return false
-    this.#told.set(key, true)
+    this.#queued.set(key, true)
     return true
   }
 }

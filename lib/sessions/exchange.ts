@@ -57,7 +57,7 @@ export interface Exchanged extends NewTokens {
  * Replaces an error with status 401 that another library threw, such as an HTTP client, because clients discard their
  * tokens on 401. The error need not be an `Error` of this realm.
  */
-export function withoutForeign401 (thrown: unknown): unknown {
+export function replaceForeign401 (thrown: unknown): unknown {
   const isForeign = !(thrown instanceof TokenAuthError) && !(thrown instanceof Refusal) && memberOf(thrown, 'statusCode') === 401
   return isForeign ? new HandlerFailed('refresh', { cause: thrown }) : thrown
 }

@@ -6,7 +6,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { SessionRules } from '../../types/sessions.ts'
 
 /** A registration that uses the store. */
-export interface Teller {
+export interface Sender {
   readonly instanceName: string
   readonly log: FastifyBaseLogger
   readonly rules: SessionRules
@@ -15,7 +15,7 @@ export interface Teller {
 /** How items are sent to a store. */
 export interface Delivery<Item> {
   /** Sends items to the store. Resolves to those that the store has not written, if any; the next poll sends them again. */
-  readonly tell: (items: readonly Item[], rules: SessionRules) => Promise<ReadonlySet<unknown> | void>
+  readonly send: (items: readonly Item[], rules: SessionRules) => Promise<ReadonlySet<unknown> | void>
   /** The maximum number of items in one call. */
   readonly atOnce: number
   /** Log messages, after the name of the instance: when the store fails, and when it works again. */
@@ -33,21 +33,21 @@ export class Outbox<Item> {
   /** By a key that identical items share, so that each waits only once. */
   readonly #waiting = new Map<string, Item>()
   /** The registrations whose applications are closing. New items are sent at once, because the database client may be closed soon. */
-  readonly #closing = new Set<Teller>()
+  readonly #closing = new Set<Sender>()
   #writing: Promise<void> | undefined
   /** The number of polls to skip before the next attempt, and the pause after the last failure in polls; 0 while the store works. */
   #skip = 0
   #pause = 0
   /** The registrations that have logged that the store fails. */
-  readonly #failing = new Set<Teller>()
+  readonly #failing = new Set<Sender>()
 
   constructor (delivery: Delivery<Item>) {
     this.#delivery = delivery
   }
 
   /** Sends all waiting items, regardless of pauses. @returns whether all were written */
-  async flush (tellers: readonly Teller[]): Promise<boolean> {
-    await this.write(tellers, true)
+  async flush (senders: readonly Sender[]): Promise<boolean> {
+    await this.write(senders, true)
     return this.#waiting.size === 0
   }
 
@@ -66,38 +66,38 @@ export class Outbox<Item> {
    * Sends waiting items, one call after the other. Never rejects.
    * @param isLast whether to ignore pauses, because no poll may follow
    */
-  async write (tellers: readonly Teller[], isLast = false): Promise<void> {
+  async write (senders: readonly Sender[], isLast = false): Promise<void> {
     if (!isLast && this.#skip > 0) {
       this.#skip--
       return
     }
-    this.#writing ??= this.#writeAll(tellers).finally(() => { this.#writing = undefined })
+    this.#writing ??= this.#writeAll(senders).finally(() => { this.#writing = undefined })
     await this.#writing
   }
 
   /** Sends waiting items, and from now on each new item at once: the application of a registration begins to close. */
-  async close (teller: Teller): Promise<void> {
-    this.#closing.add(teller)
-    await this.write([teller], true)
+  async close (sender: Sender): Promise<void> {
+    this.#closing.add(sender)
+    await this.write([sender], true)
   }
 
   /** Sends the last items, and ends the mode that {@link close} has begun. */
-  async closed (teller: Teller): Promise<void> {
-    await this.write([teller], true)
-    this.#closing.delete(teller)
+  async closed (sender: Sender): Promise<void> {
+    await this.write([sender], true)
+    this.#closing.delete(sender)
   }
 
-  async #writeAll (tellers: readonly Teller[]): Promise<void> {
-    const [teller] = tellers
+  async #writeAll (senders: readonly Sender[]): Promise<void> {
+    const [sender] = senders
     // All applications that use the store have closed.
-    if (teller === undefined) return
-    const { rules } = teller
+    if (sender === undefined) return
+    const { rules } = sender
     // Items that the store has received, but cannot write now.
     const later = new Set<string>()
     for (let some = this.#first(later); some.size > 0; some = this.#first(later)) {
       let notWritten: ReadonlySet<unknown> | void
       try {
-        notWritten = await this.#delivery.tell([...some.values()], rules)
+        notWritten = await this.#delivery.send([...some.values()], rules)
       } catch (error) {
         this.#pause = Math.min(Math.max(2 * this.#pause, 1), longestPause)
         this.#skip = this.#pause - 1
@@ -106,7 +106,7 @@ export class Outbox<Item> {
           this.#waiting.delete(key)
           this.#waiting.set(key, item)
         }
-        this.#say(tellers, error)
+        this.#report(senders, error)
         return
       }
       for (const [key, item] of some) {
@@ -116,7 +116,7 @@ export class Outbox<Item> {
         this.#waiting.set(key, item)
       }
       this.#pause = this.#skip = 0
-      this.#say(tellers)
+      this.#report(senders)
     }
   }
 
@@ -130,15 +130,15 @@ export class Outbox<Item> {
   }
 
   /** Logs once for each registration that the store fails, and once that it works again. */
-  #say (tellers: readonly Teller[], error?: unknown): void {
-    for (const teller of tellers) {
-      if (this.#failing.has(teller) === (error !== undefined)) continue
-      const { instanceName, log } = teller
+  #report (senders: readonly Sender[], error?: unknown): void {
+    for (const sender of senders) {
+      if (this.#failing.has(sender) === (error !== undefined)) continue
+      const { instanceName, log } = sender
       if (error !== undefined) {
-        this.#failing.add(teller)
+        this.#failing.add(sender)
         log.warn({ err: error }, `${instanceName}: ${this.#delivery.failed}`)
       } else {
-        this.#failing.delete(teller)
+        this.#failing.delete(sender)
         log.info(`${instanceName}: ${this.#delivery.recovered}`)
       }
     }

@@ -11,13 +11,13 @@ import { isDoneWithin } from '../promises.ts'
 import { WatchedControllers } from '../watched-controllers.ts'
 import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
-import { Outbox, type Teller } from './outbox.ts'
+import { Outbox, type Sender } from './outbox.ts'
 import { Rotations } from './rotations.ts'
 import { callStore } from './store-call.ts'
 import { closeStore, type Closable } from './stores/closable.ts'
 
 /** A registration that reads the ended sessions of a store. */
-interface Reader extends Teller {
+interface Reader extends Sender {
   /** Seconds. */
   readonly poll: number
 }
@@ -46,7 +46,7 @@ export class EndedSessions {
   readonly rotations = new Rotations()
   /** Sessions that were ended by one of their tokens while the store was unavailable. Each item ends one in the store. */
   readonly endings = new Outbox<() => Promise<unknown>>({
-    tell: async (items) => {
+    send: async (items) => {
       await Promise.all(items.map((end) => end()))
     },
     atOnce: 1,
@@ -194,18 +194,18 @@ export class EndedSessions {
    * and may close the database client before {@link stop}.
    */
   async prepareStop (reader: Reader): Promise<void> {
-    const told = Promise.all([this.confirmations.outbox.close(reader), this.endings.close(reader)])
-    if (!this.#hangs) this.#hangs = !await isDoneWithin(closeTime, () => told)
+    const sent = Promise.all([this.confirmations.outbox.close(reader), this.endings.close(reader)])
+    if (!this.#hangs) this.#hangs = !await isDoneWithin(closeTime, () => sent)
   }
 
   /** Stops reading for a registration. The last one stops the timer. */
   async stop (reader: Reader): Promise<void> {
     this.#readers.delete(reader)
-    const told = Promise.all([this.confirmations.outbox.closed(reader), this.endings.closed(reader)])
+    const sent = Promise.all([this.confirmations.outbox.closed(reader), this.endings.closed(reader)])
     if (this.#readers.size > 0) return
     clearTimeout(this.#timer)
     this.#started = undefined
-    if (!this.#hangs) await isDoneWithin(closeTime, () => Promise.all([this.#reading, told]))
+    if (!this.#hangs) await isDoneWithin(closeTime, () => Promise.all([this.#reading, sent]))
     this.#hangs = false
     // An own property, because a proxy of the application may return a value for every name.
     if (Object.hasOwn(this.#store, closeStore)) this.#store[closeStore]?.()
@@ -248,17 +248,17 @@ export class EndedSessions {
       // A partial read is as old as its oldest part, and must not replace a more recent good read.
       const good = Math.max(this.#lastGood ?? -Infinity, begun - staleFor)
       if (good > -Infinity) this.#lastGood = good
-      this.#tell(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
+      this.#report(staleFor > 0 && reason !== null ? new Error(reason) : undefined)
     } catch (error) {
       // After a failed full read comes an incremental one: if full reads always take too long, new entries are still read.
       if (this.#untilFull === 0) this.#untilFull = 1
-      this.#tell(error)
+      this.#report(error)
     } finally {
       this.#next = undefined
     }
   }
 
-  #tell (error: unknown): void {
+  #report (error: unknown): void {
     if (error !== undefined) this.#lastError = error
     if (error === undefined || !this.#isStarting) this.#changeTo(error !== undefined, error)
   }

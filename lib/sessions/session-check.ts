@@ -30,7 +30,7 @@ export function prepareSessionCheck (
     if (!isSessionId(sid)) return malformed
     if (sessions.has(sid) || sessions.hasOf(sid, () => userOf(payload))) return ended
     if (refuseAfter !== null && sessions.isOlderThan(refuseAfter)) return stale
-    if (verified.toldTo !== confirmations && !isRenewed) confirmations.receive(verified, sid, userOf)
+    if (verified.processedBy !== confirmations && !isRenewed) confirmations.receive(verified, sid, userOf)
     return undefined
   }
 }

@@ -92,7 +92,7 @@ export const mutants = [
   { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
   { file: 'lib/sessions/unsent.ts', from: '=== true && !sent.includes(token)', to: '=== true', tests: ['test/sessions/unsent.test.ts'] },
   { file: 'lib/sessions/exchange.ts', from: '  noteIssued(accessToken)\n', to: '', tests: ['test/sessions/unsent.test.ts'] },
-  { file: 'lib/sessions/session-check.ts', from: 'if (verified.toldTo !== confirmations && !isRenewed)', to: 'if (verified.toldTo !== confirmations)', tests: ['test/sessions/unsent.test.ts'] },
+  { file: 'lib/sessions/session-check.ts', from: 'if (verified.processedBy !== confirmations && !isRenewed)', to: 'if (verified.processedBy !== confirmations)', tests: ['test/sessions/unsent.test.ts'] },
   { file: 'lib/sessions/service.ts', from: "if (rotations.has(outcome) && outcome !== 'reissued') this.ended", to: 'if (rotations.has(outcome)) this.ended', tests: ['test/guards/renew.test.ts'] },
   { file: 'lib/endpoints/routes.ts', from: 'if (raw.statusCode < 400) call()', to: 'call()', tests: ['test/sessions/unsent.test.ts'] },
   { file: 'lib/guards/renew.ts', from: 'return isLate ? undefined : () => noteSent(accessToken)', to: 'return () => noteSent(accessToken)', tests: ['test/sessions/unsent.test.ts'] },

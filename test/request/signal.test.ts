@@ -1,3 +1,4 @@
+// @alone
 /** `request.tokenAuth.signal` aborts when the access token of a request is not valid any more, and never otherwise. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { getEventListeners } from 'node:events'

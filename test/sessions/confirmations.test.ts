@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { memorySessions, type ReceivedGeneration, type SessionFeed, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
 import { closeTime } from '../../lib/sessions/revocation.ts'
 import { Confirmations } from '../../lib/sessions/confirmations.ts'
-import type { Teller } from '../../lib/sessions/outbox.ts'
+import type { Sender } from '../../lib/sessions/outbox.ts'
 import { bearer, build, claims, forge, holdTimers, listen, mistyped, otherSecret, payloadOf, refusal, setClock, together } from '../helper.ts'
 import { logout, refresh, sessionEvents, started, withSessions, type Tokens } from './helper.ts'
 
@@ -245,33 +245,33 @@ t.test('confirmations that hang delay no read of ended sessions, and no request'
 /** A store that is told, and what of it is logged. */
 function telling (confirm: (received: readonly ReceivedGeneration[]) => Promise<void>) {
   const lines: string[] = []
-  const log = mistyped<Teller['log']>({ warn: (_object: object, text: string) => { lines.push(`warn ${text}`) }, info: (text: string) => { lines.push(`info ${text}`) } })
+  const log = mistyped<Sender['log']>({ warn: (_object: object, text: string) => { lines.push(`warn ${text}`) }, info: (text: string) => { lines.push(`info ${text}`) } })
   const feed: SessionFeed = { endedSince: async () => ({ ended: [], cursor: '' }), confirm }
   const confirmations = new Confirmations(feed)
   const { outbox } = confirmations
-  const tellers: Teller[] = ['tokenAuth', 'staff'].map((instanceName) => ({ instanceName, log, rules }))
+  const senders: Sender[] = ['tokenAuth', 'staff'].map((instanceName) => ({ instanceName, log, rules }))
   const receive = (n: number) => {
     confirmations.receive(mistyped({ token: '', payload: { sgen: n } }), sidOf(1), () => '1')
   }
-  return { outbox, tellers, receive, lines }
+  return { outbox, senders, receive, lines }
 }
 
 t.test('at most 10,000 generations wait, and at most 1,000 are told at a time, one call after the other; what was dropped is told when it comes again', async (t) => {
   const sizes: number[] = []
   let open = 0
   let most = 0
-  const { outbox, tellers, receive } = telling(async (received) => {
+  const { outbox, senders, receive } = telling(async (received) => {
     most = Math.max(most, ++open)
     await turn()
     open--
     sizes.push(received.length)
   })
   for (let n = 0; n < 10_001; n++) receive(n)
-  await Promise.all([outbox.write(tellers), outbox.write(tellers)])
+  await Promise.all([outbox.write(senders), outbox.write(senders)])
   t.same(sizes, Array.from({ length: 10 }, () => 1000))
   t.equal(most, 1)
   for (const n of [10_000, 0, 9999]) receive(n)
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.same(sizes.slice(10), [1])
 })
 
@@ -279,7 +279,7 @@ t.test('what the store does not take is kept; it is tried again at the next poll
   let isFailing = true
   let calls = 0
   const taken: number[] = []
-  const { outbox, tellers, receive, lines } = telling((received) => {
+  const { outbox, senders, receive, lines } = telling((received) => {
     calls++
     if (isFailing) throw new Error('read only')
     taken.push(...received.map(({ n }) => n))
@@ -289,7 +289,7 @@ t.test('what the store does not take is kept; it is tried again at the next poll
   const tries: number[] = []
   for (let poll = 0; poll < 300; poll++) {
     const before = calls
-    await outbox.write(tellers)
+    await outbox.write(senders)
     if (calls > before) tries.push(poll)
   }
   t.same(tries, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255])
@@ -297,11 +297,11 @@ t.test('what the store does not take is kept; it is tried again at the next poll
   t.same(lines, [warning('tokenAuth'), warning('staff')])
   receive(2)
   isFailing = false
-  await outbox.write(tellers, true)
+  await outbox.write(senders, true)
   t.same(taken, [1, 2])
   t.same(lines.slice(2), ['info tokenAuth: the session store takes confirmations again.', 'info staff: the session store takes confirmations again.'])
   receive(3)
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.same(taken, [1, 2, 3])
   t.equal(lines.length, 4)
 })

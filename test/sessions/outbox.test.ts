@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { memorySessions, type ReceivedGeneration, type SessionStore, type TokenAuthOptions } from '../../lib/index.ts'
 import { Confirmations } from '../../lib/sessions/confirmations.ts'
-import { Outbox, type Teller } from '../../lib/sessions/outbox.ts'
+import { Outbox, type Sender } from '../../lib/sessions/outbox.ts'
 import { closeTime } from '../../lib/sessions/revocation.ts'
 import { NotWritten } from '../../lib/sessions/stores/not-written.ts'
 import { authenticate, bearer, build, caseOf, holdTimers, host, login, mistyped, payloadOf, secret, together, users } from '../helper.ts'
@@ -27,7 +27,7 @@ function polling (t: Test): () => Promise<void> {
   }
 }
 
-const tellers: readonly [Teller] = [{ instanceName: 'tokenAuth', log: mistyped({ warn () {}, info () {} }), rules }]
+const senders: readonly [Sender] = [{ instanceName: 'tokenAuth', log: mistyped({ warn () {}, info () {} }), rules }]
 
 t.test('what a store does not take stands behind the rest, and the same is told once', async (t) => {
   const told: string[] = []
@@ -35,15 +35,15 @@ t.test('what a store does not take stands behind the rest, and the same is told 
     atOnce: 1,
     failed: '',
     recovered: '',
-    tell: async ([item]) => {
+    send: async ([item]) => {
       if (item === 'poison') throw new Error('no')
       told.push(String(item))
     }
   })
   for (const item of ['poison', 'a', 'b', 'a']) t.ok(outbox.add(item, item))
-  t.equal(await outbox.flush(tellers), false)
+  t.equal(await outbox.flush(senders), false)
   t.same(told, [])
-  t.equal(await outbox.flush(tellers), false)
+  t.equal(await outbox.flush(senders), false)
   t.same(told, ['a', 'b'])
   t.ok(outbox.add('c', 'c'))
   await outbox.write([])
@@ -57,19 +57,19 @@ t.test('what a store could not write now is told again with the next poll, and k
     atOnce: 2,
     failed: '',
     recovered: '',
-    tell: async (items) => {
+    send: async (items) => {
       told.push(items.join())
       return new Set(isLocked ? ['locked'] : [])
     }
   })
   for (const item of ['locked', 'a', 'b', 'c']) t.ok(outbox.add(item, item))
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.same(told.splice(0), ['locked,a', 'b,c'])
   t.ok(outbox.add('d', 'd'))
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.same(told.splice(0), ['locked,d'], 'without a pause')
   isLocked = false
-  t.equal(await outbox.flush(tellers), true)
+  t.equal(await outbox.flush(senders), true)
   t.same(told, ['locked'])
 })
 
@@ -84,18 +84,18 @@ t.test('a store names the confirmations that it could not write, and only they a
     }
   })
   for (const sid of ['a', 'b', 'c']) outbox.add(sid, { sid, user: '1', n: 0 })
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.ok(outbox.add('d', { sid: 'd', user: '1', n: 0 }))
-  await outbox.write(tellers)
+  await outbox.write(senders)
   t.same(told, ['a,b,c', 'b,d'])
 })
 
 t.test('10,000 wait at most, and what is not taken is not said to be', async (t) => {
-  const outbox = new Outbox<number>({ atOnce: 10_000, failed: '', recovered: '', tell: async () => {} })
+  const outbox = new Outbox<number>({ atOnce: 10_000, failed: '', recovered: '', send: async () => {} })
   for (let item = 0; item < 10_000; item++) assert.ok(outbox.add(String(item), item), caseOf(item))
   t.equal(outbox.add('more', 1), false)
   t.equal(outbox.add('0', 0), true, 'it waits already')
-  t.equal(await outbox.flush(tellers), true)
+  t.equal(await outbox.flush(senders), true)
   t.equal(outbox.add('more', 1), true)
 })
 
