@@ -22,8 +22,9 @@ const from = 'authenticate must return'
 async function findUser ({ host: { handlers } }: Registration, request: FastifyRequest): Promise<object> {
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
-  if (user === undefined || user === null) {
-    throw new InvalidUserObject('authenticate must return a user; it returned nothing. To refuse, throw AuthenticationFailed.')
+  if (!user || user instanceof Error) {
+    const found = user ? 'an error' : 'nothing'
+    throw new InvalidUserObject(`authenticate must return a user; it returned ${found}. To refuse, throw AuthenticationFailed.`)
   }
   return user
 }

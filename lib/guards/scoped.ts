@@ -121,7 +121,7 @@ export function makeScopedGuard (registration: Registration, scopes: AnyScopes, 
     withCheck(guard, async (state, request) => {
       // The types of the application determine which requests the function accepts.
       let requirements = typeof scopes === 'function'
-        ? readComputed('The function passed to scoped()', await callHost('scopes', () => scopes(request as never)), hasExactScopes)
+        ? readComputed('The function passed to scoped()', await callHost('scoped()', () => scopes(request as never)), hasExactScopes)
         : fixed!
       if (destructureScopes !== undefined) {
         const required = textsOf(requirements)

@@ -117,7 +117,7 @@ t.test('a function given to scoped() is such a handler too', async (t) => {
     const failed = await service(t, {}, make(new Error(confession)))
     const broken = await requests.computed(failed.app)
     assert.equal(broken.statusCode, 500, caseOf(make))
-    assert.equal(broken.json().message, 'The scopes handler failed.', caseOf(make))
+    assert.equal(broken.json().message, 'The scoped() handler failed.', caseOf(make))
     await checkNothing(t, failed, broken)
     const refused = await service(t, {}, make(new AuthenticationFailed('No.')))
     const answer = await requests.computed(refused.app)
