@@ -1,6 +1,7 @@
 /** Two copies of the package in one application, as package managers install them for the parts of a monorepo. test/outside/package.test.ts has real ones. */
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import { adviceOnCopies } from '../lib/copies.ts'
 import tokenAuth, { Authentication, injectUser, InvalidToken, protect, View } from '../lib/index.ts'
 import { authenticate, build, caseOf, environment, host, mistyped, secret, warnings } from './helper.ts'
 
@@ -74,4 +75,6 @@ t.test('what this copy has made is not taken for that of another', async (t) => 
   await t.rejects(async () => await app.ready(), { message: /^(?!.*another copy)/s })
   await t.rejects(async () => await host(t).register(tokenAuth, { secret, authenticationClass: mistyped<typeof Authentication>(View) }), { message: /^(?!.*another copy)/s })
   t.ok(Reflect.get(View, Symbol.for('fastify-token-auth')))
+  t.equal(adviceOnCopies([View, app.tokenAuth]), '')
+  t.match(adviceOnCopies([View, foreign({})]), advice, 'the other one is named, also after an own one')
 })

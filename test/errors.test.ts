@@ -173,7 +173,7 @@ t.test('in production, mistakes of the host reach exceptionResponse and the log,
   const mistakes: [name: string, options: Partial<TokenAuthOptions>, text: RegExp][] = [
     ['InvalidUserObject', { authenticate: () => ({ name: 'ada' }) }, /authenticate must return a user whose/],
     ...([[null, 'nothing'], [false, 'nothing'], [new library.AuthenticationFailed(), 'an error']] as const).map(([result, found]): typeof mistakes[number] =>
-      ['InvalidUserObject', { authenticate: mistyped(() => result) }, new RegExp(`it returned ${found}. To refuse, throw AuthenticationFailed`)]),
+      ['InvalidUserObject', { authenticate: mistyped(() => result) }, new RegExp(`a user, not ${found}. To refuse, throw AuthenticationFailed`)]),
     ['MissingRegisteredClaim', { extendPayload: () => ({ user_id: 1 }) }, /The payload of a new access token lacks/],
     ['TokenTooLarge', { extendPayload: (payload) => ({ ...payload, much: 'x'.repeat(9000) }) }, /has \d+ characters/]
   ]

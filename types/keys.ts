@@ -114,7 +114,7 @@ export interface TrustedIssuer {
   algorithms?: ReadonlyArray<Exclude<Algorithm, `HS${string}`> | 'Ed25519'> | undefined
   /** The claim with the user id. Default: `sub`. */
   userId?: string | undefined
-  /** The claim, or list of claims, with the scopes; or a function that finds them, such as `(payload) => payload.realm_access.roles`. Default: `scope`. */
+  /** The claim, or list of claims, with the scopes; or a function that finds them, such as `(payload) => payload.realm_access?.roles`. Default: `scope`. */
   scopesName?: string | readonly string[] | ScopesOfPayload | undefined
   /** Whether scopes are compared as whole strings. False: by the rules of this plugin, for tokens of another instance. Default: true. */
   exactScopes?: boolean | undefined

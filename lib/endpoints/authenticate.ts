@@ -23,8 +23,7 @@ async function findUser ({ host: { handlers } }: Registration, request: FastifyR
   // Registration requires the handler.
   const user: object | null | undefined = await callHost('authenticate', () => handlers.authenticate!(request))
   if (!user || user instanceof Error) {
-    const found = user ? 'an error' : 'nothing'
-    throw new InvalidUserObject(`authenticate must return a user; it returned ${found}. To refuse, throw AuthenticationFailed.`)
+    throw new InvalidUserObject(`authenticate must return a user, not ${user ? 'an error' : 'nothing'}. To refuse, throw AuthenticationFailed.`)
   }
   return user
 }

@@ -32,7 +32,7 @@ import { bindingSettings, cookieSettings, keyUseSettings, type SettingName } fro
  */
 export type Renew = (state: RequestState, refusal: Refusal, reply: FastifyReply) => Promise<RequestState | undefined>
 
-/** Settings that a guard with `renew` cannot override: the override would not apply to the new access token or its cookie. */
+/** Settings that a guard with `renew` cannot override: it would refuse the new access token, or not find it. */
 const notFollowed: readonly SettingName[] = [...keyUseSettings, ...bindingSettings, 'scopesName', ...cookieSettings]
 
 /** Returns why an instance cannot renew tokens, and what to do; undefined if it can. */

@@ -114,25 +114,31 @@ function allow (guard: RunningGuard, state: RequestState, reply: FastifyReply): 
   guard.passed.note(state.request)
 }
 
+/** Ends the hook of a guard. */
+function end (guard: RunningGuard, state: RequestState, refusal: Refusal | null, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+  try {
+    if (refusal === null) allow(guard, state, reply)
+  } catch (error) {
+    return refuse(guard, state, state.request, reply, error, done)
+  }
+  // Outside the `try`: errors of later hooks and of the handler are not errors of the guard.
+  if (refusal === null) done()
+  else refuse(guard, state, state.request, reply, refusal, done)
+}
+
 /** Runs a guard as a hook with a callback, as Fastify calls it. */
 function run (guard: RunningGuard, request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void {
   const state = openState(guard.registration, request, guard.rules)
   let refusal: MaybePromise<Refusal | null>
   try {
     refusal = checkRequest(guard, state, request)
-    if (refusal === null) allow(guard, state, reply)
   } catch (error) {
     return refuse(guard, state, request, reply, error, done)
   }
-  // Outside the `try`: errors of later hooks and of the handler are not errors of the guard.
-  if (refusal === null) return done()
-  if (!(refusal instanceof Promise) && guard.renew === undefined) return refuse(guard, state, request, reply, refusal, done)
+  if (refusal === null || (!(refusal instanceof Promise) && guard.renew === undefined)) return end(guard, state, refusal, reply, done)
   settle(guard, state, request, reply, refusal).then((decided) => {
     // The route's handler must not begin after the request was answered, by a timeout for example.
-    if (isAnswered(request, reply)) return
-    if (decided.refusal !== null) return refuse(guard, decided.state, request, reply, decided.refusal, done)
-    allow(guard, decided.state, reply)
-    done()
+    if (!isAnswered(request, reply)) end(guard, decided.state, decided.refusal, reply, done)
   }, (error: unknown) => { if (!isAnswered(request, reply)) refuse(guard, state, request, reply, error, done) })
 }
 
@@ -155,9 +161,8 @@ async function wait (guard: RunningGuard, request: FastifyRequest, reply: Fastif
   if (timeout !== undefined) throw timeout
   if (isAllowed) return allow(guard, state, reply)
   reportRefused(guard.registration, request, refused, state)
-  const error = refused instanceof Refusal ? state.toError(refused) : refused
-  await answerRefusal(guard.registration, request, reply, error, state, guard.redirect)
-  throw error
+  await answerRefusal(guard.registration, request, reply, refused, state, guard.redirect)
+  throw refused instanceof Refusal ? state.toError(refused) : refused
 }
 
 /**

@@ -41,7 +41,12 @@ export function readHost<T> (name: string, read: () => T): T {
  * Fastify treats it as success, so the request would pass the guard.
  */
 export function failHook (done: HookHandlerDoneFunction, thrown: unknown): void {
-  done((thrown || new HandlerFailed(undefined, { cause: thrown })) as Error)
+  const error = (thrown || new HandlerFailed(undefined, { cause: thrown })) as Error
+  try {
+    done(error)
+  } catch (another) {
+    throw another || error
+  }
 }
 
 /** Creates the error for a function of the application that returned, or threw, a value of the wrong type. */

@@ -40,7 +40,7 @@ function collectHandlers (options: Readonly<Record<string, unknown>>): Partial<H
   for (const name of handlerNames) {
     const isOption = options[name] !== undefined
     const handler = isOption ? options[name] : memberOf(authentication, name)
-    if (handler === undefined) continue
+    if (handler === undefined || handler === memberOf(Object.prototype, name)) continue
     const source = `${isOption ? 'Option' : 'Authentication class:'} "${name}"`
     if (typeof handler !== 'function') {
       throw new InvalidConfiguration(`${source} must be a function; given: ${typeName(handler)}.`, { page: 'reference.md#handlers' })

@@ -10,6 +10,9 @@ const maximumCookieSize = 4096
 
 let serialize: FastifyCookie['serialize'] | undefined
 
+/** Whether cookies can be written: an instance of this process uses cookie mode. */
+export const canWriteCookies = (): boolean => serialize !== undefined
+
 /**
  * Loads the serializer of @fastify/cookie, which only cookie mode needs. The package loads it when it is registered, so
  * this function registers it on a stub: otherwise, the application could not register it later with its own options.

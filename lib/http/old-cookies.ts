@@ -7,7 +7,7 @@ import { parsed } from '../request/headers.ts'
 import { readCookie } from '../request/pairs.ts'
 import type { Settings } from '../settings/schema.ts'
 import { hasHeaders } from './caching.ts'
-import { clearingCookie, cookieNames } from './cookies.ts'
+import { canWriteCookies, clearingCookie, cookieNames } from './cookies.ts'
 
 /** For each application, the registrations that use a cookie, by name and path of the cookie. */
 const owners = new WeakMap<object, Map<string, Set<object>>>()
@@ -69,7 +69,8 @@ function isRepeated (text: string, header: string): boolean {
  * @param sent the Set-Cookie headers that follow. If they replace or clear a cookie, its other forms are cleared, too
  */
 export function oldCookies (request: FastifyRequest, settings: Settings, sent: readonly string[] = []): string[] {
-  if (!settings.cookieSet) return []
+  // A guard can override `cookieSet` where no instance has cookies to clear.
+  if (!settings.cookieSet || !canWriteCookies()) return []
   const { headers } = parsed(request.raw)
   const header = Object.hasOwn(headers, 'cookie') ? headers.cookie : undefined
   if (typeof header !== 'string') return []

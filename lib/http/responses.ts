@@ -45,8 +45,7 @@ export class Responses<User extends object = object, Claims extends object = Rec
 export type Hook = Exclude<keyof Responses, 'exceptionResponse'>
 
 /** Copies of the methods, because an application can also replace methods of the base class itself. */
-const { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse } = Responses.prototype
-const defaults = { extendAuthenticate, extendRetrieveUser, extendVerify, extendRefresh, exceptionResponse }
+const defaults: Responses = Object.create(null, Object.getOwnPropertyDescriptors(Responses.prototype))
 
 /** Whether the application replaced a method of the responses class. */
 export function isReplaced (responses: Responses, name: keyof Responses): boolean {

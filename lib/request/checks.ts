@@ -54,7 +54,7 @@ function refusalOf (thrown: unknown): Refusal {
   if (thrown instanceof TokenAuthError && thrown.statusCode === 401) {
     return makeFinal(
       new Refusal(
-        () => Object.assign(copyError(thrown), thrown, { cause: thrown.cause }),
+        () => Object.assign(copyError(thrown), thrown, { cause: thrown.cause, headers: { ...thrown.headers } }),
         thrown instanceof InvalidToken ? thrown.reason : undefined
       )
     )

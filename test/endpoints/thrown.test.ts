@@ -5,8 +5,10 @@ import rateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, InjectOptions, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import { runInNewContext } from 'node:vm'
+import { endpointTable } from '../../lib/endpoints/table.ts'
+import { handlerNames } from '../../lib/host/handlers.ts'
 import tokenAuth, { Responses, View, type TokenAuthOptions } from '../../lib/index.ts'
-import { authenticate, bearer, claims, host, keysFor, mistyped, refreshStore, together, valid } from '../helper.ts'
+import { authenticate, bearer, build, claims, host, keysFor, mistyped, refreshStore, together, valid } from '../helper.ts'
 
 /** What the README of @fastify/rate-limit gives as `errorResponseBuilder`. */
 const builder = () => ({ statusCode: 429, error: 'Too Many Requests', message: 'I only allow 1 request per minute to this website.' })
@@ -172,6 +174,16 @@ const functions: Readonly<Record<string, readonly [kind: 'sessions' | 'stored', 
   extendRetrieveUser: ['sessions', (fail) => ({ responsesClass: class extends Responses { override extendRetrieveUser () { return fail() } } }), ['me']],
   extendRefresh: ['stored', (fail) => ({ responsesClass: class extends Responses { override extendRefresh () { return fail() } } }), ['refresh']]
 }
+
+t.test('the lists above have every endpoint, and every function of the host', async (t) => {
+  const app = await build(t, together(asymmetric, { sessions: {} }))
+  const settings: Record<string, unknown> = { ...app.tokenAuth.settings }
+  const rows = Object.values(endpointTable).map(({ method, path, below = '' }) => `${method} /auth${String(settings[path]).replace(/^\/$/, '')}${below}`)
+  const tried = Object.values(requests).map(({ method = 'GET', url }) => `${method} ${String(url).replace(/(?<=sessions\/).+/, ':id')}`)
+  t.same(rows.filter((row) => !tried.includes(row)), [])
+  const hooks = Object.getOwnPropertyNames(Responses.prototype).filter((name) => name.startsWith('extend'))
+  t.same([...handlerNames, ...hooks].filter((name) => !Object.hasOwn(functions, name)), [])
+})
 
 // Promise: security/handler-host-throws
 t.test('what any function of the host throws is never a success: with a status of 4xx it is answered as by a route of the host, all else is HandlerFailed', async (t) => {

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyServerOption
 import { EventEmitter, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { handlerNames } from '../../lib/host/handlers.ts'
 import tokenAuth, { AuthenticationFailed, HandlerFailed, Responses, type TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { authenticate, bearer, caseOf, claims, forge, holdTimers, host, login, mistyped, refreshStore, secret, together, unhandled, warnings } from '../helper.ts'
 
@@ -78,6 +79,15 @@ const handlers: [name: string, calledBy: Parameters<typeof ask>[1], good: unknow
   ['a getter of the secret', 'login', secret, (fail) => ({ secret, getSecret: mistyped(fail) })],
   ['toDict of a user', 'me', { user_id: 1 }, (fail) => ({ retrieveUser: () => mistyped({ user_id: 1, toDict: fail }) })]
 ]
+
+// Promise: security/handler-host-throws
+t.test('the list above has every handler and hook that may be asynchronous', async (t) => {
+  const hooks = Object.getOwnPropertyNames(Responses.prototype).filter((name) => name.startsWith('extend'))
+  const listed = new Set(handlers.map(([name]) => name))
+  // Guards with these three are tested below, and in test/endpoints/thrown.test.ts.
+  const ofGuards = ['overrideScopeValidator', 'destructureScopes', 'trusted']
+  t.same([...handlerNames, ...hooks].filter((name) => !listed.has(name)).sort(), ofGuards.sort())
+})
 
 // Promise: security/handler-host-throws
 // Promise: specification/handlerfailed-2
