@@ -50,6 +50,7 @@ export type {
   IoredisLike,
   OwnIoredis,
   ListedSession,
+  LoginFacts,
   NewSession,
   NodeRedisLike,
   OwnNodeRedis,
@@ -68,6 +69,7 @@ export type {
   SessionStore,
   SessionSubject,
   StartedSession,
+  StartOptions,
   StoredSession
 } from '../types/sessions.ts'
 export type {

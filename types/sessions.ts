@@ -40,6 +40,32 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
    * bytes as JSON. Default: `{}`.
    */
   data? (request: FastifyRequest, user: User): MaybePromise<Data>
+  /**
+   * A function (request, user), which is called at login, also by `sessions.start`. Returns what the login says for its whole
+   * session, or nothing. Default: persistent cookies, and no claims.
+   */
+  login? (request: FastifyRequest, user: User): MaybePromise<LoginFacts | undefined>
+}
+
+/** What a login says for its whole session. Refresh tokens contain it, authenticated, so that no store needs it. */
+export interface LoginFacts {
+  /**
+   * Whether cookies outlive the browser, for `cookieMaxAge` seconds. With false, they have no `Max-Age`: "remember me" was not
+   * ticked. The session itself lives by `lifetime` and `idle`. Default: true.
+   */
+  persistent?: boolean | undefined
+  /**
+   * Claims of every access token of the session, such as `amr`, `acr`, `act` (RFC 8693 section 4.1) or a tenant. An object of at
+   * most 512 bytes as JSON. No claim of the plugin, and no custom claim. `retrieveUser`, custom claims and `extendPayload` see
+   * them in the payload. Default: none.
+   */
+  claims?: Record<string, unknown> | undefined
+}
+
+/** Options of {@link Sessions.start}. Members of {@link LoginFacts} win over those that `sessions.login` returns. */
+export interface StartOptions extends LoginFacts {
+  /** When the user entered credentials, in seconds since 1970. Default: now. */
+  authTime?: number | undefined
 }
 
 /** The option `sessions` of a registration with `authMode: false`, which only refuses the access tokens of ended sessions. All times are in seconds. */
@@ -83,11 +109,11 @@ export interface Sessions<
   /**
    * Starts a session, for login routes of the application, such as the callback of an OAuth provider. In cookie mode, this
    * method sets the cookies on the reply, and ends the session of the refresh cookie that was sent with the request.
-   * @param options `authTime`: when the user entered credentials, in seconds since 1970. Default: now
    * @throws {@link InvalidUserObject} if the user has no user id, or a user id of more than 512 bytes
+   * @throws {@link InvalidConfiguration} for wrong options, or `claims` whose names are taken
    * @throws {@link SessionStoreUnavailable} if the store fails; no session is started
    */
-  start (request: AnyRequest, reply: AnyReply, user: GivenUser<User>, options?: { authTime?: number | undefined }): Promise<StartedSession>
+  start (request: AnyRequest, reply: AnyReply, user: GivenUser<User>, options?: StartOptions): Promise<StartedSession>
   /**
    * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}

@@ -10,6 +10,7 @@ import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
+import { noFacts } from '../sessions/login-facts.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { startSession } from '../sessions/start.ts'
 import { secondsNow } from '../token/claims.ts'
@@ -58,7 +59,7 @@ async function logIn (
   const { request } = state
   const user = await findUser(registration, request)
   let body: Record<string, unknown> = {}
-  const login = { sessions, issuing, state, request, reply, user, from, authTime: undefined, grant: 'authenticate' } as const
+  const login = { sessions, issuing, state, request, reply, user, from, authTime: undefined, facts: noFacts, grant: 'authenticate' } as const
   const sid = await startSession(login, async (tokens, known) => {
     body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () =>
       responses.extendAuthenticate(request, { user: known, ...tokens })

@@ -4,6 +4,9 @@ import { InvalidCustomClaim } from '../configuration-errors.ts'
 import { registeredClaimNames, type Settings } from '../settings/schema.ts'
 import { memberOf, typeName } from '../values.ts'
 
+/** The names of claims that the plugin writes, for which no other claim may stand. */
+export const reservedNames = ({ userId, scopesName }: Settings): string[] => [...registeredClaimNames, '__proto__', userId, scopesName]
+
 /**
  * Reads and checks custom claims.
  * @param hasSessions whether `sid` and `sgen` are claims of the session
@@ -20,12 +23,9 @@ export function readCustomClaims (
     throw new InvalidCustomClaim(`"customClaims" must be a list of claims; given: ${typeName(sources)}.`, { page: 'reference.md#handlers' })
   }
   const taken = new Set([
-    ...registeredClaimNames,
-    '__proto__',
+    ...reservedNames(settings),
     ...(hasSessions ? ['sid', 'sgen'] : []),
     ...(settings.claimAuthTime ? ['auth_time'] : []),
-    settings.userId,
-    settings.scopesName,
     ...existing.map(({ key }) => key)
   ])
   return sources.map((source: unknown, index) => {

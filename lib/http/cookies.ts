@@ -61,11 +61,13 @@ function serializeCookie ({ name, value, httpOnly }: Cookie, settings: Settings,
 
 /**
  * Creates the Set-Cookie headers that carry new tokens.
+ * @param persistent whether they outlive the browser, for `cookieMaxAge` seconds
  * @throws {TokenTooLarge} for a cookie that browsers would drop
  */
 export function tokenCookies (
   tokens: { accessToken?: string | undefined; refreshToken?: string | undefined },
-  settings: Settings
+  settings: Settings,
+  persistent = true
 ): string[] {
   const cookies = tokens.accessToken === undefined ? [] : accessTokenCookies(tokens.accessToken, settings)
   if (tokens.refreshToken !== undefined) {
@@ -82,7 +84,7 @@ export function tokenCookies (
         `The cookie "${cookie.name}" has ${size} bytes, but browsers reject cookies of more than ${maximumCookieSize} bytes. Reduce the payload, or send tokens in the header.`
       )
     }
-    return serializeCookie(cookie, settings, settings.cookieMaxAge)
+    return serializeCookie(cookie, settings, persistent ? settings.cookieMaxAge : null)
   })
 }
 

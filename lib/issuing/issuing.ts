@@ -1,8 +1,10 @@
 /** Issues access tokens, and refresh tokens without the option `sessions`. */
 import type { FastifyRequest } from 'fastify'
-import { readCustomClaims } from '../host/custom-claims.ts'
+import { readCustomClaims, reservedNames } from '../host/custom-claims.ts'
 import type { Host } from '../host/host.ts'
 import type { Resolved } from '../settings/configuration.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { SessionClaims } from '../token/claims.ts'
 import { prepareSettings, withoutRequest, type RequestSettings } from '../host/getters.ts'
 import type { Signer } from '../authorities/signer.ts'
 import type { TokenAdditions } from '../../types/instance.ts'
@@ -13,19 +15,13 @@ export interface Issuing {
   /**
    * Issues an access token for a user.
    * @param from the beginning of messages about the user: `authenticate must return`
-   * @param sid the session of the token; undefined for a token without a session
    * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {RequiredKeysNotFound}
    */
-  accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>, sid?: string): Promise<string>
-  /** As above, for a refresh of a session. @param generation that of the presented refresh token; undefined if the token confirms none */
-  refreshedToken(
-    user: unknown,
-    from: string,
-    context: RequestSettings,
-    additions: TokenAdditions<object>,
-    sid: string,
-    generation: number | undefined
-  ): Promise<IssuedToken>
+  accessToken (user: unknown, from: string, context: RequestSettings, additions?: TokenAdditions<object>): Promise<string>
+  /** As above, for a token of a session. */
+  sessionToken (user: unknown, from: string, context: RequestSettings, session: SessionClaims): Promise<IssuedToken>
+  /** Finds, among the names of claims that a login sets, one that is the name of another claim. */
+  findReserved (names: readonly string[], settings: Settings): string | undefined
   /** Generates a refresh token without storing it. @throws {HandlerFailed} */
   refreshToken (request: FastifyRequest, user: object, context: RequestSettings): Promise<string>
   /** The settings for an access token that is issued without a request. Reading one that has a getter throws `RequiredKeysNotFound`. */
@@ -46,8 +42,7 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
     from: string,
     context: RequestSettings,
     additions: TokenAdditions<object>,
-    sid?: string,
-    sgen?: number
+    session: SessionClaims = {}
   ): Promise<IssuedToken> => {
     const { settings } = context
     // Without a prototype: scopes that `Object.prototype` was polluted with must not get into tokens.
@@ -57,7 +52,7 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
     return await issueAccessToken(user, from, {
       settings,
       sign: (payload) => sign(payload, context),
-      session: { sid, sgen, authTime },
+      session: { authTime, ...session },
       longestLifetime: hasSessions ? resolved.settings.expirationDelta : undefined,
       customClaims: [...customClaims, ...added],
       extendPayload: [handlers.extendPayload, extendPayload].filter((handler) => handler !== undefined),
@@ -66,8 +61,12 @@ export function prepareIssuing (resolved: Resolved, { handlers, customClaims }: 
   }
   return {
     withoutRequest: { results: noRequest, settings: prepareSettings(resolved)(noRequest) },
-    accessToken: async (user, from, context, additions = {}, sid = undefined) => (await issue(user, from, context, additions, sid)).token,
-    refreshedToken: issue,
+    accessToken: async (user, from, context, additions = {}) => (await issue(user, from, context, additions)).token,
+    sessionToken: async (user, from, context, session) => await issue(user, from, context, {}, session),
+    findReserved (names, settings) {
+      const reserved = [...reservedNames(settings), 'sid', 'auth_time', 'sgen', 'cnf', ...customClaims.map(({ key }) => key)]
+      return names.find((name) => reserved.includes(name))
+    },
     async refreshToken (request, user, { results }) {
       const generate =
         generatorGetter === undefined ? generator : (results.get('generateRefreshToken', generatorGetter) as GenerateRefreshToken)

@@ -11,6 +11,7 @@ import { Refusal, refusedRefresh, type Verdict } from '../refusal.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { hasNoConnection } from './connection.ts'
+import { claimsFrom } from './login-facts.ts'
 import type { RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
@@ -21,6 +22,7 @@ export { noteSent } from './unsent.ts'
 
 const unknown = refusedRefresh('the refresh token is not one of this instance, or its session has ended')
 const replaced = refusedRefresh('the session of the refresh token has ended, or the refresh token was replaced and used again')
+const takenClaim = refusedRefresh('a claim of the login now has the name of another claim, such as a custom claim that was added')
 const userNotFound = refusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
 
 interface Exchange {
@@ -79,8 +81,12 @@ export async function exchangeRefreshToken (
   const { request, settings } = state
   if (token === undefined || sessions.isOver(token)) return unknown
 
-  const { userId, sid, authTime } = token
-  const payload = { [settings.userId]: userId, sid }
+  const { userId, sid, authTime, persistent } = token
+  // They were checked when the token was read.
+  const claims = claimsFrom(token.claims)!
+  // A custom claim may have been added since the login, and `retrieveUser` would take the value of the login for it.
+  if (issuing.findReserved(Object.keys(claims), settings) !== undefined) return takenClaim
+  const payload = { ...claims, [settings.userId]: userId, sid }
   const user = await retrieveUser(handlers, request, payload, settings)
   if (user === null) {
     await sessions.end(userId, { sid }, 'no-user', request)
@@ -88,15 +94,16 @@ export async function exchangeRefreshToken (
   }
   const difference = differenceOf(userId, user, settings.userId, handlers, request)
   if (difference !== undefined) return refusedRefresh(difference)
-  const issued = await issuing.refreshedToken(user, 'retrieveUser must return', state, { authTime }, sid, sessions.generationOf(token))
+  const session = { authTime, sid, sgen: sessions.generationOf(token), claims }
+  const issued = await issuing.sessionToken(user, 'retrieveUser must return', state, session)
   const { token: accessToken } = issued
   // Before the application can use the token.
   noteIssued(accessToken)
   await prepare({ user, accessToken, payload })
   // Read all settings now, because getters compute them at their first use. The presented token stands in for the next one:
   // all refresh tokens of a session have the same length, so both fit into a cookie, or neither does.
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings) : []
-  if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings)
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken }, settings, persistent) : []
+  if (settings.cookieSet) tokenCookies({ refreshToken: purportedToken }, settings, persistent)
 
   // Without a connection, the client would not get the new token.
   const isGone = await hasNoConnection(request, reply)
@@ -113,8 +120,8 @@ export async function exchangeRefreshToken (
   let sentCookies: readonly string[] = []
   if (settings.cookieSet) {
     sentCookies = isUnchanged
-      ? tokenCookies({ accessToken: sent.token }, settings)
-      : [...cookies, ...tokenCookies({ refreshToken }, settings)]
+      ? tokenCookies({ accessToken: sent.token }, settings, persistent)
+      : [...cookies, ...tokenCookies({ refreshToken }, settings, persistent)]
   }
   return { accessToken: sent.token, signedBy: sent.signedBy, refreshToken, cookies: sentCookies, generation: n }
 }

@@ -1,12 +1,13 @@
 /** The sessions of one registration, for its endpoints and for `fastify.tokenAuth.sessions`. */
 import type { FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
-import type { Advance, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
+import type { Advance, LoginFacts, NewSession, SessionChange, SessionStore, StoredSession } from '../../types/sessions.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { callHost, wrongResult } from '../host/call.ts'
 import { isPlainObject, isWhole, maximumSeconds } from '../values.ts'
 import type { Settings } from '../settings/schema.ts'
+import { noFacts, readFacts } from './login-facts.ts'
 import type { RefreshToken, RefreshTokenCodec } from './refresh-token.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { pairOf, type EndedSessions } from './revocation.ts'
@@ -71,8 +72,15 @@ export class SessionService {
     publishSession({ instanceName: this.#settings.instanceName, ...(request !== undefined && { request }), userId, sessionId, ...change })
   }
 
-  /** Prepares a session. The functions of the application that can fail are called here, before anything is stored. @param authTime seconds since 1970 */
-  async draft (sid: string, request: FastifyRequest, user: object, userId: UserId, authTime: number): Promise<Draft> {
+  /** Calls the function `sessions.login`. @throws {HandlerFailed} {InvalidConfiguration} */
+  async login (request: FastifyRequest, user: object): Promise<LoginFacts> {
+    const { login } = this.#sessions
+    return login === undefined ? noFacts : readFacts(await callHost('sessions.login', () => login(request, user)))
+  }
+
+  /** Prepares a session. The functions of the application that can fail are called here, before anything is stored. @param first its first refresh token */
+  async draft (first: RefreshToken, request: FastifyRequest, user: object): Promise<Draft> {
+    const { sid, userId } = first
     const { lifetime, data } = this.#sessions
     const seconds: unknown = typeof lifetime === 'function' ? await callHost('sessions.lifetime', () => lifetime(request, user)) : lifetime
     const { expirationDelta } = this.#settings
@@ -89,7 +97,7 @@ export class SessionService {
       lifetimeMs: seconds * 1000,
       data: data === undefined ? '{}' : await this.#dataOf(data, request, user)
     }
-    return { sid, userId, session, refreshToken: this.#codec.write({ sid, n: 0, authTime, userId }) }
+    return { sid, userId, session, refreshToken: this.write(first) }
   }
 
   async #dataOf (data: NonNullable<SessionSettings['data']>, request: FastifyRequest, user: object): Promise<string> {

@@ -1,7 +1,7 @@
 /** `fastify.tokenAuth.sessions`: the sessions of an instance, for the application. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { UserId } from '../../types/handlers.ts'
-import type { ListedSession, Sessions, StartedSession, StoredSession } from '../../types/sessions.ts'
+import type { ListedSession, Sessions, StartedSession, StartOptions, StoredSession } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
@@ -11,6 +11,7 @@ import type { RequestState } from '../request/state.ts'
 import { authTime, matching, orNull } from '../settings/kinds.ts'
 import { optional, optionsOf, preset, readRecord, readValue, required } from '../settings/records.ts'
 import { asClaimed, isUserId } from '../values.ts'
+import { factsMembers } from './login-facts.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
@@ -34,7 +35,7 @@ function checkUserId (userId: unknown, method: string): void {
 }
 
 /** The options of `start`. */
-export const startShape = { members: { authTime: optional(authTime) }, example: '{ authTime }', ...errorOptions } as const
+export const startShape = { members: { authTime: optional(authTime), ...factsMembers }, example: '{ authTime }', ...errorOptions } as const
 
 /** The options of `endAll`. Unknown names are refused, because a misspelt `except` would end the session that must not end. */
 export const endAllShape = {
@@ -73,10 +74,10 @@ export class InstanceSessions implements Sessions<object> {
     request: FastifyRequest,
     reply: FastifyReply,
     user: object,
-    options: { authTime?: number | undefined } = {}
+    options: StartOptions = {}
   ): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
-    const { authTime } = readRecord(optionsOf('sessions.start()'), options, startShape)
+    const { authTime, ...facts } = readRecord(optionsOf('sessions.start()'), options, startShape)
     preventStoring(reply)
     const state = stateOf(request)
     // Login CSRF: a page of another origin could log the visitor in as another user.
@@ -92,6 +93,7 @@ export class InstanceSessions implements Sessions<object> {
       user,
       from: 'sessions.start() must be given',
       authTime,
+      facts,
       grant: 'start'
     } as const
     const sessionId = await startSession(login, async (made) => {

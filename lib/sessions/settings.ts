@@ -1,7 +1,7 @@
 /** Reads the option `sessions`, checks it, and adds defaults. */
 import type { FastifyRequest } from 'fastify'
 import type { MaybePromise } from '../../types/handlers.ts'
-import type { SessionRules, SessionStore } from '../../types/sessions.ts'
+import type { LoginFacts, SessionRules, SessionStore } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { accessorOf, bindingSettings, keyUseSettings, type SettingName, type Settings } from '../settings/schema.ts'
 import type { Resolved } from '../settings/configuration.ts'
@@ -11,6 +11,7 @@ import { checkTogether } from '../settings/together.ts'
 
 type Lifetime = (request: FastifyRequest, user: object) => number
 export type SessionData = (request: FastifyRequest, user: object) => MaybePromise<object>
+export type SessionLogin = (request: FastifyRequest, user: object) => MaybePromise<LoginFacts | undefined>
 
 /** 15 and 30 days, in seconds. */
 const defaultIdle = 1_296_000
@@ -32,7 +33,8 @@ export const sessionsShape = {
     maxPerUser: preset(whole(1, 1000), 100),
     poll: preset(seconds(1, 60), 2),
     refuseAfter: preset(orNull(seconds(1)), null),
-    data: optional(func<SessionData>('a function (request, user) that returns an object'))
+    data: optional(func<SessionData>('a function (request, user) that returns an object')),
+    login: optional(func<SessionLogin>('a function (request, user) that returns { persistent, claims } or nothing'))
   },
   example: '{ store }',
   hint: () => ' {} keeps sessions in the memory of the process.',
@@ -59,6 +61,7 @@ export interface SessionSettings {
   /** Seconds; null: never. */
   readonly refuseAfter: number | null
   readonly data: SessionData | undefined
+  readonly login: SessionLogin | undefined
 }
 
 /** Creates the error of a value outside of its bounds. */
@@ -154,7 +157,8 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
     lifetime,
     poll,
     refuseAfter,
-    data: read.data
+    data: read.data,
+    login: read.login
   }
 }
 

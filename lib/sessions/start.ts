@@ -10,6 +10,8 @@ import { Refusal } from '../refusal.ts'
 import { extractRefreshToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import { secondsNow } from '../token/claims.ts'
+import type { LoginFacts } from '../../types/sessions.ts'
+import { claimsFrom, factsOf } from './login-facts.ts'
 import { newSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 
@@ -30,6 +32,8 @@ interface Login {
   readonly from: string
   /** When the user entered credentials, in seconds since 1970. */
   readonly authTime: number | undefined
+  /** What wins over the function `sessions.login`. */
+  readonly facts: LoginFacts
   readonly grant: 'authenticate' | 'start'
 }
 
@@ -53,7 +57,7 @@ async function endReplaced ({ sessions, state: { settings }, request }: Login, s
  * Starts a session. Everything that can fail comes before the session is stored, and it is stored before anything is sent.
  * @param prepare called with the tokens before the session is stored. If it throws, no session is stored
  * @returns the id of the session; undefined where the request was answered in the meantime
- * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {SessionStoreUnavailable}
+ * @throws {InvalidUserObject} {MissingRegisteredClaim} {TokenTooLarge} {HandlerFailed} {InvalidConfiguration} {SessionStoreUnavailable}
  */
 export async function startSession (
   login: Login,
@@ -66,10 +70,11 @@ export async function startSession (
   const known = user as object
   const authTime = login.authTime ?? Math.floor(secondsNow())
   const sid = newSessionId()
-  const accessToken = await issuing.accessToken(known, from, state, { authTime }, sid)
-  const draft = await sessions.draft(sid, request, known, userId, authTime)
+  const facts = factsOf(await sessions.login(request, known), login.facts, (names) => issuing.findReserved(names, settings))
+  const { token: accessToken } = await issuing.sessionToken(known, from, state, { authTime, sid, claims: claimsFrom(facts.claims) })
+  const draft = await sessions.draft({ sid, n: 0, authTime, userId, ...facts }, request, known)
   const { refreshToken } = draft
-  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
+  const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings, facts.persistent) : []
   await prepare({ accessToken, refreshToken }, known)
 
   // Do not store a session that the client cannot receive.

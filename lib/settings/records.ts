@@ -84,6 +84,14 @@ export const optionsOf = (call: string): Place => ({
   nameOf: (member) => `"${member}" of ${call}`
 })
 
+/** What a function of the application returned: `sessions.login`. */
+export const resultOf = (name: string): Place => ({
+  whole: `The result of "${name}"`,
+  owner: `The result of "${name}"`,
+  noun: 'member',
+  nameOf: (member) => `"${member}" of the result of "${name}"`
+})
+
 /** The error of a value that is not allowed. @param name the beginning of the message @param found the description of the value */
 export function wrongValue (
   name: string,

@@ -164,10 +164,12 @@ export interface SessionClaims {
   readonly sgen?: number | undefined
   /** When the user entered credentials, in seconds since 1970; undefined if that is not known. */
   readonly authTime?: number | undefined
+  /** What its login says; undefined for a token without a session. */
+  readonly claims?: Payload | undefined
 }
 
 /** Creates the user id, the registered claims and the claims of the session of a new token. @param now seconds since 1970 */
-export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, sgen, authTime }: SessionClaims = {}): Payload {
+export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, sgen, authTime, claims }: SessionClaims = {}): Payload {
   const issued = Math.floor(now)
   const payload: Payload = { [settings.userId]: userId }
   if (settings.verifyExp) payload.exp = issued + settings.expirationDelta
@@ -178,7 +180,8 @@ export function registeredClaims (userId: UserId, settings: Settings, now: numbe
   if (sid !== undefined) payload.sid = sid
   if (sgen !== undefined) payload.sgen = sgen
   if (settings.claimAuthTime && authTime !== undefined) payload.auth_time = authTime
-  return payload
+  // Their names are none of the above.
+  return claims === undefined ? payload : Object.assign(payload, claims)
 }
 
 /** fast-jwt signs dates in whole seconds only, and omits a date of zero. */

@@ -42,6 +42,16 @@ export class WatchedStore implements SessionStore {
   }
 }
 
+/** The same store behind another object, as another process has it. */
+export const ofAnotherProcess = (store: SessionStore): SessionStore => ({
+  create: (...given) => store.create(...given),
+  advance: (...given) => store.advance(...given),
+  end: (...given) => store.end(...given),
+  list: (...given) => store.list(...given),
+  endedSince: (...given) => store.endedSince(...given),
+  confirm: (...given) => store.confirm(...given)
+})
+
 /** An application with sessions in a watched store, and a guarded route. */
 export async function withSessions (t: Test, options: Partial<TokenAuthOptions> = {}, server: FastifyServerOptions = {}): Promise<{ app: FastifyInstance, store: WatchedStore }> {
   const store = new WatchedStore()
@@ -66,7 +76,7 @@ export const logout = async (app: FastifyInstance, refreshToken?: unknown, heade
 /** What a refresh token says of itself. */
 export function generationIn (refreshToken: string): ReceivedGeneration {
   const bytes = Buffer.from(refreshToken, 'base64url')
-  return { sid: bytes.toString('base64url', 1, 17), user: String(bytes.subarray(28, -16)), n: bytes.readUIntBE(17, 6) }
+  return { sid: bytes.toString('base64url', 1, 17), user: String(bytes.subarray(33, 33 + bytes.readUInt16BE(29))), n: bytes.readUIntBE(17, 6) }
 }
 
 /** Tells a store that the successor of a refresh token was received, as the first use of its access token does. */

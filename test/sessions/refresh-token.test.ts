@@ -11,7 +11,7 @@ const binding = { claimIss: 'https://issuer.example', claimAud: null, userId: 'u
 const codec = createRefreshTokenCodec([material], binding)
 
 const sid = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex').toString('base64url')
-const content: RefreshToken = { sid, n: 258, authTime: 1_700_000_000, userId: 'ada' }
+const content: RefreshToken = { sid, n: 258, authTime: 1_700_000_000, userId: 'ada', persistent: true, claims: '' }
 
 /** The MAC of a body, by node:crypto alone. */
 function macOf (body: Buffer, { key = material, info = 'fastify-token-auth refresh v1', bound = '["https://issuer.example",null]' } = {}): Buffer {
@@ -21,9 +21,15 @@ function macOf (body: Buffer, { key = material, info = 'fastify-token-auth refre
 
 /** A token with a valid MAC over these bytes. */
 const seal = (body: Buffer) => Buffer.concat([body, macOf(body)]).toString('base64url')
-const bodyFor = (user: Buffer | string, version = 1) => Buffer.concat([
-  Buffer.from([version]), Buffer.from(sid, 'base64url'), Buffer.from('000000000102', 'hex'), Buffer.from('006553f100', 'hex'), Buffer.from(user)
-])
+const lengthOf = (text: Buffer) => Buffer.from([text.length >> 8, text.length & 255])
+interface Parts { version?: number, flags?: number, claims?: Buffer | string, lengths?: Buffer }
+function bodyFor (userText: Buffer | string, { version = 2, flags = 0, claims: claimsText = '', lengths }: Parts = {}): Buffer {
+  const [user, claims] = [Buffer.from(userText), Buffer.from(claimsText)]
+  return Buffer.concat([
+    Buffer.from([version]), Buffer.from(sid, 'base64url'), Buffer.from('000000000102', 'hex'), Buffer.from('006553f100', 'hex'),
+    Buffer.from([flags]), lengths ?? Buffer.concat([lengthOf(user), lengthOf(claims)]), user, claims
+  ])
+}
 
 const userIds = fc.oneof(
   fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }), fc.maxSafeInteger().filter((id) => !Object.is(id, -0)), fc.boolean(),
@@ -33,17 +39,22 @@ const contents = fc.record({
   sid: fc.uint8Array({ minLength: 16, maxLength: 16 }).map((bytes) => Buffer.from(bytes).toString('base64url')),
   n: fc.nat({ max: maximumCounter }),
   authTime: fc.nat({ max: 2 ** 40 - 1 }),
-  userId: userIds
+  userId: userIds,
+  persistent: fc.boolean(),
+  claims: fc.oneof(fc.constant(''), fc.dictionary(fc.string({ unit: 'binary', minLength: 1, maxLength: 9 }), fc.jsonValue({ maxDepth: 1 }), { maxKeys: 3 }).map((claims) => JSON.stringify(claims))).filter((text) => Buffer.byteLength(text) <= 512)
 })
 
 t.test('the format of a refresh token is fixed', async (t) => {
-  const body = bodyFor('"ada"')
-  const token = seal(body)
+  const token = seal(bodyFor('"ada"'))
   t.equal(codec.write(content), token)
-  t.equal(token, 'AQABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxACJhZGEi' + macOf(body).toString('base64url'))
   t.same(codec.read(token), content)
+  const whole = { ...content, persistent: false, claims: '{"amr":["otp"]}' }
+  const wholeToken = seal(bodyFor('"ada"', { flags: 1, claims: whole.claims }))
+  t.equal(codec.write(whole), wholeToken)
+  t.same(codec.read(wholeToken), whole)
   // Computed by another program: hkdf and hmac of Python's standard library.
-  t.equal(token, 'AQABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxACJhZGEiBZityYm_3FstAc8nlLJ5iA')
+  t.equal(token, 'AgABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxAAAABQAAImFkYSLCrOfqMSwhw7nT-mbX3cQx')
+  t.equal(wholeToken, 'AgABAgMEBQYHCAkKCwwNDg8AAAAAAQIAZVPxAAEABQAPImFkYSJ7ImFtciI6WyJvdHAiXX2DjZXtnrQ6XIqOZ1sVjLA9')
 })
 
 t.test('what is written is read, whatever the user, the counter and the time', async () => {
@@ -58,8 +69,8 @@ t.test('what is written is read, whatever the user, the counter and the time', a
 t.test('all refresh tokens of a session have the same length, so that what a cookie can hold does not change', async (t) => {
   const lengths = [0, 1, 1000, maximumCounter].map((n) => codec.write({ ...content, n }).length)
   t.equal(new Set(lengths).size, 1)
-  t.equal(codec.write({ ...content, userId: 1 }).length, 60)
-  t.equal(codec.write({ ...content, userId: '123e4567-e89b-12d3-a456-426614174000' }).length, 110)
+  t.equal(codec.write({ ...content, userId: 1 }).length, 67)
+  t.equal(codec.write({ ...content, userId: '123e4567-e89b-12d3-a456-426614174000' }).length, 116)
 })
 
 // Promise: sessions/4-14-2-tokens
@@ -102,28 +113,42 @@ t.test('a refresh token has one spelling', async (t) => {
 })
 
 t.test('no text is too strange to be refused', async () => {
-  for (const text of ['', 'A', '.', '=', '\ud800', '\u0000', 'null', '{}', 'A'.repeat(1024), 'A'.repeat(1025), 'x'.repeat(1_000_000), randomBytes(60).toString('base64url')]) {
+  for (const text of ['', 'A', '.', '=', '\ud800', '\u0000', 'null', '{}', 'A'.repeat(2048), 'A'.repeat(2049), 'x'.repeat(1_000_000), randomBytes(60).toString('base64url')]) {
     assert.equal(codec.read(text), undefined, text.slice(0, 20))
   }
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => codec.read(text) === undefined))
-  fc.assert(fc.property(fc.uint8Array({ minLength: 40, maxLength: 80 }), (bytes) => codec.read(Buffer.from([1, ...bytes]).toString('base64url')) === undefined))
+  fc.assert(fc.property(fc.uint8Array({ minLength: 40, maxLength: 80 }), (bytes) => codec.read(Buffer.from([2, ...bytes]).toString('base64url')) === undefined))
 })
 
-t.test('a text of more than 1,024 characters is not even decoded', async (t) => {
+t.test('a text of more than 2,048 characters is not even decoded', async (t) => {
   const { from } = Buffer
   t.teardown(() => { Buffer.from = from })
   Buffer.from = () => { throw new Error('decoded') }
-  t.equal(codec.read('A'.repeat(1025)), undefined)
-  t.throws(() => codec.read('A'.repeat(1024)), { message: 'decoded' })
+  t.equal(codec.read('A'.repeat(2049)), undefined)
+  t.throws(() => codec.read('A'.repeat(2048)), { message: 'decoded' })
 })
 
 t.test('the version, the lengths and the user are checked, also where the MAC is right', async (t) => {
   t.ok(codec.read(seal(bodyFor('"ada"'))))
   t.ok(codec.read(seal(bodyFor('1'))))
   t.ok(codec.read(seal(bodyFor(`"${'x'.repeat(510)}"`))))
+  t.ok(codec.read(seal(bodyFor('1', { claims: `{"a":"${'x'.repeat(504)}"}` }))))
+  t.ok(codec.read(seal(bodyFor(`"${'x'.repeat(510)}"`, { flags: 1, claims: `{"a":"${'x'.repeat(504)}"}` }))))
   const wrong: Record<string, Buffer> = {
-    'version 0': bodyFor('1', 0),
-    'version 2': bodyFor('1', 2),
+    'version 0': bodyFor('1', { version: 0 }),
+    'version 1': bodyFor('1', { version: 1 }),
+    'version 3': bodyFor('1', { version: 3 }),
+    'flag 2': bodyFor('1', { flags: 2 }),
+    'flag 128': bodyFor('1', { flags: 128 }),
+    'claims of 513 bytes': bodyFor('1', { claims: `{"a":"${'x'.repeat(505)}"}` }),
+    'claims that are no JSON': bodyFor('1', { claims: 'amr' }),
+    'claims that are a list': bodyFor('1', { claims: '[]' }),
+    'claims that are null': bodyFor('1', { claims: 'null' }),
+    'claims that are no UTF-8': bodyFor('1', { claims: Buffer.from([...Buffer.from('{"a":"'), 0xf0, 0x9f, 0x98, ...Buffer.from('"}')]) }),
+    'a user that ends in the claims': bodyFor('1', { claims: '{}', lengths: Buffer.from([0, 2, 0, 1]) }),
+    'claims that begin in the user': bodyFor('1{', { claims: '}', lengths: Buffer.from([0, 1, 0, 1]) }),
+    'a user without an end': bodyFor('1', { lengths: Buffer.from([255, 255, 0, 0]) }),
+    'claims without an end': bodyFor('1', { lengths: Buffer.from([0, 1, 255, 255]) }),
     'no user': bodyFor(''),
     'a user of 513 bytes': bodyFor(`"${'x'.repeat(511)}"`),
     'no JSON': bodyFor('ada'),

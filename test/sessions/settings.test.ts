@@ -9,20 +9,20 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import {
   Authentication, AuthenticationFailed, Configuration, injectUser, InvalidConfiguration, memorySessions, protect, scoped,
-  type NewSession, type SessionRules, type SessionStore, type TokenAuthOptions
+  type NewSession, type SessionRules, type TokenAuthOptions
 } from '../../lib/index.ts'
 import { readSessions } from '../../lib/sessions/settings.ts'
 import { resolveSettings } from '../../lib/settings/configuration.ts'
 import {
   bearer, build, caseOf, environment, host, keysFor, login, mistyped, now, otherSecret, payloadOf, refreshStore, refusal, secret, setClock, warnings
 } from '../helper.ts'
-import { cookiesOf, logout, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
+import { cookiesOf, logout, ofAnotherProcess, refresh, sessionEvents, started, WatchedStore, withSessions, type Tokens } from './helper.ts'
 
 const century = 3_153_600_000
 const more = ' See node_modules/fastify-token-auth/docs/sessions-reference.md#settings'
 const moreOfSettings = ' See node_modules/fastify-token-auth/docs/settings.md'
 const moreOf = (finding: string) => ` See node_modules/fastify-token-auth/docs/findings.md#token_auth_${finding.toLowerCase()}`
-const names = 'store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data'
+const names = 'store, secret, grace, idle, lifetime, maxPerUser, poll, refuseAfter, data, login'
 
 /** What a registration says of these options; an empty string where it accepts them. */
 const said = async (t: Test, options: object, app = host(t)): Promise<string> => {
@@ -32,16 +32,6 @@ const said = async (t: Test, options: object, app = host(t)): Promise<string> =>
   if (error !== undefined) t.type(error, InvalidConfiguration)
   return error?.message ?? ''
 }
-
-/** The same store behind another object, as another process has it. */
-const ofAnotherProcess = (store: SessionStore): SessionStore => ({
-  create: (...given) => store.create(...given),
-  advance: (...given) => store.advance(...given),
-  end: (...given) => store.end(...given),
-  list: (...given) => store.list(...given),
-  endedSince: (...given) => store.endedSince(...given),
-  confirm: (...given) => store.confirm(...given)
-})
 
 t.test('sessions is a plain object of known settings; an unknown one is refused with the name that was probably meant', async (t) => {
   const inherited = 'an instance of a class, or an object that inherits from another'
