@@ -39,7 +39,8 @@ export class TokenAuth implements TokenAuthInstance<object> {
         service,
         issuing,
         userIdClaim: registration.settings.userId,
-        stateOf: (request) => registeredStateOf(registration, request)
+        stateOf: (request) => registeredStateOf(registration, request),
+        logoutStateOf: (request) => registeredStateOf(registration, request, registration.logoutRules)
       }
     )
     this.#verifyToken = prepareGivenToken(registration)

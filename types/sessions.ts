@@ -115,6 +115,15 @@ export interface Sessions<
    */
   start (request: AnyRequest, reply: AnyReply, user: GivenUser<User>, options?: StartOptions): Promise<StartedSession>
   /**
+   * Ends the session of a request, for logout routes of the application: what the logout endpoint would end. That is the session
+   * of the refresh token in its cookie or in the body, and in cookie mode also that of a valid access token; without a refresh
+   * token, that of the access token. In cookie mode, this method clears the cookies on the reply. The route needs no guard.
+   * @returns whether a session ended; false if there was none, or if it had ended
+   * @throws {@link CrossOriginRequest} for a page of another origin, in cookie mode
+   * @throws {@link SessionStoreUnavailable} if the store fails; the cookies are cleared, and the session ends for this process
+   */
+  stop (request: AnyRequest, reply: AnyReply): Promise<boolean>
+  /**
    * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}
    */

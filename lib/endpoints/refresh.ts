@@ -11,9 +11,9 @@ import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
 import { refusedRefresh } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { requireRefreshToken } from '../request/refresh-source.ts'
 import type { RefreshSubject, RequestState } from '../request/state.ts'
 import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
-import { requireRefreshToken } from './refresh-source.ts'
 
 /** Refuses a request with an unacceptable access token before its body is read. */
 const requireAccessToken = (registration: Registration) => refuseEarly(registration, (state) => state.verifyForRefresh())

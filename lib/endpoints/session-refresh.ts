@@ -5,12 +5,12 @@ import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { requireRefreshToken } from '../request/refresh-source.ts'
 import { openWithoutToken } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import { exchangeRefreshToken, noteSent, replaceForeign401 } from '../sessions/exchange.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
-import { requireRefreshToken } from './refresh-source.ts'
 
 async function refresh (
   { responses, host, issuing }: Registration,

@@ -72,8 +72,8 @@ export function stateOf (owner: Owner, request: FastifyRequest): RequestState {
   return recordOf(owner, request).state ?? openState(owner, request, owner.rules)
 }
 
-/** Returns a state under the rules of the registration. `request.tokenAuth` keeps the state of the last guard. */
-export function registeredStateOf (owner: Owner, request: FastifyRequest): RequestState {
+/** Returns a state under the rules of the registration, or others. `request.tokenAuth` keeps the state of the last guard. */
+export function registeredStateOf (owner: Owner, request: FastifyRequest, rules: AccessRules = owner.rules): RequestState {
   const known = stateOf(owner, request)
-  return known.rules === owner.rules ? known : new RequestState(known.record, owner.rules, known.renewal)
+  return known.rules === rules ? known : new RequestState(known.record, rules, known.renewal)
 }

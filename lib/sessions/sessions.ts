@@ -6,6 +6,7 @@ import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionStoreUnavailable } from '../errors.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { preventStoring } from '../http/caching.ts'
+import { Refusal } from '../refusal.ts'
 import { checkOrigin } from '../request/origin.ts'
 import type { RequestState } from '../request/state.ts'
 import { authTime, matching, orNull } from '../settings/kinds.ts'
@@ -15,6 +16,7 @@ import { factsMembers } from './login-facts.ts'
 import { isSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import { startSession, type NewTokens } from './start.ts'
+import { stopSession } from './stop.ts'
 
 interface Parts {
   readonly service: SessionService
@@ -23,6 +25,8 @@ interface Parts {
   readonly userIdClaim: string
   /** Returns the state of a request under the rules of the registration. */
   readonly stateOf: (request: FastifyRequest) => RequestState
+  /** Returns the state of a request under the rules of a logout. */
+  readonly logoutStateOf: (request: FastifyRequest) => RequestState
 }
 
 const errorOptions = { page: 'sessions-reference.md#settings', duringRequest: true } as const
@@ -54,6 +58,12 @@ function idsOf (userId: UserId, claim: string): UserId[] {
   return typeof userId === 'string' && Number.isSafeInteger(number) && String(number) === userId ? [userId, number] : [userId]
 }
 
+/** Login CSRF: a page of another origin could log the visitor in as another user, or out. @throws {CrossOriginRequest} in cookie mode */
+function refuseOtherOrigins (state: RequestState): void {
+  const crossOrigin = state.settings.cookieSet ? checkOrigin(state.request, state.settings) : null
+  if (crossOrigin !== null) throw state.toError(crossOrigin)
+}
+
 export class InstanceSessions implements Sessions<object> {
   readonly #parts: Parts | undefined
 
@@ -80,9 +90,7 @@ export class InstanceSessions implements Sessions<object> {
     const { authTime, ...facts } = readRecord(optionsOf('sessions.start()'), options, startShape)
     preventStoring(reply)
     const state = stateOf(request)
-    // Login CSRF: a page of another origin could log the visitor in as another user.
-    const crossOrigin = state.settings.cookieSet ? checkOrigin(request, state.settings) : null
-    if (crossOrigin !== null) throw state.toError(crossOrigin)
+    refuseOtherOrigins(state)
     let tokens: NewTokens | undefined
     const login = {
       sessions: service,
@@ -107,6 +115,15 @@ export class InstanceSessions implements Sessions<object> {
       })
     }
     return { sessionId, ...tokens }
+  }
+
+  async stop (request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
+    const { service, logoutStateOf } = this.#require('stop')
+    preventStoring(reply)
+    const state = logoutStateOf(request)
+    refuseOtherOrigins(state)
+    const ended = await stopSession(service, state, reply)
+    return !(ended instanceof Refusal) && ended.length > 0
   }
 
   async list (userId: UserId): Promise<Array<ListedSession>> {

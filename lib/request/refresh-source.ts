@@ -2,9 +2,9 @@
 import type { FastifyRequest } from 'fastify'
 import { MissingRefreshToken } from '../errors.ts'
 import { Refusal, type Verdict } from '../refusal.ts'
-import { extractRefreshToken } from '../request/extract.ts'
-import type { RequestState } from '../request/state.ts'
 import { ownMemberOf } from '../values.ts'
+import { extractRefreshToken } from './extract.ts'
+import type { RequestState } from './state.ts'
 
 /** The refresh token in a body; undefined for none. */
 export function refreshTokenInBody ({ body }: FastifyRequest, name: string): string | undefined {
