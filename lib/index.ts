@@ -35,9 +35,12 @@ export type {
   RequestTokenAuth,
   RequiredScopes,
   ScopedOptions,
+  ScopeOptions,
+  ScopeQuestions,
   TokenAdditions,
   TokenAuthInstance,
   UserRouteHandler,
+  Verified,
   VerifiedRequest
 } from '../types/instance.ts'
 export type { AnyInstance, AnyReply, AnyRequest } from '../types/requests.ts'
@@ -70,7 +73,8 @@ export type {
   SessionSubject,
   StartedSession,
   StartOptions,
-  StoredSession
+  StoredSession,
+  StoreStatus
 } from '../types/sessions.ts'
 export type {
   EncryptedPem,

@@ -4,6 +4,7 @@ import fp from 'fastify-plugin'
 import type { TokenAuthOptions } from '../types/options.ts'
 import type {} from '../types/registry.ts'
 import type { AnyInstance } from '../types/requests.ts'
+import type { StoreStatus } from '../types/sessions.ts'
 import { TrustedIssuers } from './authorities/issuers.ts'
 import { fixedKeys, isWithoutKeys, listedKeys, type OwnKeys } from './authorities/own.ts'
 import { prepareSigner } from './authorities/signer.ts'
@@ -115,6 +116,9 @@ function lacksScopes ({ resolved: { settings, getters }, host: { handlers }, iss
   return issuers === undefined && authMode && !scopesEnabled && !areComputed && !comeOtherwise
 }
 
+/** The state of an instance without sessions, which knows everything that it needs. */
+const freshFrom = (since: Date) => (): StoreStatus => ({ state: 'fresh', since: new Date(since), error: null })
+
 /** Creates the record of a registration. Key material stays in closures: no property of the record leads to it. */
 function createRegistration (parts: Parts): Registration {
   const { options, resolved, host, own, issuers, sessions, routes } = parts
@@ -136,6 +140,7 @@ function createRegistration (parts: Parts): Registration {
     sessions: sessions?.service,
     watchSession: sessions?.watch,
     feed: sessions && { isMemory: sessions.isMemory, wasRead: () => sessions.ended.wasRead },
+    storeStatus: sessions === undefined ? freshFrom(new Date(Date.now())) : () => sessions.ended.status(),
     keys: Object.freeze({ reload: own.reload, status: () => ({ keys: own.status(), issuers: issuers?.status() ?? [] }) }),
     routes,
     outage: outageOf(parts),

@@ -8,6 +8,7 @@ import type { CredentialKind } from './request/verify.ts'
 import type { SessionService } from './sessions/service.ts'
 import type { Settings } from './settings/schema.ts'
 import type { KeyStatus } from '../types/keys.ts'
+import type { StoreStatus } from '../types/sessions.ts'
 import type { RouteAccess } from '../types/routes.ts'
 
 /** The routes of an application and their guards. */
@@ -44,13 +45,13 @@ export interface Registration extends Owner {
   readonly sessions: SessionService | undefined
   /** Undefined without the option `sessions`. */
   readonly feed: FeedState | undefined
+  /** Whether this process knows which sessions have ended. */
+  storeStatus (): StoreStatus
   /** Reloads and describes the keys. */
   readonly keys: KeyControl
   readonly routes: RouteReport
   /** Whether, according to the options, no access token of this registration has scopes. */
   readonly lacksScopes: boolean
-  /** Whether scopes of a trusted issuer are compared as whole strings, so that a route may require any text. */
-  readonly hasExactScopes: boolean
   /** Why a guard may respond with 503, for the OpenAPI document; undefined if it never does. */
   readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */

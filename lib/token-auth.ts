@@ -1,10 +1,10 @@
 /** `fastify.tokenAuth`: the public object of one registration. */
 import type { FastifyRequest } from 'fastify'
 import type { MaybePromise, Payload, UserId } from '../types/handlers.ts'
-import type { Guard, GuardOptions, ProtectOptions, ScopedOptions, TokenAdditions, TokenAuthInstance } from '../types/instance.ts'
+import type { Guard, GuardOptions, ProtectOptions, ScopedOptions, TokenAdditions, TokenAuthInstance, Verified } from '../types/instance.ts'
 import type { KeyStatus } from '../types/keys.ts'
 import type { RouteAccess } from '../types/routes.ts'
-import type { Sessions } from '../types/sessions.ts'
+import type { Sessions, StoreStatus } from '../types/sessions.ts'
 import { InvalidConfiguration } from './configuration-errors.ts'
 import { publishIssued } from './events.ts'
 import { declareMaker } from './guards/describe.ts'
@@ -17,7 +17,7 @@ import type { Responses } from './http/responses.ts'
 import { readAdditions } from './issuing/additions.ts'
 import { storeRefreshToken } from './issuing/refresh-token.ts'
 import type { Registration } from './registration.ts'
-import { prepareGivenToken, verifyGivenToken } from './request/given-token.ts'
+import { prepareGivenToken, readGivenToken, verifyGivenToken } from './request/given-token.ts'
 import { registeredStateOf, stateOf } from './request/slot.ts'
 import { InstanceSessions } from './sessions/sessions.ts'
 import type { Settings } from './settings/schema.ts'
@@ -105,6 +105,11 @@ export class TokenAuth implements TokenAuthInstance<object> {
     await reload()
   }
 
+  async verified (text: string, request: FastifyRequest): Promise<Verified> {
+    return await readGivenToken(this.#registration, text, request)
+  }
+
+  storeStatus (): StoreStatus { return this.#registration.storeStatus() }
   keyStatus (): KeyStatus { return this.#registration.keys.status() }
   routes (): RouteAccess[] { return this.#registration.routes.routes() }
   printRoutes (): string { return this.#registration.routes.printRoutes() }

@@ -19,7 +19,7 @@ import type { Settings, SettingOverrides } from './settings.ts'
 import type { KeyStatus } from './keys.ts'
 import type { AnyReply, AnyRequest } from './requests.ts'
 import type { RouteAccess } from './routes.ts'
-import type { Sessions } from './sessions.ts'
+import type { Sessions, StoreStatus } from './sessions.ts'
 import type { Responses } from '../lib/http/responses.ts'
 
 /**
@@ -55,13 +55,16 @@ export interface ProtectOptions extends GuardOptions {
   optional?: boolean | undefined
 }
 
-/** The options of `scoped`. */
-export interface ScopedOptions extends GuardOptions {
+/** Which of several scopes and actions are required. */
+export interface ScopeOptions {
   /** Whether all required scopes must be satisfied, or only one. Default: true. */
   requireAll?: boolean | undefined
   /** Whether all actions of a required scope must be granted, or only one. Default: true. */
   requireAllActions?: boolean | undefined
 }
+
+/** The options of `scoped`. */
+export interface ScopedOptions extends GuardOptions, ScopeOptions {}
 
 /** The scopes that a route requires: a scope, a list of scopes, or a function of the request that returns either. */
 export type RequiredScopes<
@@ -198,6 +201,17 @@ export interface TokenAuthInstance<
    */
   verifyToken (token: string, request: AnyRequest): Promise<Payload<Claims>>
   /**
+   * Verifies an access token that did not arrive in a header, such as that of `connection_init` in GraphQL over WebSocket, or
+   * of the first message of a socket. As `verifyToken(token, request)`, with everything that `request.tokenAuth` knows of a
+   * token. `signal` aborts when the token becomes invalid.
+   * @param text the token alone, without a scheme such as `Bearer`
+   * @param request the request of the connection
+   * @throws {@link InvalidToken} if the token is refused
+   * @throws {@link KeysUnavailable} if the keys of its issuer cannot be fetched
+   * @throws {@link HandlerFailed} if `trusted` or a `get<Setting>` function throws an error
+   */
+  verified (text: string, request: AnyRequest): Promise<Verified<Claims, Id>>
+  /**
    * Calls the function `keys` again and replaces the keys at once, as also happens every 60 seconds.
    * @throws {@link InvalidConfiguration} if the function fails, if its keys are refused, or if `keys` is not a function. The
    * previous keys stay in use
@@ -205,6 +219,8 @@ export interface TokenAuthInstance<
   reloadKeys (): Promise<void>
   /** Returns the state of the keys, without key material. */
   keyStatus (): KeyStatus
+  /** Returns whether this process knows which sessions have ended: for the readiness of a process, and for alerts. */
+  storeStatus (): StoreStatus
   /**
    * Returns who may use which route of the application. Includes all routes that were added after its first instance, in the
    * context of that instance or in contexts inside it. The rows are copies.
@@ -245,14 +261,35 @@ export interface VerifiedRequest<Claims extends object = Record<string, unknown>
   readonly issuer: string | null
 }
 
+/** A token that was verified in code, as returned by `fastify.tokenAuth.verified`. */
+export interface Verified<Claims extends object = Record<string, unknown>, Id extends UserId = UserId>
+  extends Omit<VerifiedRequest<Claims, Id>, 'source'>, ScopeQuestions {
+  /** The token came in no place of a request. */
+  readonly source: null
+  /** Aborts when the token becomes invalid, as the `signal` of a request. */
+  readonly signal: AbortSignal
+}
+
+/** Questions about the scopes of a token. */
+export interface ScopeQuestions {
+  /**
+   * Whether the token has scopes, by the rules of `scoped`, for fields, procedures and parts of a page. Synchronous. False without
+   * a valid token.
+   * @param scopes a scope, or a list of scopes
+   * @throws {@link InvalidConfiguration} for malformed scopes, and for wrong options
+   * @throws {@link HandlerFailed} if a handler of scopes fails, or is asynchronous
+   */
+  can (scopes: string | readonly string[], options?: ScopeOptions): boolean
+}
+
 /**
  * The authentication of a request by an instance: `request.tokenAuth`. If no guard has run, reading a property first
  * verifies the token. If there is no valid token, all properties except `settings` and `signal` are null,
- * and `verified` throws an error.
+ * `can` returns false, and `verified` throws an error.
  */
 export interface RequestTokenAuth<
   User extends object = Record<string, unknown>, Claims extends object = Record<string, unknown>, Id extends UserId = UserId
-> {
+> extends ScopeQuestions {
   /**
    * The authentication of the request without null values, for routes with a guard. Without a valid token, reading it throws
    * the error of the refusal, which becomes the response if the route handler does not catch it.

@@ -213,6 +213,19 @@ export interface ReceivedGeneration {
   n: number
 }
 
+/** Whether a process knows which sessions have ended, as returned by `fastify.tokenAuth.storeStatus`. */
+export interface StoreStatus {
+  /**
+   * `starting`: the ended sessions were not read yet; `fresh`: the last read succeeded, or the instance has no sessions; `stale`: it
+   * failed, or it was incomplete.
+   */
+  state: 'fresh' | 'stale' | 'starting'
+  /** When this state began. */
+  since: Date
+  /** The message of the last error since the last good read, such as that of the database client; null for none. Not for clients. */
+  error: string | null
+}
+
 /** The part of a {@link SessionStore} that a registration with `authMode: false` uses. */
 export interface SessionFeed {
   /**

@@ -8,6 +8,7 @@ import type { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isWithoutToken } from '../request/extract.ts'
 import type { AccessRules } from '../request/rules.ts'
+import { scopeMembers } from '../request/scope-question.ts'
 import type { RequestState } from '../request/state.ts'
 import { ofSetting } from '../settings/check.ts'
 import { checkOverrides, type Overrides } from '../settings/configuration.ts'
@@ -68,7 +69,7 @@ const guardMembers = {
 /** The options of each guard. Any other option is refused: a misspelt one could open a route. */
 export const optionsOfGuards = {
   protect: { ...guardMembers, optional: preset(flag, false) },
-  scoped: { ...guardMembers, requireAll: preset(flag, true), requireAllActions: preset(flag, true) },
+  scoped: { ...guardMembers, ...scopeMembers },
   injectUser: guardMembers
 } as const
 

@@ -1,14 +1,13 @@
 /** Guards that require scopes. */
-import { inspect } from 'node:util'
 import type { RouteGenericInterface } from 'fastify'
 import type { Guard, RequiredScopes } from '../../types/instance.ts'
-import { InvalidConfiguration } from '../configuration-errors.ts'
-import { InsufficientScope, InvalidScopes } from '../errors.ts'
-import { callHost, hostError } from '../host/call.ts'
+import { InsufficientScope } from '../errors.ts'
+import { callHost } from '../host/call.ts'
 import { Refusal } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
+import { areEnough, readComputed, readRequirements } from '../request/scope-question.ts'
 import type { RequestState } from '../request/state.ts'
-import { areScopesEnough, explainScope, parseRequirements, type Requirement, type ScopeRules } from '../token/scopes.ts'
+import { explainScope, type Requirement, type ScopeRules } from '../token/scopes.ts'
 import { prepareGuard, withCheck, type optionsOfGuards, type ReadOptions } from './options.ts'
 import { makeHook } from './run.ts'
 
@@ -16,21 +15,6 @@ type ScopedValues = ReadOptions<typeof optionsOfGuards.scoped>
 
 /** Scopes, or a function that returns the scopes for a request of any type. */
 export type AnyScopes = RequiredScopes<RouteGenericInterface, never>
-
-/**
- * Reads the scopes that a route requires.
- * @param anyText as in {@link parseRequirements}
- * @throws {InvalidConfiguration} for a requirement that is missing, empty or malformed: it must never open a route
- */
-function readRequirements (scopes: unknown, anyText: boolean): Requirement[] {
-  const requirements = parseRequirements(scopes, anyText)
-  if (requirements !== undefined) return requirements
-  const shown = inspect(scopes, { depth: 1, maxArrayLength: 10, maxStringLength: 60, breakLength: Infinity })
-  throw new InvalidConfiguration(
-    `scoped() requires a scope, a non-empty list of scopes, or a function of the request; given: ${shown}. A scope has the form "<namespace>:<action>:...", such as "user", "user:read" or ":read", without white space or empty actions. Only scopes of trusted issuers with "exactScopes" may be other text: use the scoped() of their instance, or pass its context as "on".`,
-    { page: 'guards.md#scopes' }
-  )
-}
 
 const textsOf = (requirements: readonly Requirement[]) => requirements.map(({ text }) => text)
 
@@ -46,13 +30,6 @@ export function readScopes (scopes: AnyScopes, { requireAll }: ScopedValues, any
   }
 }
 
-/** Reads scopes that a function of the application returned for a request. @throws {InvalidScopes} */
-function readComputed (source: string, scopes: unknown, anyText: boolean): Requirement[] {
-  const requirements = parseRequirements(scopes, anyText)
-  if (requirements !== undefined) return requirements
-  throw new InvalidScopes(`${source} must return a well-formed scope, or a non-empty list of well-formed scopes.`)
-}
-
 /** Returns which requirement a token does not satisfy, and the scopes that it has instead. */
 function explain (
   requirements: readonly Requirement[],
@@ -61,16 +38,6 @@ function explain (
 ): string {
   if (override !== undefined) return 'the handler "overrideScopeValidator" did not accept them'
   return requirements.flatMap((required) => explainScope(required, scopes, requireAllActions, authority!.exactScopes) ?? []).join('; ')
-}
-
-function areEnough (state: RequestState, requirements: readonly Requirement[], rules: ScopeRules): boolean {
-  // Called only for a valid token, which has an authority.
-  const { scopes, authority } = state
-  try {
-    return areScopesEnough(requirements, scopes, rules, authority!.exactScopes)
-  } catch (error) {
-    throw hostError('overrideScopeValidator', error)
-  }
 }
 
 function insufficientScope (requirements: readonly Requirement[], { requireAll }: ScopeRules, explanation?: string): Refusal {

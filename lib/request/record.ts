@@ -18,6 +18,8 @@ export interface Owner {
   readonly host: Host
   /** Undefined without sessions. */
   readonly watchSession: WatchSession | undefined
+  /** Whether scopes of a trusted issuer are compared as whole strings, so that any text may be required. */
+  readonly hasExactScopes: boolean
 }
 
 /** A guard that has let an anonymous request pass. If a later guard renews the request, this guard checks the new tokens, too. */

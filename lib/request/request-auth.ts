@@ -1,8 +1,9 @@
 /** `request.tokenAuth`: the part of a request's authentication state that the application can read. */
 import type { Payload, UserId } from '../../types/handlers.ts'
-import type { RequestTokenAuth, VerifiedRequest } from '../../types/instance.ts'
+import type { RequestTokenAuth, ScopeOptions, VerifiedRequest } from '../../types/instance.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { TokenSource } from './extract.ts'
+import { can } from './scope-question.ts'
 import { createSignal } from './signal.ts'
 import type { SignedOut } from './signed-out.ts'
 import type { RequestState } from './state.ts'
@@ -47,8 +48,13 @@ class RequestAuth implements RequestTokenAuth<object> {
     // issuer have been fetched, and not shared, because its listeners would accumulate.
     const { valid } = this.#state
     if (valid === null) return new AbortController().signal
-    this.#signal ??= createSignal(valid.credential, this.#state)
+    const { settings, record, request } = this.#state
+    this.#signal ??= createSignal(valid.credential, settings, record.owner, request)
     return this.#signal
+  }
+
+  can (scopes: string | readonly string[], options?: ScopeOptions): boolean {
+    return can(this.#state.record.owner, scopes, options, () => this.#state)
   }
 }
 

@@ -6,10 +6,13 @@
  * their token expires.
  */
 import { getEventListeners } from 'node:events'
+import type { FastifyRequest } from 'fastify'
 import { InvalidToken, TokenExpired } from '../errors.ts'
 import { watchKey } from '../keys/life.ts'
 import type { Credential } from '../authorities/authority.ts'
-import type { RequestState } from './state.ts'
+import type { Settings } from '../settings/schema.ts'
+import type { Owner } from './record.ts'
+import { sessionIdOf } from './verify.ts'
 
 /** The longest delay of a timer, in milliseconds. Node.js replaces a longer delay with 1 ms. */
 const longestTimeout = 2 ** 31 - 1
@@ -109,9 +112,11 @@ function abortSoon (reason: unknown): AbortSignal {
 /**
  * Creates the signal of a valid token. If the token became invalid after its verification, the signal aborts in
  * `setImmediate`.
+ * @param request keeps the signal alive
  */
-export function createSignal (token: Credential, { request: { raw }, settings, sessionId, record: { owner } }: RequestState): AbortSignal {
+export function createSignal (token: Credential, settings: Settings, owner: Owner, { raw }: FastifyRequest): AbortSignal {
   const controller = new AbortController()
+  const sessionId = sessionIdOf(token)
   if (sessionId !== null) owner.watchSession?.(sessionId, token.payload, controller)
   watchKey(token.life, controller)
   const { expiry, retirement } = token.authority.endsOf(token, settings)

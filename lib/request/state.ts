@@ -14,7 +14,7 @@ import { parsed } from './headers.ts'
 import type { RequestRecord } from './record.ts'
 import type { AccessRules } from './rules.ts'
 import { signedOutBy, type NotRenewed, type SignedOut } from './signed-out.ts'
-import { keyNotKnown, ownPayload, type Renewal, type ValidCredential, type Verification } from './verify.ts'
+import { keyNotKnown, ownPayload, sessionIdOf, type Renewal, type ValidCredential, type Verification } from './verify.ts'
 
 /** The access token of a refresh request. */
 export interface RefreshSubject {
@@ -235,9 +235,7 @@ export class RequestState implements Verification {
   get authority (): Authority | null { return this.#isValid() ? this.#valid!.credential.authority : null }
 
   get sessionId (): string | null {
-    // The claim `sid` of another issuer is not a session of this instance.
-    const claims = this.authority?.hasSessions === true ? this.claims : null
-    return claims !== null && Object.hasOwn(claims, 'sid') && typeof claims.sid === 'string' ? claims.sid : null
+    return this.#isValid() ? sessionIdOf(this.#valid!.credential) : null
   }
 
   /** The source of the verified token; null if none was verified. Unlike {@link source}, it does not start a verification. */

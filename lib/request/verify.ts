@@ -89,6 +89,11 @@ export function verifyCredential (
   return noKind
 }
 
+/** Returns the session of a valid credential; null if it has none. The claim `sid` of another issuer is not a session of this instance. */
+export function sessionIdOf ({ authority, payload }: Credential): string | null {
+  return authority.hasSessions && Object.hasOwn(payload, 'sid') && typeof payload.sid === 'string' ? payload.sid : null
+}
+
 /** Returns the copy of the payload for the application, which may change it. */
 export function ownPayload (valid: ValidCredential): Payload {
   valid.payload ??= copyPayload(valid.credential.payload)

@@ -3,11 +3,12 @@
  * The store is polled, because pushed messages would be lost while a connection is down.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { SessionFeed } from '../../types/sessions.ts'
+import type { SessionFeed, StoreStatus } from '../../types/sessions.ts'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { SessionEnded } from '../errors.ts'
 import { publishSession } from '../events.ts'
 import { isDoneWithin } from '../promises.ts'
+import { memberOf } from '../values.ts'
 import { WatchedControllers } from '../watched-controllers.ts'
 import { Confirmations } from './confirmations.ts'
 import { EndedIds } from './ended-ids.ts'
@@ -36,6 +37,11 @@ export const createReason = (): SessionEnded => new SessionEnded()
 
 /** The monotonic time, in whole seconds. */
 const secondsPassed = () => Math.floor(performance.now() / 1000)
+
+const startingNow = (): StoreStatus => ({ state: 'starting', since: new Date(Date.now()), error: null })
+
+/** The message of the store, not that of the error that wraps it. */
+const messageOf = (error: unknown) => String(memberOf(memberOf(error, 'cause') ?? error, 'message'))
 
 /** Returns a key for a session of a user. */
 export const pairOf = (sid: string, user: string): string => `${sid} ${user}`
@@ -80,6 +86,7 @@ export class EndedSessions {
   #hangs = false
   /** The error of the last failed read. */
   #lastError: unknown
+  #status: StoreStatus = startingNow()
   /** The registrations that have logged that the last read failed. */
   readonly #stale = new WeakSet<Reader>()
 
@@ -95,6 +102,10 @@ export class EndedSessions {
   /** Whether a read has succeeded since the application started. */
   get wasRead (): boolean {
     return this.#lastGood !== undefined
+  }
+
+  status (): StoreStatus {
+    return { ...this.#status, since: new Date(this.#status.since) }
   }
 
   /** Whether the last successful read is more than `seconds` ago, or there was none. */
@@ -161,6 +172,7 @@ export class EndedSessions {
   async #begin (patience: number): Promise<void> {
     // The last read may be from before all applications with this store closed.
     this.#lastGood = this.#lastError = undefined
+    this.#status = startingNow()
     this.#isStarting = true
     await isDoneWithin(patience, () => this.#readFirst(patience))
     this.#isStarting = false
@@ -260,6 +272,9 @@ export class EndedSessions {
 
   #report (error: unknown): void {
     if (error !== undefined) this.#lastError = error
+    const state = error === undefined ? 'fresh' : this.#lastGood === undefined ? 'starting' : 'stale'
+    const since = state === this.#status.state ? this.#status.since : new Date(Date.now())
+    this.#status = { state, since, error: error === undefined ? null : messageOf(error) }
     if (error === undefined || !this.#isStarting) this.#changeTo(error !== undefined, error)
   }
 
@@ -313,36 +328,4 @@ export class EndedSessions {
       publishSession({ instanceName, type: isStale ? 'stale' : 'fresh' })
     }
   }
-}
-
-/** The ended sessions of each store, and the number of open registrations with it. */
-const feeds = new WeakMap<object, { readonly ended: EndedSessions, readonly fingerprints: Set<string>, holders: number }>()
-
-/**
- * Returns the ended sessions of a store.
- * @param fingerprints the fingerprints of the keys that verify access tokens
- * @throws {InvalidConfiguration} if registrations with different keys share a store: users with equal ids would share sessions
- */
-export function endedSessionsOf (store: SessionFeed, fingerprints: readonly string[]): EndedSessions {
-  const existing = feeds.get(store)
-  if (existing === undefined) {
-    const fresh = new EndedSessions(store)
-    feeds.set(store, { ended: fresh, fingerprints: new Set(fingerprints), holders: 1 })
-    return fresh
-  }
-  if (fingerprints.some((fingerprint) => existing.fingerprints.has(fingerprint))) {
-    for (const fingerprint of fingerprints) existing.fingerprints.add(fingerprint)
-    existing.holders++
-    return existing.ended
-  }
-  throw new InvalidConfiguration(
-    '"sessions.store" is the store of an instance with another key, whose users are not the users of this one. Give each of them a store of its own, with another prefix or table.',
-    { page: 'sessions-reference.md#settings' }
-  )
-}
-
-/** Releases the ended sessions of a store when the last application closes that has a registration with it. */
-export function releaseEndedSessions (store: SessionFeed): void {
-  const feed = feeds.get(store)
-  if (feed !== undefined && --feed.holders === 0) feeds.delete(store)
 }
