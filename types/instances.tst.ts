@@ -1,7 +1,7 @@
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { describe, expect, test } from 'tstyche'
 import tokenAuth, {
-  Authentication, initialize, type ClaimsOf, type Payload, type RequestTokenAuth, type TokenAuthInstance, type UserId, type UserIdOf, type UserOf, type VerifiedRequest
+  Authentication, initialize, type ClaimsOf, type Payload, type RequestTokenAuth, type TokenAuthInstance, type UserId, type UserIdOf, type UserOf, type Verified, type VerifiedRequest
 } from '../lib/index.ts'
 import { createTestToken } from '../lib/testing.ts'
 
@@ -83,6 +83,23 @@ describe('several instances, each with its users and claims', () => {
     expect(app.staffAuth.sessions.end).type.not.toBeCallableWith(1, 'id')
     expect(app.staffAuth.sessions.endAll).type.not.toBeCallableWith(1)
     expect(app.partnerAuth.sessions.endAll).type.toBeCallableWith('1')
+  })
+
+  test('a token that was verified in code has the claims and user ids of its instance', async () => {
+    const verified = await app.staffAuth.verified('token', request)
+    expect(verified).type.toBe<Verified<EmployeeClaims, string>>()
+    expect(verified.userId).type.toBe<string>()
+    expect(verified.payload.department).type.toBe<string>()
+    expect(verified.source).type.toBe<null>()
+    expect(verified.signal).type.toBe<AbortSignal>()
+    expect(app.staffAuth.verified).type.not.toBeCallableWith('token')
+  })
+
+  test('a question about scopes is answered at once', () => {
+    expect(request.staffAuth.can('reports:read')).type.toBe<boolean>()
+    expect(request.staffAuth.can).type.toBeCallableWith(['reports:read', 'reports:write'] as const, { requireAll: false })
+    expect(request.staffAuth.can).type.not.toBeCallableWith(() => 'reports:read')
+    expect(request.staffAuth.can).type.not.toBeCallableWith('reports:read', { optional: true })
   })
 
   test('verified has what the request has, without null', () => {

@@ -4,10 +4,10 @@ import { Cluster, Redis } from 'ioredis'
 import pg from 'pg'
 import postgres from 'postgres'
 import { createClient, createCluster } from 'redis'
-import Fastify, { type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { expect, test } from 'tstyche'
 import {
-  initialize, memorySessions, postgresSessions, postgresSessionSchema, redisSessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore
+  initialize, memorySessions, postgresSessions, postgresSessionSchema, redisSessions, SessionEnded, InvalidToken, type Advance, type SessionEvent, type SessionFeed, type SessionFeedOptions, type Sessions, type SessionsOptions, type SessionStore, type StoreStatus
 } from '../lib/index.ts'
 import { sessionStoreTests } from '../lib/testing.ts'
 
@@ -17,6 +17,8 @@ const app = Fastify()
 /** Fits every type of users. */
 const authenticate = (): never => { throw new Error('unused') }
 declare const event: SessionEvent
+declare const request: FastifyRequest
+declare const reply: FastifyReply
 
 test('a store is an object or a class with six methods', () => {
   expect(memorySessions()).type.toBe<SessionStore>()
@@ -76,6 +78,20 @@ test('data and users have the types of the registration', () => {
   })
   expect<SessionsOptions<Customer, Device>>().type.not.toBeAssignableFrom({ data: () => ({ device: 1 }) })
   expect<Awaited<ReturnType<Sessions<Customer, Device>['list']>>[number]['data']>().type.toBe<Device>()
+})
+
+test('what a login says has the user of the registration, and only its two members', () => {
+  interface Customer { id: number, remembers: boolean }
+  expect<SessionsOptions<Customer>>().type.toBeAssignableFrom({ login: (_request: unknown, { remembers }: Customer) => ({ persistent: remembers, claims: { amr: ['pwd'] } }) })
+  expect<SessionsOptions<Customer>>().type.toBeAssignableFrom({ login: async () => undefined })
+  expect<SessionsOptions<Customer>>().type.not.toBeAssignableFrom({ login: () => ({ persistent: 'yes' }) })
+  expect<SessionsOptions<Customer>>().type.not.toBeAssignableFrom({ login: () => ({ claims: 'amr' }) })
+  const { tokenAuth: { sessions } } = app
+  expect(sessions.start).type.toBeCallableWith(request, reply, { user_id: 1 }, { authTime: 1, persistent: false, claims: { act: { sub: 'a' } } })
+  expect(sessions.start).type.not.toBeCallableWith(request, reply, { user_id: 1 }, { remember: true })
+  expect(sessions.stop(request, reply)).type.toBe<Promise<boolean>>()
+  expect(app.tokenAuth.storeStatus()).type.toBe<StoreStatus>()
+  expect(app.tokenAuth.storeStatus().state).type.toBe<'fresh' | 'stale' | 'starting'>()
 })
 
 test('what is refused beside sessions is refused by its type, and accepted without them', () => {

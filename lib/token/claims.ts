@@ -169,7 +169,12 @@ export interface SessionClaims {
 }
 
 /** Creates the user id, the registered claims and the claims of the session of a new token. @param now seconds since 1970 */
-export function registeredClaims (userId: UserId, settings: Settings, now: number, { sid, sgen, authTime, claims }: SessionClaims = {}): Payload {
+export function registeredClaims (
+  userId: UserId,
+  settings: Settings,
+  now: number,
+  { sid, sgen, authTime, claims }: SessionClaims = {}
+): Payload {
   const issued = Math.floor(now)
   const payload: Payload = { [settings.userId]: userId }
   if (settings.verifyExp) payload.exp = issued + settings.expirationDelta

@@ -34,7 +34,7 @@ const right = async (...given: Parameters<typeof verify>): Promise<Verified> => 
   return found
 }
 
-// Promise: reference/verified-given
+// Promise: specification/verified-given
 t.test('it has what request.tokenAuth.verified has, but no source; nothing that writes or copies it has the token', async (t) => {
   const { app } = await withSessions(t, { scopesEnabled: true, addScopesToPayload: () => ['user:read'] })
   await connectable(t, {}, app)

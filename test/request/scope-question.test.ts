@@ -25,7 +25,7 @@ const withScopes = (...scopes: string[]) => bearer(forge(claims({ scopes })))
 const words = fc.constantFrom('user', 'report', 'read', 'write', 'a')
 const scope = fc.tuple(fc.option(words, { nil: '' }), fc.array(words, { maxLength: 3 })).map(([namespace, actions]) => [namespace, ...actions].join(':')).filter((text) => text !== '')
 
-// Promise: reference/can
+// Promise: specification/can
 t.test('it is what scoped() decides, for any scopes of a token and of a question', async () => {
   await fc.assert(fc.asyncProperty(fc.array(scope, { maxLength: 4 }), fc.array(scope, { minLength: 1, maxLength: 3 }), fc.boolean(), fc.boolean(), async (owned, required, requireAll, requireAllActions) => {
     const app = await build(t)
@@ -64,7 +64,7 @@ t.test('where a guard accepts what the registration does not, it speaks of what 
   t.same((await app.inject({ url: '/roles', headers: bearer(forge(claims({ roles: ['admin'] }))) })).json(), { answer: true })
 })
 
-// Promise: reference/can-malformed
+// Promise: specification/can-malformed
 t.test('malformed scopes and wrong options are a configuration error that shows them', async (t) => {
   environment(t, 'test')
   const { ask } = await asking(t)

@@ -21,7 +21,7 @@ function polling (t: Test): () => Promise<void> {
   }
 }
 
-// Promise: reference/store-status
+// Promise: sessions/store-status
 t.test('it is starting until the first good read, stale while reads fail, and says since when and why', async (t) => {
   const setTime = setClock(t, noon)
   const expire = polling(t)
