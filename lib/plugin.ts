@@ -144,6 +144,7 @@ function createRegistration (parts: Parts): Registration {
     keys: Object.freeze({ reload: own.reload, status: () => ({ keys: own.status(), issuers: issuers?.status() ?? [] }) }),
     routes,
     outage: outageOf(parts),
+    hasLoginPage: resolved.configured.has('loginRedirectUrl') || resolved.getters.has('loginRedirectUrl'),
     hasExactScopes: issuers?.hasExactScopes === true,
     lacksScopes: lacksScopes(parts),
     overrideRules (overrides: Options) {

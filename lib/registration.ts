@@ -52,11 +52,16 @@ export interface Registration extends Owner {
   readonly routes: RouteReport
   /** Whether, according to the options, no access token of this registration has scopes. */
   readonly lacksScopes: boolean
+  /** Whether `loginRedirectUrl` is set explicitly: endpoints answer forms with pages. */
+  readonly hasLoginPage: boolean
   /** Why a guard may respond with 503, for the OpenAPI document; undefined if it never does. */
   readonly outage: string | undefined
   /** Prepares the rules of a guard that overrides settings. @throws {InvalidConfiguration} for wrong overrides */
   overrideRules (overrides: Readonly<Record<string, unknown>>): AccessRules
 }
+
+/** Whether cookies with tokens are ever read. */
+export const readsCookies = ({ settings, rules }: Registration): boolean => settings.cookieSet || rules.isComputed('cookieSet')
 
 const registrations = new WeakMap<object, Registration>()
 

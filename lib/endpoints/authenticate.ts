@@ -15,6 +15,7 @@ import type { SessionService } from '../sessions/service.ts'
 import { startSession } from '../sessions/start.ts'
 import { secondsNow } from '../token/claims.ts'
 import { bodySchema, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
+import { nextPage } from './forms.ts'
 
 /** The beginning of messages about the user. */
 const from = 'authenticate must return'
@@ -29,7 +30,12 @@ async function findUser ({ host: { handlers } }: Registration, request: FastifyR
   return user
 }
 
-async function issueTokens (registration: Registration, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
+async function issueTokens (
+  registration: Registration,
+  state: RequestState,
+  reply: FastifyReply,
+  isForm: boolean
+): Promise<Result | undefined> {
   const { host: { handlers }, responses, issuing } = registration
   const { request, settings } = state
   const user = await findUser(registration, request)
@@ -38,8 +44,11 @@ async function issueTokens (registration: Registration, state: RequestState, rep
   const accessToken = await issuing.accessToken(user, from, state, { authTime: Math.floor(secondsNow()) })
   const refreshToken = settings.refreshTokenEnabled ? await issuing.refreshToken(request, user, state) : undefined
   const cookies = settings.cookieSet ? tokenCookies({ accessToken, refreshToken }, settings) : []
-  const body = await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate',
-    () => responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null }))
+  const body = isForm
+    ? undefined
+    : await extendBody(responses, tokenFields({ accessToken, refreshToken }, settings), 'extendAuthenticate', () =>
+      responses.extendAuthenticate(request, { user, accessToken, refreshToken: refreshToken ?? null })
+    )
 
   // The client does not receive this token, so it is not stored.
   if (isAnswered(request, reply)) return undefined
@@ -53,7 +62,8 @@ async function logIn (
   registration: Registration,
   sessions: SessionService,
   state: RequestState,
-  reply: FastifyReply
+  reply: FastifyReply,
+  isForm: boolean
 ): Promise<Result | undefined> {
   const { responses, issuing } = registration
   const { request } = state
@@ -61,6 +71,7 @@ async function logIn (
   let body: Record<string, unknown> = {}
   const login = { sessions, issuing, state, request, reply, user, from, authTime: undefined, facts: noFacts, grant: 'authenticate' } as const
   const sid = await startSession(login, async (tokens, known) => {
+    if (isForm) return
     body = await extendBody(responses, tokenFields(tokens, state.settings), 'extendAuthenticate', () =>
       responses.extendAuthenticate(request, { user: known, ...tokens })
     )
@@ -80,6 +91,7 @@ function answerAsText ({ responses }: Registration, { settings }: RequestState, 
 
 export function authenticateEndpoint (registration: Registration): Implementation {
   const { settings, sessions } = registration
+  const pageAfter = (state: RequestState) => nextPage(state, state.settings.loggedInUrl)
   const names = settings.refreshTokenEnabled ? [settings.accessTokenName, settings.refreshTokenName] : [settings.accessTokenName]
   return {
     schema: {
@@ -92,13 +104,18 @@ export function authenticateEndpoint (registration: Registration): Implementatio
         ...(sessions !== undefined && { 503: { description: 'The session store is unavailable. No session was started.', ...errorSchema } })
       }
     },
-    async handler (state, reply) {
+    async handler (state, reply, isForm) {
+      // Now, because the getter of a setting can fail, and the session must not be stored then.
+      if (isForm) pageAfter(state)
       try {
-        return await (sessions === undefined ? issueTokens(registration, state, reply) : logIn(registration, sessions, state, reply))
+        return await (sessions === undefined
+          ? issueTokens(registration, state, reply, isForm)
+          : logIn(registration, sessions, state, reply, isForm))
       } catch (error) {
-        if (error instanceof AuthenticationFailed && !isAnswered(state.request, reply)) answerAsText(registration, state, reply)
+        if (!isForm && error instanceof AuthenticationFailed && !isAnswered(state.request, reply)) answerAsText(registration, state, reply)
         throw error
       }
-    }
+    },
+    pageAfter
   }
 }

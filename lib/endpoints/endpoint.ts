@@ -13,6 +13,8 @@ import type { Registration } from '../registration.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
 import type { PathSetting, Settings } from '../settings/schema.ts'
+import type { BodyKind } from './bodies.ts'
+import { isFormOf, refuseForm } from './forms.ts'
 
 /** A schema of Fastify with the members that OpenAPI adds. */
 export interface EndpointSchema extends FastifySchema {
@@ -49,7 +51,9 @@ export interface Implementation {
   /** Creates the state of a request for the handler. Default: a state with the rules of the registration. */
   readonly begin?: (request: FastifyRequest) => RequestState
   /** Returns the response; undefined if the request was answered in the meantime. Its errors are rendered like refusals of a guard. */
-  readonly handler: (state: RequestState, reply: FastifyReply) => MaybePromise<Result | undefined>
+  readonly handler: (state: RequestState, reply: FastifyReply, isForm: boolean) => MaybePromise<Result | undefined>
+  /** Returns the page with which a form is answered (303), instead of the body. */
+  readonly pageAfter?: (state: RequestState) => string
 }
 
 /** The public keys, for the endpoint that publishes them. */
@@ -68,7 +72,7 @@ export interface EndpointRow {
   /** The setting that holds its path below `urlPrefix`. With null, the endpoint does not exist. */
   readonly path: PathSetting
   /** A suffix of that path. */
-  readonly below?: '/:id'
+  readonly below?: '/:id' | '/:id/end'
   /** The option that adds the endpoint. Without the option, the path is not reserved either. */
   readonly option?: 'sessions'
   /** Whether the endpoint exists with these settings, and with or without sessions. */
@@ -88,8 +92,8 @@ export interface EndpointRow {
   readonly takesRefreshToken?: boolean
   /** Whether its response may be cached: it sets `Cache-Control` itself, and also answers HEAD. */
   readonly isCacheable?: boolean
-  /** Which bodies it accepts, and documents. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662. */
-  readonly bodies?: 'form'
+  /** Which bodies it accepts, and documents. Default: JSON. Some RFCs require forms, such as RFC 7009 and RFC 7662; 'either' is for pages without scripts. */
+  readonly bodies?: BodyKind
   readonly implement: (registration: Registration, keys: PublishedKeys) => Implementation
 }
 
@@ -132,7 +136,11 @@ export function refuseEarly (
 ): (request: FastifyRequest, reply: FastifyReply) => Promise<boolean> {
   return async (request, reply) => {
     const state = openState(registration, request, registration.rules)
-    const answer = (refused: unknown) => (isAnswered(request, reply) ? reply : sendRefusal(registration, request, reply, refused, state))
+    const answer = (refused: unknown) => {
+      if (isAnswered(request, reply)) return reply
+      const refuse = isFormOf(registration, request) ? refuseForm : sendRefusal
+      return refuse(registration, request, reply, refused, state)
+    }
     let verdict
     try {
       verdict = await ask(state, request)

@@ -11,10 +11,12 @@ import type { RequestState } from '../request/state.ts'
 import type { SessionService } from '../sessions/service.ts'
 import { stopSession } from '../sessions/stop.ts'
 import { bodySchema, type Implementation, type Result } from './endpoint.ts'
+import { pageAfterLogout } from './forms.ts'
 
-async function logOut (sessions: SessionService, state: RequestState, reply: FastifyReply): Promise<Result> {
+async function logOut (sessions: SessionService, state: RequestState, reply: FastifyReply, isForm: boolean): Promise<Result> {
   const ended = await stopSession(sessions, state, reply)
-  if (!(ended instanceof Refusal)) return { status: 204 }
+  // A page that shows a logout button to somebody who is not logged in need not show an error.
+  if (isForm || !(ended instanceof Refusal)) return { status: 204 }
   if (!isWithoutToken(ended)) throw state.toError(ended)
   // A browser without cookies is logged out already.
   if (!state.settings.cookieSet) throw new MissingRefreshToken()
@@ -42,6 +44,7 @@ export function logoutEndpoint (registration: Registration): Implementation {
     },
     isBodyOptional: true,
     begin: (request) => openState(registration, request, logoutRules),
-    handler: (state, reply) => logOut(sessions!, state, reply)
+    handler: (state, reply, isForm) => logOut(sessions!, state, reply, isForm),
+    pageAfter: pageAfterLogout
   }
 }

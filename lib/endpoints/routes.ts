@@ -1,13 +1,15 @@
 /** Adds endpoints as routes: builds their paths, sends their results, renders their errors, and prevents caching. */
-import type {
-  FastifyInstance,
-  FastifyRegisterOptions,
-  FastifyReply,
-  FastifyRequest,
-  FastifySchema,
-  HTTPMethods,
-  onRequestHookHandler,
-  RouteOptions
+import { Type } from '@sinclair/typebox'
+import {
+  errorCodes,
+  type FastifyInstance,
+  type FastifyRegisterOptions,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifySchema,
+  type HTTPMethods,
+  type onRequestHookHandler,
+  type RouteOptions
 } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import { describeGuard } from '../guards/describe.ts'
@@ -18,14 +20,16 @@ import { preventStoring } from '../http/caching.ts'
 import { setCookies, setLoginCookies } from '../http/cookies.ts'
 import { crossOriginDescription, errorSchema, ownSchemas } from '../http/error-schema.ts'
 import { oldCookies } from '../http/old-cookies.ts'
-import type { Registration } from '../registration.ts'
+import { readsCookies, type Registration } from '../registration.ts'
 import { checkOrigin } from '../request/origin.ts'
 import { takingRefreshToken } from '../request/refresh-route.ts'
 import { openState } from '../request/slot.ts'
 import type { RequestState } from '../request/state.ts'
-import { acceptBodies, bodyLimitOf, compilers, formMediaType } from './bodies.ts'
-import { refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
+import { acceptBodies, bodyLimitOf, compilers, mediaTypes, type BodyKind } from './bodies.ts'
+import { bodySchema, refuseEarly, type Endpoint, type EndpointSchema, type Result } from './endpoint.ts'
+import { isFormOf, refuseForm, takesForms } from './forms.ts'
 import { nameOperation } from './operation-ids.ts'
+import { ownMemberOf } from '../values.ts'
 
 /** RFC 6749 section 5.1 requires it of every response with a token. A refusal must not be cached either. */
 const noStore: onRequestHookHandler = function (_request, reply, done) {
@@ -48,9 +52,6 @@ function ignoresTrailingSlash ({ initialConfig }: FastifyInstance): boolean {
 /** Refuses requests from other origins in cookie mode. */
 const refuseOtherOrigins = (registration: Registration) =>
   refuseEarly(registration, ({ settings }, request) => settings.cookieSet ? checkOrigin(request, settings) : null)
-
-/** Whether cookies are ever read. */
-const readsCookies = ({ settings, rules }: Registration) => settings.cookieSet || rules.isComputed('cookieSet')
 
 /**
  * Passes a thrown value on to the next error handler, as Fastify does. `reply.send()` treats only an `Error` of this realm
@@ -128,13 +129,22 @@ function whenSent ({ raw }: FastifyReply, call: () => void): void {
   else raw.on('finish', end)
 }
 
-/** Sends the result of a handler, unless the request was answered in the meantime, for example by a timeout. */
-function sendResult (result: Result | undefined, { request, settings }: RequestState, reply: FastifyReply): unknown {
+/**
+ * Sends the result of a handler, unless the request was answered in the meantime, for example by a timeout.
+ * @param page the page with which a form is answered
+ */
+function sendResult (
+  result: Result | undefined,
+  { request, settings }: RequestState,
+  reply: FastifyReply,
+  page: string | undefined
+): unknown {
   if (result === undefined || isAnswered(request, reply)) return reply
   const { status, body, cookies = [], loginCookies = [], sent } = result
   setCookies(reply, oldCookies(request, settings, [...cookies, ...loginCookies]))
   setCookies(reply, cookies)
   setLoginCookies(reply, loginCookies)
+  if (page !== undefined) return reply.redirect(page, 303)
   if (status !== undefined) reply.code(status)
   reply.send(body)
   if (sent !== undefined) whenSent(reply, sent)
@@ -142,18 +152,27 @@ function sendResult (result: Result | undefined, { request, settings }: RequestS
 }
 
 /** Makes the handler of the route of an endpoint. */
-function handlerOf (registration: Registration, { row: { readsToken }, begin: start, handler }: Endpoint) {
+function handlerOf (registration: Registration, { row: { readsToken, bodies }, begin: start, handler, pageAfter }: Endpoint) {
   const { rules } = registration
+  const mayBeForm = bodies === 'either' && takesForms(registration)
   const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     if (recordTrial(request, reply, handle)) return undefined
     const state = start === undefined ? openState(registration, request, rules) : start(request)
+    const isForm = mayBeForm && isFormOf(registration, request)
     let result
+    let page
     try {
-      result = await handler(state, reply)
+      // A getter may turn cookie mode off, and a form is only for browsers with cookies.
+      if (isForm && !state.settings.cookieSet) throw new errorCodes.FST_ERR_CTP_INVALID_MEDIA_TYPE()
+      result = await handler(state, reply, isForm)
+      if (isForm) page = pageAfter!(state)
     } catch (error) {
-      return isAnswered(request, reply) ? reply : await sendRefusal(registration, request, reply, error, state)
+      if (isAnswered(request, reply)) return reply
+      return isForm
+        ? refuseForm(registration, request, reply, error, state, 'refused')
+        : await sendRefusal(registration, request, reply, error, state)
     }
-    return sendResult(result, state, reply)
+    return sendResult(result, state, reply, page)
   }
   if (readsToken !== undefined) {
     describeGuard(handle, () => ({ registration, rules, scopeSets: [], isOptional: readsToken === 'optional', isReader: true }))
@@ -163,20 +182,42 @@ function handlerOf (registration: Registration, { row: { readsToken }, begin: st
 
 const crossOriginAnswer = { 403: { description: crossOriginDescription, ...errorSchema } }
 
-/** Documents an endpoint: its operation id, the media type of a form, and its answer to requests from other origins. */
+/** Returns which bodies an endpoint accepts. */
+function kindOf (registration: Registration, { row: { bodies = 'json' } }: Endpoint): BodyKind {
+  return bodies === 'either' && !takesForms(registration) ? 'json' : bodies
+}
+
+/** Documents the field of a form that says which page comes next. */
+const withNext = (body: unknown) =>
+  bodySchema({
+    ...Object(ownMemberOf(body, 'properties')),
+    next: Type.Optional(Type.String({ description: 'In a form: the path of the next page.' }))
+  }, { description: 'JSON, or a form of a page.' })
+
+/** Documents the page with which a form is answered. */
+const pageAnswer = { 303: { description: 'The answer to a form: the next page, or the login page if it was refused.', type: 'null' } }
+
+/** Documents an endpoint: its operation id, the media types of its body, and its answer to requests from other origins. */
 function documented (
-  { row: { method, name, bodies }, schema }: Endpoint,
+  endpoint: Endpoint,
   registration: Registration,
   host: FastifyInstance,
   isOpen: boolean
 ): EndpointSchema {
+  const { row: { method, name }, schema } = endpoint
+  const kind = kindOf(registration, endpoint)
   const operationId = nameOperation(host, registration.settings.instanceName, name)
-  const response = readsCookies(registration) && method !== 'GET' ? { ...Object(schema.response), ...crossOriginAnswer } : schema.response
-  for (const part of [schema.body, schema.querystring, schema.params, ...Object.values(Object(response))]) {
+  const response = {
+    ...Object(schema.response),
+    ...(readsCookies(registration) && method !== 'GET' && crossOriginAnswer),
+    ...(kind === 'either' && pageAnswer)
+  }
+  const body = kind === 'either' ? withNext(schema.body) : schema.body
+  for (const part of [body, schema.querystring, schema.params, ...Object.values(Object(response))]) {
     if (typeof part === 'object' && part !== null) ownSchemas.add(part)
   }
   // Overrides the requirement of the whole document.
-  return { operationId, ...(bodies === 'form' && { consumes: [formMediaType] }), ...schema, ...(isOpen && { security: [] }), response }
+  return { operationId, ...(kind !== 'json' && { consumes: mediaTypes[kind] }), ...schema, ...(body !== undefined && { body }), ...(isOpen && { security: [] }), response }
 }
 
 /** Hides a schema in the OpenAPI document, and drops its response schema, which takes 5 KB in Fastify and only documents. */
@@ -197,7 +238,7 @@ function routeOf (context: FastifyInstance, host: FastifyInstance, registration:
     isCacheable,
     schema: documented(endpoint, registration, host, isOpen),
     hide,
-    ...compilers(endpoint),
+    ...compilers(kindOf(registration, endpoint), endpoint.isBodyOptional, endpoint.faultOfQuery),
     bodyLimit: bodyLimitOf(context),
     config: { tokenAuth: access, ...(takesRefreshToken && takingRefreshToken) },
     handler: handlerOf(registration, endpoint)
@@ -211,8 +252,8 @@ export async function addEndpoints (
   endpoints: readonly Endpoint[],
   options: FastifyRegisterOptions<object>
 ): Promise<void> {
-  for (const kind of ['json', 'form'] as const) {
-    const own = endpoints.filter(({ row: { bodies = 'json' } }) => bodies === kind)
+  for (const kind of ['json', 'form', 'either'] as const) {
+    const own = endpoints.filter((endpoint) => kindOf(registration, endpoint) === kind)
     if (own.length === 0) continue
     await inOwnContext(host, options, (context) => {
       acceptBodies(context, kind)

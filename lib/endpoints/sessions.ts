@@ -1,4 +1,4 @@
-/** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id: the sessions of the current user. */
+/** GET and DELETE {prefix}/sessions, DELETE {prefix}/sessions/:id, POST {prefix}/sessions/:id/end: the sessions of the current user. */
 import { Type } from '@sinclair/typebox'
 import { SessionNotFound } from '../errors.ts'
 import { describeGuard, nameGuard } from '../guards/describe.ts'
@@ -14,6 +14,7 @@ import type { SessionService } from '../sessions/service.ts'
 import type { UserId } from '../../types/handlers.ts'
 import type { StoredSession } from '../../types/sessions.ts'
 import { bodySchema, refuseEarly, type Implementation, type Result } from './endpoint.ts'
+import { pageAfterLogout } from './forms.ts'
 import { memberOf } from '../values.ts'
 
 /** Requires a valid access token of this instance, even with `doProtection: false`, because the endpoints need its user. */
@@ -140,6 +141,24 @@ export function endSessionEndpoint (registration: Registration): Implementation 
     },
     guards: [requireToken(registration)],
     handler: (state) => endOne(registration.sessions!, state)
+  }
+}
+
+/** For pages without scripts, whose forms cannot send DELETE. */
+export function endSessionByFormEndpoint (registration: Registration): Implementation {
+  const { handler, ...endpoint } = endSessionEndpoint(registration)
+  return {
+    ...endpoint,
+    async handler (state, reply, isForm) {
+      try {
+        return await handler(state, reply, isForm)
+      } catch (error) {
+        // The page shows the list again, without the session.
+        if (isForm && error instanceof SessionNotFound) return {}
+        throw error
+      }
+    },
+    pageAfter: pageAfterLogout
   }
 }
 

@@ -12,7 +12,7 @@ import { logoutEndpoint } from './logout.ts'
 import { meEndpoint } from './me.ts'
 import { refreshEndpoint } from './refresh.ts'
 import { sessionRefreshEndpoint } from './session-refresh.ts'
-import { endSessionEndpoint, endSessionsEndpoint, listSessionsEndpoint } from './sessions.ts'
+import { endSessionByFormEndpoint, endSessionEndpoint, endSessionsEndpoint, listSessionsEndpoint } from './sessions.ts'
 import { verifyEndpoint } from './verify.ts'
 
 const withAuthMode = ({ authMode }: Settings) => authMode
@@ -34,6 +34,7 @@ const rows = {
     hook: 'extendAuthenticate',
     access: false,
     isForOwnOrigin: true,
+    bodies: 'either',
     implement: authenticateEndpoint
   },
   /** with a token | 200 `{valid: true}` | 400 `{valid: false, reason}` */
@@ -86,6 +87,7 @@ const rows = {
     readsToken: 'optional',
     isForOwnOrigin: true,
     takesRefreshToken: true,
+    bodies: 'either',
     implement: logoutEndpoint
   },
   /** @sessions with an access token | 200, as below. 401. 503 */
@@ -106,6 +108,17 @@ const rows = {
     option: 'sessions',
     exists: withSessions,
     implement: endSessionEndpoint
+  },
+  /** @sessions with an access token | As above, for [forms](cookies.md#forms) */
+  endSessionByForm: {
+    name: 'endSessionByForm',
+    method: 'POST',
+    path: 'pathToSessions',
+    below: '/:id/end',
+    option: 'sessions',
+    exists: withSessions,
+    bodies: 'either',
+    implement: endSessionByFormEndpoint
   },
   /** @sessions with an access token | 204: all sessions of the user have ended. With `?except=current`, the current one stays. 400 for another value. 401. 503 */
   endSessions: {

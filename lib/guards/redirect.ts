@@ -9,7 +9,7 @@ import type { Settings } from '../settings/schema.ts'
 export type Redirect = ((state: RequestState, reply: FastifyReply, refused: unknown) => FastifyReply) | undefined
 
 /** In characters. Servers and browsers limit the length of URLs; this leaves room for the rest of the target. */
-const longestWayBack = 2000
+export const longestWayBack = 2000
 
 /** Removes the query parameters that carry tokens from a URL: a token must not appear in another URL. */
 function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenName, queryStringRefreshTokenName }: Settings): string {
@@ -29,22 +29,29 @@ function wayBack ({ request: { method, originalUrl }, settings, record }: Reques
   return encodeURIComponent(isPath && (method === 'GET' || method === 'HEAD') ? path : '/')
 }
 
-/** Replaces `{next}` and `{reason}` in the target of a redirect. Keeps other braces: a getter may compute the target from the request. */
-function fillTarget (target: string, state: RequestState, refused: unknown): string {
-  if (!target.includes('{')) return target
-  return target.replace(/\{(next|reason)\}/g, (_text, name) => {
-    if (name === 'next') return wayBack(state)
-    // A valid token, which has no `signedOut`, is refused here if its login is too old.
-    return (refused instanceof Refusal ? state.signedOut : null) ?? 'expired'
-  })
+/** The values of `{next}` and `{reason}`, which are computed only if the target has them. */
+interface Placeholders {
+  readonly next: () => string
+  readonly reason: () => string
 }
+
+/** Replaces `{next}` and `{reason}` in the target of a redirect. Keeps other braces: a getter may compute the target from the request. */
+export const fillTarget = (target: string, values: Placeholders): string =>
+  target.replace(/\{(next|reason)\}/g, (_text, name: keyof Placeholders) => values[name]())
 
 /**
  * Prepares the redirect of a guard.
  * @param url undefined for the setting `loginRedirectUrl`
  */
 export const prepareRedirect = (url: string | undefined): Redirect => (state, reply, refused) =>
-  reply.redirect(fillTarget(url ?? state.settings.loginRedirectUrl, state, refused), 302)
+  reply.redirect(
+    fillTarget(url ?? state.settings.loginRedirectUrl, {
+      next: () => wayBack(state),
+      // A valid token, which has no `signedOut`, is refused here if its login is too old.
+      reason: () => (refused instanceof Refusal ? state.signedOut : null) ?? 'expired'
+    }),
+    302
+  )
 
 const base = 'http://localhost'
 const isControl = (character: string) => character < ' ' || character === '\u007f'

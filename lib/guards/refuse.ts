@@ -70,6 +70,13 @@ export function sendRefusal (
   return answerRefusal(registration, request, reply, refused, state, redirect)
 }
 
+/** Passes a refusal on to the error handler of the application. */
+export function throwRefusal (request: FastifyRequest, refused: Refusal | TokenAuthError, state: RequestState): never {
+  const error = refused instanceof Refusal ? state.toError(refused) : challengedBy(refused, state.settings)
+  markRefused(request, error)
+  throw error
+}
+
 /**
  * Answers a refused request.
  * @throws errors for the error handler of the application: an error that is not a refusal, `HandlerFailed`, and every error
@@ -84,11 +91,7 @@ export function answerRefusal (
   if (!isRefusal && (!(refused instanceof TokenAuthError) || refused instanceof HandlerFailed)) throw refused
   preventStoring(reply)
   clearTwins(request, reply, settings)
-  if (settings.onRefusal === 'throw') {
-    const error = isRefusal ? state.toError(refused) : challengedBy(refused, settings)
-    markRefused(request, error)
-    throw error
-  }
+  if (settings.onRefusal === 'throw') throwRefusal(request, refused, state)
   const { statusCode } = isRefusal ? refused.answer : refused
   if (redirect !== undefined && statusCode === 401) return redirect(state, reply, refused)
   if (isRefusal && !settings.debug && !isReplaced(responses, 'exceptionResponse')) return sendAnswer(reply, refused.answer, settings)

@@ -72,8 +72,8 @@ export interface Addition {
   readonly schemes: Schemes
   readonly refusals: Answers
   readonly body: object | undefined
-  /** The media type of the body. */
-  readonly mediaType: string
+  /** The media types of the body. */
+  readonly mediaTypes: readonly string[]
   readonly querystring: object | undefined
   readonly answers: Answers
 }
@@ -131,7 +131,7 @@ function parametersOf (place: 'query' | 'formData', schema: object | undefined, 
 
 function annotate (
   operation: Operation,
-  { requirements, schemes, refusals, body, mediaType, querystring, answers }: Addition,
+  { requirements, schemes, refusals, body, mediaTypes, querystring, answers }: Addition,
   document: Document
 ): void {
   const own = answersOf(answers, document)
@@ -149,14 +149,15 @@ function annotate (
       : operation.responses
   operation.responses = { ...addAnswers(answersOf(refusals, document), documented) } as Record<string, object>
   if (body !== undefined && document.openapi !== undefined) {
-    operation.requestBody = { required: true, content: { [mediaType]: { schema: schemaIn(body, document) } } }
+    const content = Object.fromEntries(mediaTypes.map((type) => [type, { schema: schemaIn(body, document) }]))
+    operation.requestBody = { required: true, content }
   }
   const parameters: object[] = [
     ...(operation.parameters ?? []).filter((parameter) => !isToken(parameter, schemes)),
     ...parametersOf('query', querystring, document)
   ]
   if (body !== undefined && document.openapi === undefined) {
-    if (mediaType === jsonMediaType) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
+    if (mediaTypes.includes(jsonMediaType)) parameters.push({ name: 'body', in: 'body', required: true, schema: schemaIn(body, document) })
     else parameters.push(...parametersOf('formData', body, document))
   }
   if (parameters.length > 0) operation.parameters = parameters

@@ -126,7 +126,7 @@ function divide (schema: AnnotatedSchema) {
   return {
     own: {
       body: isOwn(body) ? body : undefined,
-      mediaType: rest.consumes?.[0] ?? jsonMediaType,
+      mediaTypes: rest.consumes ?? [jsonMediaType],
       querystring: isOwn(querystring) ? querystring : undefined,
       answers: Object.fromEntries(answers)
     },

@@ -38,6 +38,10 @@ const path = (value: string) => Type.String({
 /** RFC 1035 section 2.3.1. */
 const domainLabel = '[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?'
 
+/** As {@link redirectTarget}, on this site. */
+const ownPage = (value: string) => Type.String({
+  default: value, pattern: '^/(?!/)[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", with a query if you like'
+})
 /** Prevents open redirects: browsers read `//host` and `/\host` as another host, after removing tabs and line ends. */
 export const redirectTarget = Type.String({
   pattern: '^(?:/(?!/)|https?://(?=[A-Za-z0-9\\[]))[!-\\[\\]-~]*$', allowed: 'a path that starts with one "/", or an absolute http(s) URL'
@@ -130,7 +134,11 @@ export const settingsSchema = Type.Object({
   }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
-  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. */
+  /** The page after a login by a [form](cookies.md#forms) that has no field `next`. */
+  loggedInUrl: ownPage('/'),
+  /** The page after a logout by a [form](cookies.md#forms) that has no field `next`: a path or an http(s) URL. None: that of `loginRedirectUrl`, without its query. */
+  loggedOutUrl: orNone(redirectTarget),
+  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. If it is set, the endpoints also take [forms](cookies.md#forms), with the reason `refused`. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
   /** Whether the plugin answers a refused request itself, or throws the error to the application's error handler. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),

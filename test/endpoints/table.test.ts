@@ -74,7 +74,7 @@ async function operationsOf (t: Test, register: (app: FastifyInstance) => unknow
 t.test('every endpoint has an operation id, which is in the document of an application once', async (t) => {
   const pair = { ...keysFor('EdDSA'), claimIss: 'us', claimAud: 'us', pathToJwks: '/jwks' }
   const options: TokenAuthOptions = mistyped({ authenticate, ...pair, sessions: {} })
-  const names = ['Authenticate', 'Verify', 'Me', 'Refresh', 'Logout', 'ListSessions', 'EndSession', 'EndSessions', 'Jwks']
+  const names = ['Authenticate', 'Verify', 'Me', 'Refresh', 'Logout', 'ListSessions', 'EndSession', 'EndSessionByForm', 'EndSessions', 'Jwks']
   t.same((await operationsOf(t, (app) => app.register(tokenAuth, options))).sort(), names.map((name) => `tokenAuth${name}`).sort())
 
   const twice = await operationsOf(t, async (app) => {

@@ -63,13 +63,14 @@ const requests: Readonly<Record<string, InjectOptions>> = {
   logout: { method: 'POST', url: '/auth/logout', headers },
   'list of sessions': { url: '/auth/sessions', headers },
   'end of a session': { method: 'DELETE', url: '/auth/sessions/bEHfkXeQzv5hVAFDAoxnbw', headers },
+  'end of a session by a form': { method: 'POST', url: '/auth/sessions/bEHfkXeQzv5hVAFDAoxnbw/end', headers },
   'end of all sessions': { method: 'DELETE', url: '/auth/sessions', headers },
   'published keys': { url: '/auth/jwks' },
   view: { url: '/auth/extra' },
   'view with a body': { method: 'POST', url: '/auth/extra', payload: {} }
 }
 
-const refused = ['refresh', 'refresh without sessions', 'end of a session']
+const refused = ['refresh', 'refresh without sessions', 'end of a session', 'end of a session by a form']
 const withoutJson = ['published keys', 'logout', 'end of all sessions']
 
 type Prepare = (app: FastifyInstance) => unknown
@@ -179,7 +180,7 @@ t.test('the lists above have every endpoint, and every function of the host', as
   const app = await build(t, together(asymmetric, { sessions: {} }))
   const settings: Record<string, unknown> = { ...app.tokenAuth.settings }
   const rows = Object.values(endpointTable).map(({ method, path, below = '' }) => `${method} /auth${String(settings[path]).replace(/^\/$/, '')}${below}`)
-  const tried = Object.values(requests).map(({ method = 'GET', url }) => `${method} ${String(url).replace(/(?<=sessions\/).+/, ':id')}`)
+  const tried = Object.values(requests).map(({ method = 'GET', url }) => `${method} ${String(url).replace(/(?<=sessions\/)[^/]+/, ':id')}`)
   t.same(rows.filter((row) => !tried.includes(row)), [])
   const hooks = Object.getOwnPropertyNames(Responses.prototype).filter((name) => name.startsWith('extend'))
   t.same([...handlerNames, ...hooks].filter((name) => !Object.hasOwn(functions, name)), [])

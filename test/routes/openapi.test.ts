@@ -65,6 +65,19 @@ t.test('each answer of an endpoint is documented with its fields, open for what 
   }
 })
 
+// Promise: specification/forms-documented
+t.test('endpoints that take forms document both media types, and the page that answers a form', async (t) => {
+  const document = await documented(t, { sessions: {}, cookieSet: true, loginRedirectUrl: '/login' }, () => {})
+  const takers = Object.entries(document.paths).filter(([, { post }]) => post?.responses?.['303'] !== undefined).map(([path]) => path)
+  t.same(takers, ['/auth', '/auth/logout', '/auth/sessions/{id}/end'])
+  for (const path of ['/auth', '/auth/logout']) {
+    const { requestBody } = Object(document.paths[path]?.post)
+    t.same(Object.keys(requestBody.content), ['application/json', 'application/x-www-form-urlencoded'])
+    t.match(requestBody.content['application/x-www-form-urlencoded'].schema.properties, { next: { type: 'string' } })
+  }
+  t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
+})
+
 t.test('the endpoints of sessions are documented, each with its answers and what it reads', async (t) => {
   const document = await documented(t, { sessions: {}, cookieSet: true, cookieStrict: false }, () => {})
   const token = [{ tokenAuthCookie: [] }, { tokenAuth: [] }]
@@ -74,7 +87,8 @@ t.test('the endpoints of sessions are documented, each with its answers and what
     ['/auth/logout', 'post', [{}, ...token], ['204', '400', '401', '403', '503']],
     ['/auth/sessions', 'get', token, ['200', '401', '503']],
     ['/auth/sessions', 'delete', token, ['204', '400', '401', '403', '503']],
-    ['/auth/sessions/{id}', 'delete', token, ['204', '401', '403', '404', '503']]
+    ['/auth/sessions/{id}', 'delete', token, ['204', '401', '403', '404', '503']],
+    ['/auth/sessions/{id}/end', 'post', token, ['204', '401', '403', '404', '503']]
   ]
   for (const [path, method, security, statuses] of operations) {
     t.same(securityOf(document, path, method), security, `${method} ${path}`)

@@ -8,7 +8,7 @@ import { carrierOf, readRequest, type AttackedRequest, type Carrier, type SentRe
 import { forgeries, keysInHeaders } from './forgeries.ts'
 import { foreignKey, readKey, readToken, verifies, type AttackKey, type ReadToken } from './jws.ts'
 import { startListener, type Listener } from './listener.ts'
-import { reportOf, rowOf, unanswered, type AttackReport, type AttackResponse } from './report.ts'
+import { isLetIn, reportOf, rowOf, unanswered, type AttackReport, type AttackResponse } from './report.ts'
 import { hostileRequests } from './requests.ts'
 import { confusions, signedWrongs } from './signed.ts'
 import type { Variant } from './variants.ts'
@@ -103,15 +103,20 @@ async function send (app: AttackTarget, request: SentRequest): Promise<AttackRes
   }
 }
 
-/** Checks that the route accepts the token: otherwise it would refuse every request, and the report would prove nothing. */
-async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<void> {
-  const { statusCode } = await send(app, carrier.with(text))
-  if (statusCode < 200 || statusCode > 299) {
+/**
+ * Checks that the route accepts the token: otherwise it would refuse every request, and the report would prove nothing.
+ * @returns where the route leads if it answers with 303, as to a form; otherwise undefined
+ */
+async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<unknown> {
+  const response = await send(app, carrier.with(text))
+  const { statusCode, headers: { location } } = response
+  if (!isLetIn(response, location)) {
     throw new InvalidConfiguration(
-      `The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx each time, and disable rate limits in the test.`,
+      `The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx, or a form with 303, each time, and disable rate limits in the test.`,
       { page: 'testing.md' }
     )
   }
+  return statusCode === 303 ? location : undefined
 }
 
 /** Checks that no rate limit answers instead of the guard. */
@@ -133,7 +138,7 @@ async function sendAll (
   listener: Listener
 ): Promise<AttackReport> {
   const variants = variantsFor(token, carrier, options, listener.address)
-  await checkAccepted(app, carrier, token, 'before the attack')
+  const page = await checkAccepted(app, carrier, token, 'before the attack')
   const responses: (readonly [Variant, AttackResponse])[] = []
   for (const variant of variants) {
     const response = await send(app, requestOf(carrier, variant))
@@ -141,7 +146,7 @@ async function sendAll (
     responses.push([variant, response])
   }
   await checkAccepted(app, carrier, token, 'after the attack')
-  const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, token.text, listener.fetched)] as const)
+  const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, token.text, listener.fetched, page)] as const)
   return reportOf(target, sent, options.allowed)
 }
 
@@ -156,7 +161,7 @@ async function sendAll (
  * assert.deepEqual(report.found, [], String(report))
  * ```
  * @param app the application
- * @param request a request that the route answers with 2xx if it has the token, however often it is sent
+ * @param request a request that the route answers with 2xx, or a form with 303, if it has the token, however often it is sent
  * @param options the token, and keys of the test
  * @throws `InvalidConfiguration` for wrong parameters, for a token that the route does not accept before and after the attack, for a rate
  * limit (429), and for a key that is not the one of the token

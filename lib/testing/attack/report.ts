@@ -9,7 +9,7 @@ export interface AttackRow {
   /** The status of the response; 0 if there was none within 10 seconds. */
   readonly statusCode: number
   /**
-   * `let in` for a status of 2xx, `error` for 5xx and for no response, `fetched` where the guard fetched an address that the token names, and
+   * `let in` for a status of 2xx, or the page with which a form with the token is answered (303), `error` for 5xx and for no response, `fetched` where the guard fetched an address that the token names, and
    * `refused` for everything else.
    */
   readonly outcome: 'refused' | 'let in' | 'error' | 'fetched'
@@ -38,8 +38,14 @@ export interface AttackResponse {
 /** The status of a request that was not answered in time. */
 export const unanswered = 0
 
-function outcomeOf (statusCode: number, wasFetched: boolean): AttackRow['outcome'] {
-  if (statusCode >= 200 && statusCode < 300) return 'let in'
+/** Whether a response is that to a request which is let in. @param page where a form leads that is let in; undefined for other requests */
+export function isLetIn ({ statusCode, headers }: AttackResponse, page: unknown): boolean {
+  return (statusCode >= 200 && statusCode < 300) || (statusCode === 303 && page !== undefined && headers.location === page)
+}
+
+function outcomeOf (response: AttackResponse, page: unknown, wasFetched: boolean): AttackRow['outcome'] {
+  const { statusCode } = response
+  if (isLetIn(response, page)) return 'let in'
   if (wasFetched) return 'fetched'
   return statusCode >= 500 || statusCode === unanswered ? 'error' : 'refused'
 }
@@ -55,18 +61,24 @@ function withoutTokens (challenge: string, tokens: readonly string[]): string {
   return segments.reduce((rest, segment) => rest.replaceAll(segment, '<token>'), text)
 }
 
-/** @param accepted the token that the route accepts @param fetched the traps of the listener that were requested */
+/**
+ * @param accepted the token that the route accepts
+ * @param fetched the traps of the listener that were requested
+ * @param page as for {@link isLetIn}
+ */
 export function rowOf (
   { name, note, trap, token = '' }: Variant,
-  { statusCode, headers }: AttackResponse,
+  response: AttackResponse,
   accepted: string,
-  fetched: ReadonlySet<Trap>
+  fetched: ReadonlySet<Trap>,
+  page?: unknown
 ): AttackRow {
+  const { statusCode, headers } = response
   const challenge = headers['www-authenticate']
   return {
     name,
     statusCode,
-    outcome: outcomeOf(statusCode, trap !== undefined && fetched.has(trap)),
+    outcome: outcomeOf(response, page, trap !== undefined && fetched.has(trap)),
     challenge: challenge === undefined ? null : withoutTokens(String(challenge), [accepted, token]),
     ...(note !== undefined && { note })
   }
@@ -81,9 +93,9 @@ type Sent = readonly [Variant, AttackRow]
 
 /** Whether the cause of a finding is known. If the route requires no token, only for tokens, and only if a random signature is refused. */
 function explains (sent: readonly Sent[]): (variant: Variant) => boolean {
-  const isLetIn = (wanted: string) => sent.some(([, { name, outcome }]) => name === wanted && outcome === 'let in')
-  if (!isLetIn('no token')) return () => true
-  const isOpen = isLetIn('a random signature')
+  const letsIn = (wanted: string) => sent.some(([, { name, outcome }]) => name === wanted && outcome === 'let in')
+  if (!letsIn('no token')) return () => true
+  const isOpen = letsIn('a random signature')
   return ({ name, token }) => name === 'no token' || (token !== undefined && !isOpen)
 }
 

@@ -267,7 +267,7 @@ t.test('a login that is under way during a reset leaves no session, at whatever 
 })
 
 t.test('users see their devices by name, and log out one or all others, with forms and with the client', async (t) => {
-  const app = await cookText(t, `${take('your-devices.md', 'deviceOf')}\n${take('your-devices.md', "get('/devices'")}`, { formbody })
+  const app = await cookText(t, `${take('your-devices.md', 'deviceOf')}\n${take('your-devices.md', "get('/devices'")}`)
   const logIn = async (userAgent: string, username = 'ada', password = 'lovelace') =>
     cookiesOf(await send(app, 'POST', '/auth', { payload: { username, password }, headers: { 'user-agent': userAgent } }))
   const [firefox, iphone] = ['Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 Mobile/15E148 Safari/604.1']
@@ -276,7 +276,7 @@ t.test('users see their devices by name, and log out one or all others, with for
   const [phone, laptop, text, tail] = [await logIn(iphone), await logIn(edge), await logIn('<script>alert(1)</script>'), await logIn(`${'x'.repeat(300)} Firefox/1 Linux`)]
   const stranger = await logIn(iphone, 'grace', 'hopper')
 
-  t.match(await send(app, 'GET', '/devices'), { statusCode: 302, headers: { location: '/index.html' } })
+  t.match(await send(app, 'GET', '/devices'), { statusCode: 302, headers: { location: '/login?next=%2Fdevices&reason=absent' } })
   const page = await send(app, 'GET', '/devices', { cookies: own })
   t.match(page.headers, { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' })
   for (const name of ['Firefox on Windows', 'Safari on iOS', 'Edge on macOS']) t.equal(page.payload.split(`${name}, since`).length, 2, name)
@@ -285,21 +285,17 @@ t.test('users see their devices by name, and log out one or all others, with for
 
   const sessions = async (cookies: Record<string, string>): Promise<Array<{ id: string, current: boolean }>> => (await send(app, 'GET', '/auth/sessions', { cookies })).json().sessions
   const idOf = async (cookies: Record<string, string>) => (await sessions(cookies)).find(({ current }) => current)?.id ?? ''
-  const post = async (payload: string, headers: Record<string, string> = {}) =>
-    await send(app, 'POST', '/devices', { cookies: own, payload, headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers } })
+  const end = async (id: string, headers: Record<string, string> = {}) =>
+    await send(app, 'POST', `/auth/sessions/${id}/end`, { cookies: own, payload: 'next=%2Fdevices', headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers } })
   const isIn = async (...all: Array<Record<string, string>>) => await Promise.all(all.map(async (cookies) => (await send(app, 'GET', '/auth/me', { cookies })).statusCode === 200))
 
-  t.equal((await post('end=others', { 'sec-fetch-site': 'cross-site' })).json().exception, 'CrossOriginRequest')
-  for (const payload of ['', 'end=1&end=2']) t.equal((await post(payload)).statusCode, 400, payload)
-  t.equal((await send(app, 'POST', '/devices', { payload: { end: 'others' } })).statusCode, 401)
-  t.match(await post(`end=${await idOf(stranger)}`), { statusCode: 303, headers: { location: '/devices' } })
+  t.match(page.payload, `<form method="post" action="/auth/sessions/${await idOf(phone)}/end">`)
+  t.notMatch(page.payload, await idOf(own))
+  t.equal((await end(await idOf(phone), { 'sec-fetch-site': 'cross-site' })).statusCode, 403)
+  t.match(await end(await idOf(stranger)), { statusCode: 303, headers: { location: '/devices' } })
   t.same(await isIn(own, phone, laptop, stranger), [true, true, true, true])
-  await post(`end=${await idOf(phone)}`)
-  t.same(await isIn(own, phone, laptop, stranger), [true, false, true, true])
-  await post('end=others')
-  t.same(await isIn(own, laptop, text, tail, stranger), [true, false, false, false, true])
-  t.equal((await post('name=ada&password=lovelace')).statusCode, 400)
-  t.equal((await send(app, 'POST', '/auth', { payload: 'username=ada&password=lovelace', headers: { 'content-type': 'application/x-www-form-urlencoded' } })).statusCode, 415, 'other routes accept no forms')
+  await end(await idOf(phone))
+  t.same(await isIn(own, phone, laptop, text, tail, stranger), [true, false, true, true, true, true])
 
   const [tablet, desktop] = [await logIn(iphone), await logIn(edge)]
   // The page, in a browser with these cookies.
@@ -324,7 +320,7 @@ t.test('users see their devices by name, and log out one or all others, with for
 t.test('the page of devices escapes what earlier code has stored', async (t) => {
   const earlier = "sessions: { data: ({ headers }) => headers['user-agent'] === '' ? {} : { device: headers['user-agent'] } }"
   const program = `await app.register(tokenAuth, { secret, authenticate, cookieSet: true, ${earlier} })\n${take('your-devices.md', "get('/devices'")}`
-  const app = await cookText(t, program, { formbody })
+  const app = await cookText(t, program)
   const cookies = cookiesOf(await send(app, 'POST', '/auth', { payload: { username: 'ada', password: 'lovelace' }, headers: { 'user-agent': '<b title="x">Your bank</b>' } }))
   await send(app, 'POST', '/auth', { payload: { username: 'ada', password: 'lovelace' }, headers: { 'user-agent': '' } })
   const { payload } = await send(app, 'GET', '/devices', { cookies })
