@@ -134,11 +134,11 @@ export const settingsSchema = Type.Object({
   }),
   /** Tolerance for clock differences in seconds. It adds to the lifetime of every token. */
   leeway: seconds(180, 0),
-  /** The page after a login by a [form](cookies.md#forms) that has no field `next`. */
+  /** The page after a login by a form that has no field `next`. */
   loggedInUrl: ownPage('/'),
-  /** The page after a logout by a [form](cookies.md#forms) that has no field `next`: a path or an http(s) URL. None: that of `loginRedirectUrl`, without its query. */
+  /** The page after a logout by a form that has no field `next`: a path or an http(s) URL. None: that of `loginRedirectUrl`, without its query. */
   loggedOutUrl: orNone(redirectTarget),
-  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. If it is set, the endpoints also take [forms](cookies.md#forms), with the reason `refused`. */
+  /** Where a guard with `redirectOnFail` sends a browser: a path or an http(s) URL. `{next}` is replaced by the requested path, `{reason}` by `absent`, `expired` or `ended`. If it is set, the endpoints also take forms, with the reason `refused`. */
   loginRedirectUrl: Type.String({ ...redirectTarget, default: '/index.html' }),
   /** Whether the plugin answers a refused request itself, or throws the error to the application's error handler. */
   onRefusal: Type.Union([Type.Literal('reply'), Type.Literal('throw')], { default: 'reply' }),
