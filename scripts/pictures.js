@@ -18,7 +18,7 @@ const devicesOfSite = Object.fromEntries([['wide', 620], ['narrow', 374]].flatMa
   title: 'Your devices',
   options: { colorScheme, viewport: { width, height: 800 }, deviceScaleFactor: 1.5 },
   // Without the text above the list.
-  async prepare (page) { await page.locator('main > p').first().evaluate((paragraph) => paragraph.remove()) },
+  async prepare (page) { await page.locator('main > p:not([id])').evaluate((paragraph) => paragraph.remove()) },
   element: 'main'
 }])))
 

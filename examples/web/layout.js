@@ -26,7 +26,7 @@ function tokenPanel (request, user) {
   // The browser has sent another token, which the guard has replaced.
   const isRenewed = source === 'cookie' && request.server.parseCookie(request.headers.cookie ?? '')[cookieAccessTokenName] !== token
   return html`<section class="token" id="token" aria-label="Your access token" data-left="${left}" data-leeway="${leeway}">
-    <p><strong>${user.name}</strong> is signed in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
+    <p><strong>${user.name}</strong> is logged in. <span id="life">The access token expires in <b>${clock(Math.max(left, 0))}</b>.</span></p>
     <form method="get" id="call"><button>Send a request</button></form>
     <form method="post" id="expire" action="/token/expire"><input type="hidden" name="next" value="${request.method === 'GET' ? request.url : '/'}"><button>Expire now</button></form>
     <p id="trace" role="status">${isRenewed ? 'The access token had expired, and was renewed.' : 'The tokens are in httpOnly cookies, which no script can read.'}</p>
@@ -44,8 +44,9 @@ const link = (path, [href, text]) => html`<a href="${href}"${href === path && ht
  * @param options.description what search engines and link previews show of it; default: of the example
  * @param options.script a script of the page; default: those of the pages of users, if somebody is logged in
  * @param options.message what went wrong
+ * @param options.isFocused whether the message has the focus, because no field does: not every screen reader reads an alert that is there when a page opens
  */
-export async function sendPage (request, reply, title, main, { description = 'An example of fastify-token-auth: pages and an API that are protected by guards.', script, message } = {}) {
+export async function sendPage (request, reply, title, main, { description = 'An example of fastify-token-auth: pages and an API that are protected by guards.', script, message, isFocused = false } = {}) {
   const user = await request.tokenAuth.user()
   const path = pathOf(request.url)
   const scripts = script === undefined ? user !== null && ['/session.js', '/token.js'] : [script]
@@ -74,9 +75,9 @@ export async function sendPage (request, reply, title, main, { description = 'An
   <main id="main" tabindex="-1">
     ${user !== null && html`<div id="switched" class="notice" role="alert"></div>`}
     <h1>${title}</h1>
+    <p id="message" class="message" role="alert"${isFocused && html` tabindex="-1" autofocus`}>${message}</p>
     ${main}
     <p id="waiting" class="waiting" role="status"></p>
-    <p id="message" class="message" role="alert">${message}</p>
   </main>
 </body>
 </html>

@@ -51,13 +51,13 @@ const loginPage = async (request, reply, { next, username, errors = {}, message 
     <form method="post" action="/login" id="login">
       <input type="hidden" name="next" value="${returnPath(next)}">
       <label for="username">Name</label>
-      <input ${attributesOf('username', errors)} value="${typeof username === 'string' && username}" autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="200" required${Object.keys(errors).length === 0 && html` autofocus`}>
+      <input ${attributesOf('username', errors)} value="${typeof username === 'string' && username}" autocomplete="username" autocapitalize="none" spellcheck="false" maxlength="200" required${Object.keys(errors).length === 0 && message === undefined && html` autofocus`}>
       ${messageOf('username', errors)}
       <label for="password">Password</label>
       <input ${attributesOf('password', errors)} type="password" autocomplete="current-password" maxlength="200" required>
       <p id="password-error" class="error" role="alert">${errors.password}</p>
       <button data-busy="Logging in...">Log in</button>
-    </form>`, { description: 'Log in to the example of fastify-token-auth.', script: '/login.js', message })
+    </form>`, { description: 'Log in to the example of fastify-token-auth.', script: '/login.js', message, isFocused: message !== undefined })
 }
 
 /** Where a browser goes after it has sent the form of the logout to the endpoint of the plugin, by the status of the response. */

@@ -40,9 +40,9 @@ const home = html`<p>A small service whose pages and API are protected by guards
       <li>Log in, and press “Expire now”. Then send a request, or open another page: you stay logged in, because the access token is renewed.</li>
       <li>Log in as grace, and <a href="/new-report.html">write a report</a>. The page says why you cannot.</li>
       <li>Log in with a second browser, or in a private window, and open <a href="/devices.html">your devices</a> in the first. End the session of the second: the next thing that you do there leads to the login page, which says what happened.</li>
-      <li>Log out in one of two tabs. The other one is logged out, too.</li>
+      <li>Log out in one of two tabs. The other one is logged out, too: it gets to the login page, and back to where it was after the login.</li>
       <li>Log in as ada, begin <a href="/new-report.html">a report</a>, and log out in another tab. After the next login, the page still has your text.</li>
-      <li>Switch off JavaScript. Except for the text that is kept, all of this still works.</li>
+      <li>Switch off JavaScript. All of this still works, but no text is kept, and a tab learns of a logout in another one with its next request.</li>
       <li>Call the API from <a href="/docs">its documentation</a>, where the cookies authenticate you, too, or with <a href="/curl">curl</a>.</li>
     </ul>`
 
@@ -72,7 +72,7 @@ const deviceItem = (current) => ({ id, createdAt, usedAt, data: { device } }) =>
         <strong>${device}</strong>
         ${id === current
           ? html`<span class="mark">This device</span>`
-          : html`<button name="end" value="${id}" data-busy="Ending..." aria-label="End ${device}" aria-describedby="times-${id}">End</button>`}
+          : html`<button class="end" name="end" value="${id}" data-busy="Ending..." aria-label="End ${device}" aria-describedby="times-${id}">End</button>`}
         <p id="times-${id}"><span>Logged in: ${time(createdAt)}</span> <span>Last used: ${id === current ? 'now' : time(usedAt)}</span></p>
       </li>`
 
@@ -136,7 +136,7 @@ export async function addPages (app, { reports }) {
     <p>Each login starts a session. A device that is in use renews its session every 30 minutes: that is its last use.</p>
     <form method="post" class="wide" data-enhanced>
       <ul class="devices" aria-label="Devices">${sessions.map(deviceItem(sessionId))}</ul>
-      ${sessions.length > 1 && html`<button name="end" value="others" data-busy="Ending...">End all others</button>`}
+      ${sessions.length > 1 && html`<button class="end" name="end" value="others" data-busy="Ending...">End all others</button>`}
     </form>`, { description: 'The devices on which you are logged in. You can log out each of them.' })
   })
 

@@ -13,10 +13,10 @@ const committed = fileURLToPath(new URL('../../docs', import.meta.url))
 const sizes = {
   'pictures/reports.png': [800, 710],
   'pictures/devices.png': [390, 780],
-  'public/devices-wide-light.png': [882, 714],
-  'public/devices-wide-dark.png': [882, 714],
-  'public/devices-narrow-light.png': [513, 714],
-  'public/devices-narrow-dark.png': [513, 714]
+  'public/devices-wide-light.png': [882, 701],
+  'public/devices-wide-dark.png': [882, 701],
+  'public/devices-narrow-light.png': [513, 701],
+  'public/devices-narrow-dark.png': [513, 701]
 }
 
 /** Reads a PNG file (ISO/IEC 15948): its size, and how many different values the bytes of its pixels have. */

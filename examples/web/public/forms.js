@@ -25,6 +25,8 @@ export async function withMessage (run) {
     return true
   } catch (error) {
     message.textContent = error.message
+    // The form may be long. A wrong field says so itself, and has the focus.
+    if (!document.activeElement?.matches('[aria-invalid=true]')) message.scrollIntoView({ block: 'nearest' })
     return false
   }
 }

@@ -4,6 +4,8 @@ import { keepDrafts } from '/drafts.js'
 import { onSubmit, showErrors } from '/forms.js'
 
 let isLeaving = false
+/** Whether the user logs out in this tab. The other tabs keep their pages, so that the next login leads back to them. */
+let isLoggingOut = false
 
 /** Renews the access token when it has expired, and leads to the login page when the session is over. */
 export const client = createClient({
@@ -11,7 +13,7 @@ export const client = createClient({
     // The listener below shows it.
     if (reason === 'switched') return
     isLeaving = true
-    const next = reason === 'logout' ? {} : { next: location.pathname + location.search }
+    const next = isLoggingOut ? {} : { next: location.pathname + location.search }
     location.replace(`/login.html?${new URLSearchParams({ reason, ...next })}`)
   }
 })
@@ -79,7 +81,11 @@ for (const form of document.querySelectorAll('form[data-enhanced]')) {
 
 /** The client tells the other tabs. */
 onSubmit(document.getElementById('logout'), async () => {
-  const hasEnded = await client.logout().catch(() => { throw new Failure(failures[503]) })
+  isLoggingOut = true
+  const hasEnded = await client.logout().catch(() => {
+    isLoggingOut = false
+    throw new Failure(failures[503])
+  })
   forgetDrafts()
   // The server clears the cookies also if it cannot end the session.
   if (!hasEnded) location.replace('/login.html?reason=cleared')
