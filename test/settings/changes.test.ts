@@ -6,7 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
-import Fastify, { type FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type preHandlerAsyncHookHandler } from 'fastify'
 import t from 'tap'
 import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts'
 import { handlerNames } from '../../lib/host/handlers.ts'
@@ -42,19 +42,17 @@ function optionsOf (kind: Kind, store: SessionStore, ...parts: ReadonlyArray<Opt
 }
 
 /** Starts an application with guarded routes, and one more of each that renews, where it can. */
-async function start ({ maxAge: hasMaxAge = true, scopedGuards = true, ...options }: Options): Promise<Process> {
+async function start ({ maxAge: hasMaxAge, scopedGuards, ...options }: Options): Promise<Process> {
   const app = Fastify()
   await app.register(tokenAuth, mistyped(options))
   const settings = Object.fromEntries(settingNames.map((name) => [name, options[name] ?? settingsSchema.properties[name].default])) as Record<SettingName, never>
   const instance: FastifyInstance['tokenAuth'] = Reflect.get(app, settings.instanceName)
   const hasSessions = options.sessions !== undefined
   const isRenewing = hasSessions && settings.cookieSet && settings.authMode
-  const guards = {
-    '/app/notes': (renew: boolean) => instance.protect({ renew }),
-    ...(settings.scopesEnabled && scopedGuards && { '/app/scoped': (renew: boolean) => instance.scoped('read', { renew }) }),
-    ...(settings.claimAuthTime && hasMaxAge && { '/app/recent': (renew: boolean) => instance.protect({ renew, maxAge: 30 * 86_400 }) })
-  }
-  for (const [url, guard] of Object.entries(guards)) {
+  const guards = new Map<string, (renew: boolean) => preHandlerAsyncHookHandler>([['/app/notes', (renew) => instance.protect({ renew })]])
+  if (settings.scopesEnabled && scopedGuards !== false) guards.set('/app/scoped', (renew) => instance.scoped('read', { renew }))
+  if (settings.claimAuthTime && hasMaxAge !== false) guards.set('/app/recent', (renew) => instance.protect({ renew, maxAge: 30 * 86_400 }))
+  for (const [url, guard] of guards) {
     app.get(url, { onRequest: guard(false) }, async () => 'reached')
     if (isRenewing) app.get(`${url}-page`, { onRequest: guard(true) }, async () => 'reached')
   }
@@ -62,7 +60,7 @@ async function start ({ maxAge: hasMaxAge = true, scopedGuards = true, ...option
   return {
     app,
     knowledge: knowledgeOf(settings),
-    routes: Object.keys(guards),
+    routes: [...guards.keys()],
     isOpen: !settings.doProtection,
     hasSessions: hasSessions && settings.authMode,
     hasRefresh: settings.authMode && (hasSessions || settings.refreshTokenEnabled)
@@ -162,6 +160,8 @@ interface Driven {
   readonly fate: Fate
   /** Whether clients that do not know the new value fare worse. */
   readonly isToKnow: boolean
+  /** Whether tokens of a session that has ended are accepted again. */
+  readonly isAcceptedAgain: boolean
   readonly atOnce: Together
 }
 
@@ -171,7 +171,12 @@ async function drive (change: Change, kinds: readonly [Kind, ...Kind[]], clock: 
   const store = memorySessions()
   const [kind] = kinds
   const old = await start(optionsOf(kind, store, change.base, change.from))
+  // Somebody who has copied the tokens of a user who then logs out.
+  const { first: leaver } = await clientsOf(kind, change, old)
+  const thief = leaver.copy()
+  await leaver.logout(old)
   const next = await start(optionsOf(kind, store, change.base, change.to))
+  const isAcceptedAgain = old.hasSessions && !old.isOpen && !next.isOpen && (await thief.visit(next) === 200 || await thief.refresh(next) === 200)
   const isKnown = JSON.stringify(old.knowledge) === JSON.stringify(next.knowledge)
   const atOnce = await together(change, kind, old, next, clock)
   clock.restart()
@@ -191,7 +196,7 @@ async function drive (change: Change, kinds: readonly [Kind, ...Kind[]], clock: 
   for (const [kind, { current, outdated }] of clients) {
     const fate = await meet(current)
     const other = outdated === undefined ? fate : await meet(outdated)
-    found.push({ kind, fate, isToKnow: JSON.stringify(other) !== JSON.stringify(fate), atOnce })
+    found.push({ kind, fate, isToKnow: JSON.stringify(other) !== JSON.stringify(fate), isAcceptedAgain, atOnce })
     // What became of the old session: nobody who logged out may be in, and it ends unless its tokens are not read any more.
     const isKept = ['nothing', 'refresh', 'later', 'login later'].includes(fate.outcome)
     if (isKept && old.hasSessions && next.hasSessions && !next.isOpen) assert.ok(fate.logsOut, titleOf(change, kind))
@@ -226,6 +231,7 @@ function rowOf (change: Change, driven: readonly Driven[]): Row {
   const isForbidden = driven.some(({ fate }) => fate.status === 403)
   const notes = [
     pages === 'later' && !isForbidden && 'Guards refuse pages until the access token expires.',
+    driven.some(({ isAcceptedAgain }) => isAcceptedAgain) && 'Access tokens of sessions that have ended are accepted again, unless the key is replaced, too.',
     driven.some(({ fate }) => fate.logins === 2) && 'A login right after the change has to be repeated.'
   ].filter((note) => note !== false)
   const isFine = outcome === 'nothing' || outcome === 'refresh'

@@ -9,7 +9,9 @@ import { trusted } from '../authorities/issuers.ts'
  * Options, of which TypeScript cannot tell whether they go together. `sessions` is merged with the usual one; null: none.
  * `maxAge` and `scopedGuards`: whether the routes have guards that need these claims.
  */
-export type Options = Readonly<Record<string, unknown>> & { readonly sessions?: Readonly<Record<string, unknown>> | null }
+export type Options = Readonly<Record<string, unknown>> & { readonly sessions?: Readonly<Record<string, unknown>> | null | undefined }
+
+type Steps = ReadonlyArray<readonly [options: Options, seconds: number]>
 
 export interface Change {
   /** The setting or option, or several that change at once. */
@@ -29,7 +31,7 @@ export interface Change {
   /** What to know or to do, written by hand. */
   readonly advice?: string
   /** The deployments that lead to the new settings without a logout, and how many seconds pass after each. */
-  readonly steps?: ReadonlyArray<readonly [options: Options, seconds: number]>
+  readonly steps?: Steps
 }
 
 export const sessionSecret = 'a secret of sessions, for tests only: 0123456789'
@@ -60,15 +62,15 @@ const otherNames = { cookieAccessTokenName: 'access', cookieRefreshTokenName: 'r
 const at = (seconds: number) => new Date((noon + seconds) * 1000)
 const [oldKey, nextKey] = [{ key: secret, algorithm: 'HS256' }, { key: otherSecret, algorithm: 'HS512' }]
 /** The steps of docs/keys.md, with the sessions of a deployment. */
-const stepsOfKeys = (sessions: Options['sessions']): Change['steps'] => [
+const stepsOfKeys = (sessions: Options['sessions']): Steps => [
   [{ secret: undefined, sessions, keys: [oldKey] }, 60],
   [{ secret: undefined, sessions, keys: [{ ...nextKey, signFrom: at(3600) }, oldKey] }, 3600 + life],
   [{ secret: undefined, sessions, keys: [nextKey] }, 60]
 ]
 /** First, tokens have what a later deployment requires. */
-const firstWritten = (first: Options, then: Options): Change['steps'] => [[first, life], [then, 60]]
+const firstWritten = (first: Options, then: Options): Steps => [[first, life], [then, 60]]
 const written = (claims: (payload: Record<string, unknown>) => object): Options => ({ extendPayload: (payload: Record<string, unknown>) => ({ ...payload, ...claims(payload) }) })
-const ofSecrets = (...lists: ReadonlyArray<readonly string[]>): Change['steps'] => lists.map((list, index) => [{ sessions: { secret: list } }, index === 1 ? 20 * day : 60])
+const ofSecrets = (...lists: ReadonlyArray<readonly string[]>): Steps => lists.map((list, index) => [{ sessions: { secret: list } }, index === 1 ? 20 * day : 60])
 
 /** Both directions of a change. */
 const both = (of: string, one: unknown, other: unknown, names: readonly [string, string], rest: Partial<Change> = {}): Change[] => [
@@ -182,12 +184,19 @@ export const changes: readonly Change[] = [
   other('pathToAuthenticate', '/', '/login'),
   other('pathToLogout', '/logout', '/bye'),
   other('pathToRefresh', '/refresh', '/renew'),
-  { of: ['privateKey', 'publicKey'], said: 'another pair', base: ed, to: pairFor('EdDSA', 1), steps: [
-    [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA').privateKey }] }, 60],
-    [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA', 1).privateKey, signFrom: at(3600) }, { key: pairFor('EdDSA').privateKey }] }, 3600 + life],
-    [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA', 1).privateKey }] }, 60]
-  ], advice: 'Four steps avoid the refresh.' },
-  { of: ['privateKey', 'publicKey'], said: 'another pair, without `sessions.secret`', base: { ...ed, sessions: { secret: undefined } }, to: pairFor('EdDSA', 1) },
+  {
+    of: ['privateKey', 'publicKey'],
+    said: 'another pair',
+    base: ed,
+    to: { ...pairFor('EdDSA', 1) },
+    steps: [
+      [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA').privateKey }] }, 60],
+      [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA', 1).privateKey, signFrom: at(3600) }, { key: pairFor('EdDSA').privateKey }] }, 3600 + life],
+      [{ ...ed, publicKey: undefined, privateKey: undefined, keys: [{ key: pairFor('EdDSA', 1).privateKey }] }, 60]
+    ],
+    advice: 'Four steps avoid the refresh.'
+  },
+  { of: ['privateKey', 'publicKey'], said: 'another pair, without `sessions.secret`', base: { ...ed, sessions: { secret: undefined } }, to: { ...pairFor('EdDSA', 1) } },
   other('queryStringAccessTokenName', 'access_token', 'token', { base: { queryStringSet: true }, kinds: ['header'] }),
   other('queryStringRefreshTokenName', 'refresh_token', 'token', { base: { queryStringSet: true }, kinds: ['header'] }),
   ...flag('queryStringSet', { kinds: ['header'] }).map((change) => ({ ...change, said: '' })),
@@ -208,7 +217,9 @@ export const changes: readonly Change[] = [
   { of: 'sessions', said: 'instead of `refreshTokenEnabled`', from: withHandlers, to: {} },
   { of: 'sessions', said: 'without refresh tokens before', from: none, to: {} },
   { of: 'sessions', said: 'removed', to: none },
+  { of: 'sessions', said: 'removed, and the key replaced', from: { secret }, to: { ...none, secret: otherSecret } },
   ofSessions('store', memorySessions(), memorySessions(), { said: 'an empty one' }),
+  { of: 'sessions.store', said: 'an empty one, and the key replaced', from: { secret, sessions: { store: memorySessions() } }, to: { secret: otherSecret, sessions: { store: memorySessions() } } },
   ofSessions('secret', sessionSecret, nextSessionSecret, { said: 'replaced', steps: ofSecrets([sessionSecret, nextSessionSecret], [nextSessionSecret, sessionSecret], [nextSessionSecret]), advice: 'Three steps avoid it.' }),
   ofSessions('secret', undefined, sessionSecret, { said: 'given for the first time', steps: ofSecrets([secret, sessionSecret], [sessionSecret, secret], [sessionSecret]), advice: 'Three steps avoid it, with `secret` as the old one.' }),
   ofSessions('secret', sessionSecret, undefined, { said: 'removed' }),

@@ -29,7 +29,7 @@ export interface Process {
 export type Kind = 'header' | 'cookies' | 'pages'
 
 export class Client {
-  readonly jar = new Jar()
+  jar = new Jar()
   #access = ''
   #refresh = ''
   readonly #kind: Kind
@@ -84,6 +84,15 @@ export class Client {
   #at (process: Process, setting: 'pathToAuthenticate' | 'pathToLogout' | 'pathToRefresh'): string {
     const knowledge = this.#knows ?? process.knowledge
     return `${knowledge.urlPrefix}${knowledge[setting]}`.replace(/\/$/, '')
+  }
+
+  /** A thief's: with the same tokens and cookies. */
+  copy (): Client {
+    const copy = new Client(this.#kind, this.#site, this.#username, this.#knows)
+    copy.jar = this.jar.copy()
+    copy.#access = this.#access
+    copy.#refresh = this.#refresh
+    return copy
   }
 
   /** Logs in. */

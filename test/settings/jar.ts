@@ -8,7 +8,6 @@ interface Stored {
   readonly isHostOnly: boolean
   readonly path: string
   readonly isSecure: boolean
-  readonly isHttpOnly: boolean
   readonly sameSite: string
   /** Whether it is in the partition of the page. A page at the top of its own site sends both kinds. */
   readonly isPartitioned: boolean
@@ -40,7 +39,6 @@ function parse (field: string, { hostname, pathname, protocol }: URL): Stored | 
     isHostOnly: given === '',
     path: path.startsWith('/') ? path : defaultPath(pathname),
     isSecure: attributes.has('secure'),
-    isHttpOnly: attributes.has('httponly'),
     sameSite: (attributes.get('samesite') ?? 'lax').toLowerCase(),
     isPartitioned: attributes.has('partitioned'),
     expires: maxAge !== undefined ? Date.now() + Number(maxAge) * 1000 : expires === undefined ? undefined : Date.parse(expires)
@@ -56,6 +54,12 @@ function parse (field: string, { hostname, pathname, protocol }: URL): Stored | 
 
 export class Jar {
   #cookies: Stored[] = []
+
+  copy (): Jar {
+    const copy = new Jar()
+    copy.#cookies = [...this.#cookies]
+    return copy
+  }
 
   /** Takes the fields Set-Cookie of a response, in their order. */
   take (url: string, fields: readonly string[]): void {
@@ -78,16 +82,6 @@ export class Jar {
       .filter(({ domain, isHostOnly, path, isSecure }) => (isHostOnly ? hostname === domain : isWithin(hostname, domain)) && isBelow(pathname, path) && (!isSecure || protocol === 'https:'))
       .sort((one, other) => other.path.length - one.path.length)
       .map(({ name, value }) => `${name}=${value}`).join('; ')
-  }
-
-  /** The names of the cookies that scripts of a page see. */
-  get visible (): string[] {
-    return this.#cookies.filter(({ isHttpOnly }) => !isHttpOnly).map(({ name }) => name)
-  }
-
-  get names (): string[] {
-    this.#expire()
-    return this.#cookies.map(({ name }) => name)
   }
 
   /** Whether a cookie without Secure would take the place of one with it: section 5.7, step 16. */
