@@ -7,6 +7,7 @@ const read = (path) => readFileSync(new URL(path, docs), 'utf8')
 /** Pages that show files outside docs/, whose titles are longer than a menu has room for, or which have none. */
 const titles = {
   changelog: 'Changelog',
+  'changing-settings': 'Changing settings',
   recipes: 'All recipes',
   reporting: 'Report a vulnerability',
   'sessions-reference': 'Sessions in detail',

@@ -36,6 +36,7 @@ const evidence = pages.filter((path) => path.startsWith('docs/evidence/'))
 
 /** Pages whose examples run in a test of their own, because they need servers, browsers, times or a shell. */
 const testedElsewhere: Record<string, string> = {
+  'docs/changing-settings.md': 'test/settings/changes.test.ts',
   'docs/client.md': 'test/outside/client-page.test.ts',
   'docs/deployment.md': 'test/promises/deployment.test.ts',
   'docs/events.md': 'test/events.test.ts',
