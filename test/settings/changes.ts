@@ -89,6 +89,8 @@ const harmless: Record<string, readonly [one: unknown, other: unknown]> = {
   cookieHttponly: [true, false],
   debug: [false, true],
   instanceName: ['tokenAuth', 'staff'],
+  loggedInUrl: ['/', '/home'],
+  loggedOutUrl: [null, '/bye'],
   loginRedirectUrl: ['/index.html', '/login'],
   onRefusal: ['reply', 'throw'],
   pathToJwks: [null, '/jwks'],
