@@ -59,7 +59,7 @@ export const mutants = [
   { file: 'lib/request/signal.ts', from: 'if (now >= expiry.end) expiry.abort()', to: '{}', tests: ['test/request/signal.test.ts'] },
   { file: 'lib/routes/document.ts', from: 'operation.security = inVersion(requirements, document)', to: 'operation.security = requirements', tests: ['test/routes/openapi.test.ts'] },
   { file: 'lib/routes/document.ts', from: '!annotated.has(document) && annotateAll(document, additions)', to: 'false', tests: ['test/routes/openapi.test.ts'] },
-  { file: 'lib/endpoints/logout.ts', from: ' && isWithoutToken(source)\n', to: '\n', tests: ['test/client-company.test.ts', 'test/sessions/endpoints.test.ts'] },
+  { file: 'lib/sessions/stop.ts', from: ' && isWithoutToken(source)\n', to: '\n', tests: ['test/client-company.test.ts', 'test/sessions/endpoints.test.ts'] },
 
   // issuing
   { file: 'lib/issuing/access-token.ts', from: 'if (recipe.longestLifetime !== undefined) checkSessionClaims(payload, recipe.session, Math.floor(now) + recipe.longestLifetime)', to: '', tests: ['test/sessions/settings.test.ts'] },
@@ -108,7 +108,7 @@ export const mutants = [
   { file: 'lib/sessions/outbox.ts', from: '          this.#waiting.set(key, item)\n        }', to: '        }', tests: ['test/sessions/outbox.test.ts'] },
   { file: 'lib/sessions/confirmations.ts', from: 'if (!this.outbox.add(key, received)) return false', to: 'this.outbox.add(key, received)', tests: ['test/sessions/confirmations.test.ts'] },
   { file: 'lib/sessions/prepare.ts', from: "fastify.addHook('preClose', async () => await ended.prepareStop(reader))", to: '', tests: ['test/sessions/outbox.test.ts'] },
-  { file: 'lib/endpoints/logout.ts', from: 'if (!await sessions.ended.retryEndings()) throw new SessionStoreUnavailable()', to: '', tests: ['test/sessions/outbox.test.ts'] },
+  { file: 'lib/sessions/stop.ts', from: 'if (!await sessions.ended.retryEndings()) throw new SessionStoreUnavailable()', to: '', tests: ['test/sessions/outbox.test.ts'] },
 
   // sessions/stores
   { file: 'lib/sessions/stores/memory.ts', from: 'const isOpen = windowAt !== null && now - windowAt < rules.graceMs', to: 'const isOpen = windowAt !== null && now - windowAt <= rules.graceMs', tests: ['test/sessions/stores/memory.test.ts'] },
@@ -143,7 +143,19 @@ export const mutants = [
   // endpoints
   { file: 'lib/endpoints/refresh.ts', from: 'if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', to: 'if (refreshToken !== undefined && !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', tests: ['test/endpoints/refresh.test.ts'] },
   { file: 'lib/endpoints/endpoint.ts', from: 'if (settings.cookieSet && !settings.tokensInBody) return {}', to: 'if (!settings.tokensInBody) return {}', tests: ['test/endpoints/cookies.test.ts'] },
-  { file: 'lib/endpoints/logout.ts', from: 'if (userId === null || sessionId === null || sessionId === ended) return []', to: 'if (userId === null || sessionId === null) return []', tests: ['test/sessions/endpoints.test.ts'] },
+  { file: 'lib/sessions/stop.ts', from: 'if (userId === null || sessionId === null || sessionId === ended) return []', to: 'if (userId === null || sessionId === null) return []', tests: ['test/sessions/endpoints.test.ts'] },
+  { file: 'lib/endpoints/forms.ts', from: "if ((isRefusal ? refused.answer : refused).statusCode !== 401) return", to: "if ((isRefusal ? refused.answer : refused).statusCode >= 500) return", tests: ['test/endpoints/forms.test.ts'] },
+  { file: 'lib/endpoints/forms.ts', from: "registration.hasLoginPage && readsCookies(registration)", to: "registration.hasLoginPage", tests: ['test/endpoints/forms.test.ts'] },
+  { file: 'lib/endpoints/forms.ts', from: "return typeof next === 'string' && next.length <= longestWayBack ? returnPath(next, fallback) : fallback", to: "return typeof next === 'string' ? next : fallback", tests: ['test/endpoints/forms.test.ts'] },
+  { file: 'lib/endpoints/routes.ts', from: "if (isForm && !state.settings.cookieSet) throw", to: "if (isForm && state.settings.authMode === undefined) throw", tests: ['test/endpoints/forms.test.ts'] },
+  { file: 'lib/sessions/login-facts.ts', from: "if (bytes > maximumClaimsBytes) throw", to: "if (bytes > maximumClaimsBytes + 1) throw", tests: ['test/sessions/login-facts.test.ts'] },
+  { file: 'lib/sessions/login-facts.ts', from: "persistent: options.persistent ?? result.persistent ?? true,", to: "persistent: result.persistent ?? options.persistent ?? true,", tests: ['test/sessions/login-facts.test.ts'] },
+  { file: 'lib/issuing/issuing.ts', from: "'sgen', 'cnf', ...customClaims.map(({ key }) => key)]", to: "'sgen', 'cnf']", tests: ['test/sessions/login-facts.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: "if (issuing.findReserved(Object.keys(claims), settings) !== undefined) return takenClaim", to: '', tests: ['test/sessions/login-facts.test.ts'] },
+  { file: 'lib/sessions/sessions.ts', from: "    const state = logoutStateOf(request)\n    refuseOtherOrigins(state)", to: '    const state = logoutStateOf(request)', tests: ['test/sessions/stop.test.ts'] },
+  { file: 'lib/request/scope-question.ts', from: "if (holder.authority === null) return false", to: "if (holder.authority === undefined) return false", tests: ['test/request/scope-question.test.ts'] },
+  { file: 'lib/request/scope-question.ts', from: "if (!isFunction(memberOf(result, 'then'))) return result", to: 'return result', tests: ['test/request/scope-question.test.ts'] },
+  { file: 'lib/sessions/revocation.ts', from: "this.#lastGood === undefined ? 'starting' : 'stale'", to: "'stale'", tests: ['test/sessions/store-status.test.ts'] },
   { file: 'lib/endpoints/bodies.ts', from: 'if (names.has(name)) return undefined', to: '', tests: ['test/endpoints/table.test.ts'] },
 
   // routes
@@ -154,7 +166,7 @@ export const mutants = [
   // testing, and testing/attack
   { file: 'lib/testing/test-token.ts', from: "if (state === 'notYetActive') return { nbf: now + leeway + hour }", to: "if (state === 'notYetActive') return { nbf: now + hour - leeway * 60 }", tests: ['test/testing/test-token.test.ts'] },
   { file: 'lib/testing/rules-of-families.ts', from: "for (let member = 2; member <= members; member++) await late.expect(0, 'reissued', member)", to: '', tests: ['test/testing/session-store.test.ts'] },
-  { file: 'lib/testing/attack/report.ts', from: "if (statusCode >= 200 && statusCode < 300) return 'let in'", to: "if (statusCode === 200) return 'let in'", tests: ['test/testing/attack.test.ts'] },
+  { file: 'lib/testing/attack/report.ts', from: 'return (statusCode >= 200 && statusCode < 300) ||', to: 'return statusCode === 200 ||', tests: ['test/testing/attack.test.ts'] },
   { file: 'lib/testing/attack/attack.ts', from: "await checkAccepted(app, carrier, token, 'after the attack')", to: '', tests: ['test/testing/attack.test.ts'] },
 
   // cli

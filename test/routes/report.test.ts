@@ -71,19 +71,20 @@ t.test('the endpoints of sessions, the key set and class views say what they are
   }))
   await app.ready()
   t.equal(app.tokenAuth.printRoutes(), `\
-POST      /auth               public
-GET,HEAD  /auth/jwks          public
-POST      /auth/logout        other      requires a token of the session
-GET,HEAD  /auth/me            protected  tokenAuth in onRequest
-POST      /auth/refresh       other      requires a refresh token
-GET,HEAD  /auth/reports       scoped     tokenAuth in onRequest reports
-OPTIONS   /auth/reports       public
-POST      /auth/reports       public
-PUT       /auth/reports       undecided
-DELETE    /auth/sessions      protected  tokenAuth in onRequest
-GET,HEAD  /auth/sessions      protected  tokenAuth in onRequest
-DELETE    /auth/sessions/:id  protected  tokenAuth in onRequest
-GET,HEAD  /auth/verify        other      says whether the token is valid
+POST      /auth                   public
+GET,HEAD  /auth/jwks              public
+POST      /auth/logout            other      requires a token of the session
+GET,HEAD  /auth/me                protected  tokenAuth in onRequest
+POST      /auth/refresh           other      requires a refresh token
+GET,HEAD  /auth/reports           scoped     tokenAuth in onRequest reports
+OPTIONS   /auth/reports           public
+POST      /auth/reports           public
+PUT       /auth/reports           undecided
+DELETE    /auth/sessions          protected  tokenAuth in onRequest
+GET,HEAD  /auth/sessions          protected  tokenAuth in onRequest
+DELETE    /auth/sessions/:id      protected  tokenAuth in onRequest
+POST      /auth/sessions/:id/end  protected  tokenAuth in onRequest
+GET,HEAD  /auth/verify            other      says whether the token is valid
 `)
 })
 
