@@ -1,7 +1,8 @@
 /**
- * `npm run lighthouse --prefix docs`: measures the landing page and three guides of the site that was built last with
- * Lighthouse, as a telephone and as a desktop, and fails if a score is below its limit. The pages are compressed, as most
- * servers do. A busy machine makes pages slow, so the performance is the best of three runs; the other scores do not vary.
+ * `npm run lighthouse --prefix docs`: measures the landing page, three guides and two pages of the API reference of the site
+ * that was built last with Lighthouse, as a telephone and as a desktop, and fails if a score is below its limit. The pages are
+ * compressed, as most servers do. A busy machine makes pages slow, so the performance is the best of three runs; the other
+ * scores do not vary.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -10,8 +11,8 @@ import { gzipSync } from 'node:zlib'
 import lighthouse, { desktopConfig } from 'lighthouse'
 import { launchChromium } from '../scripts/chromium.js'
 
-const limits = { performance: 95, accessibility: 100, 'best-practices': 100, seo: 100 }
-const pages = ['/', '/guards.html', '/cookies.html', '/keys.html']
+const limits = { performance: 97, accessibility: 100, 'best-practices': 100, seo: 100 }
+const pages = ['/', '/guards.html', '/cookies.html', '/keys.html', '/api/index.html', '/api/interfaces/fastify-token-auth.Sessions.html']
 const types = { '.css': 'text/css', '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '.json': 'application/json', '.png': 'image/png', '.svg': 'image/svg+xml', '.woff2': 'font/woff2' }
 const isCompressed = ['.png', '.woff2']
 const dist = new URL('.vitepress/dist/', import.meta.url)
@@ -46,11 +47,11 @@ async function measure (path, form) {
   return { scores, causes: [...causes] }
 }
 
-console.log(`${'Page'.padEnd(16)}${'Form'.padEnd(10)}${Object.keys(limits).map((id) => id.padEnd(16)).join('')}FCP, LCP, TBT, CLS of the last run`)
+console.log(`${'Page'.padEnd(56)}${'Form'.padEnd(10)}${Object.keys(limits).map((id) => id.padEnd(16)).join('')}FCP, LCP, TBT, CLS of the last run`)
 for (const path of pages) {
   for (const form of ['mobile', 'desktop']) {
     const { scores, causes } = await measure(path, form)
-    console.log(`${path.padEnd(16)}${form.padEnd(10)}${Object.keys(limits).map((id) => String(scores[id]).padEnd(16)).join('')}${scores.metrics}`)
+    console.log(`${path.padEnd(56)}${form.padEnd(10)}${Object.keys(limits).map((id) => String(scores[id]).padEnd(16)).join('')}${scores.metrics}`)
     if (causes.length > 0) console.error(`  Below the limit: ${causes.join(', ')}`)
     if (Object.entries(limits).some(([id, limit]) => scores[id] < limit)) process.exitCode = 1
   }

@@ -2,10 +2,11 @@ import { readFileSync } from 'node:fs'
 import { defineConfig } from 'vitepress'
 import { describePage, headOf, sitemap } from './head.js'
 import { figures } from './figures.js'
-import { likeGitHub, slugify, withDiagrams, withNamedPages, withTables } from './markdown.js'
+import { indentLines, likeGitHub, slugify, withDiagrams, withNamedPages, withTables } from './markdown.js'
 import { menu } from './menu.js'
 import { renderForSearch } from './search.js'
 
+const groups = menu()
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
 /** Writes a section of the README where a page has `<!-- README: Heading -->`, and the figures where it has `<!-- figures -->`. */
@@ -41,6 +42,7 @@ export default defineConfig({
     anchor: { slugify },
     attrs: { disable: true },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' },
+    codeTransformers: [indentLines],
     config (md) {
       likeGitHub(md)
       withNamedPages(md)
@@ -53,13 +55,21 @@ export default defineConfig({
     logo: { src: '/favicon.svg', width: 24, height: 24, alt: '' },
     nav: [
       { text: 'Tutorial', link: '/tutorial' },
+      { text: 'Guides', items: groups.find(({ text }) => text === 'Guides').items },
       { text: 'Recipes', link: '/recipes', activeMatch: '^/recipes' },
       { text: 'Settings', link: '/settings' },
       // TypeDoc builds these pages, so the router must not open them.
       { text: 'API', link: '/api/index.html', target: '_self' }
     ],
-    sidebar: menu(),
+    sidebar: groups,
     outline: [2, 3],
-    search: { provider: 'local', options: { _render: renderForSearch } }
+    search: {
+      provider: 'local',
+      options: {
+        _render: renderForSearch,
+        // VitePress writes this function into the pages as text: it must not use anything outside itself.
+        miniSearch: { searchOptions: { boostDocument: (id) => id.startsWith('/evidence/') || id.startsWith('/changelog') ? 0.1 : 1 } }
+      }
+    }
   }
 })

@@ -53,6 +53,15 @@ export function likeGitHub (md) {
   }
 }
 
+/** Tells the style of a line of code how far it is indented: what does not fit its column goes on below, further to the right. */
+export const indentLines = {
+  name: 'indent-lines',
+  line (element, number) {
+    const indent = /^ */.exec(this.source.split('\n')[number - 1])[0].length
+    if (indent > 0) element.properties.style = `--indent:${indent}ch`
+  }
+}
+
 /** A diagram for wide and for narrow screens, of which a page shows one. */
 const drawBoth = (text) => Object.entries(widths).map(([name, width]) => `<span v-pre class="only-${name}">${draw(text, width)}</span>`).join('')
 

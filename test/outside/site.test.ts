@@ -1,5 +1,6 @@
 /** The site of the documents: its menu, and in a browser what `npm run docs:site` has built. */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import fastifyStatic from '@fastify/static'
 import Fastify from 'fastify'
@@ -19,7 +20,7 @@ t.test('the menu of the site has every page of the documents once, and a text fo
   const { menu }: { menu: () => { items: { text: string, link: string }[] }[] } = await import(new URL('.vitepress/menu.js', docs).href)
   const items = menu().flatMap((group) => group.items)
   const pages = namesIn(docs, '.md')
-    .filter((name) => !/^(?:node_modules|public)\//.test(name))
+    .filter((name) => !/^(?:\.vitepress|node_modules|public)\//.test(name))
     .map((name) => name.replace(/^site\//, ''))
     .filter((name) => name !== 'index')
   t.strictSame(items.map(({ link }) => link).sort(), pages.map((name) => `/${name}`).sort())
@@ -54,24 +55,52 @@ t.test('the site that was built', { skip }, async (t) => {
 
   const names = namesIn(built, '.html').filter((name) => name !== '404')
 
-  t.test('every page fits a screen of 390 pixels, has a heading, and has links that lead to pages and anchors of the site', async (t) => {
-    const page = await openTab(t, { viewport: { width: 390, height: 844 }, colorScheme: 'dark' })
+  const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+  /** What axe finds in a page. */
+  const violationsOf = (page: Page) => page.evaluate<string[]>(`(async () => {
+    const { violations } = await axe.run(document, {
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'], preload: false
+    })
+    return violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' '))
+  })()`)
+
+  /** A page of each kind. */
+  const examples = ['index', 'guards', 'api/index', 'api/classes/fastify-token-auth.InvalidToken', 'api/interfaces/fastify-token-auth.Sessions']
+
+  t.test('every page has headings in order, code that fits its column of a wide screen, links that lead to pages and anchors, and no element in which axe finds something; it fits a screen of 390 pixels', async (t) => {
     const anchors = new Map<string, string[]>()
     const links = new Map<string, string>()
-    for (const name of names) {
-      await page.goto(`/${name}.html`)
-      const seen: { width: number, headings: number, ids: string[], hrefs: string[] } = await page.evaluate(`({
-        width: document.documentElement.scrollWidth,
-        headings: document.querySelectorAll('h1').length,
-        ids: Array.from(document.querySelectorAll('[id]'), ({ id }) => id),
-        hrefs: Array.from(document.querySelectorAll('a[href]'), ({ href }) => href)
-      })`)
-      t.equal(seen.width, 390, `${name}: width`)
-      t.equal(seen.headings, 1, `${name}: headings`)
-      anchors.set(`/${name}.html`, seen.ids)
-      // TypeDoc checks the links of its pages.
-      if (!name.startsWith('api/')) for (const href of seen.hrefs) links.set(href, name)
+    const kinds = new Set<string>()
+    const rest = [...names]
+    const visit = async (page: Page) => {
+      for (let name = rest.pop(); name !== undefined; name = rest.pop()) {
+        await page.setViewportSize({ width: 1280, height: 800 })
+        await page.goto(`/${name}.html`)
+        const seen: { levels: number[], wide: string[], kinds: string[], ids: string[], hrefs: string[] } = await page.evaluate(`({
+          levels: Array.from(document.querySelectorAll('h1, h2, h3, h4, h5, h6')).filter((heading) => heading.checkVisibility()).map(({ tagName }) => Number(tagName[1])),
+          wide: Array.from(document.querySelectorAll('pre')).filter((pre) => pre.scrollWidth > pre.clientWidth).map((pre) => pre.innerText),
+          kinds: [...new Set(Array.from(document.querySelectorAll('body *'), (element) => [element.parentElement, element].map(({ tagName, className }) => tagName + ' ' + className).join(' > ')))],
+          ids: Array.from(document.querySelectorAll('[id]'), ({ id }) => id),
+          hrefs: Array.from(document.querySelectorAll('a[href]'), ({ href }) => href)
+        })`)
+        t.equal(seen.levels.filter((level) => level === 1).length, 1, `${name}: headings`)
+        t.ok(seen.levels.every((level, index) => level <= (seen.levels[index - 1] ?? level) + 1), `${name}: levels of headings ${seen.levels.join(' ')}`)
+        t.same(seen.wide, [], `${name}: code`)
+        anchors.set(`/${name}.html`, seen.ids)
+        for (const href of seen.hrefs) links.set(href, name)
+        // Axe takes up to a second for a page, and most pages consist of the same elements: it reads those with an element that no page before had.
+        const isNew = seen.kinds.filter((kind) => !kinds.has(kind)).length > 0
+        for (const kind of seen.kinds) kinds.add(kind)
+        if (isNew) t.same(await violationsOf(page), [], name)
+        await page.setViewportSize({ width: 390, height: 844 })
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), 390, `${name}: width`)
+      }
     }
+    await Promise.all(Array.from({ length: 3 }, async () => {
+      const page = await openTab(t, { colorScheme: 'light' })
+      await page.context().addInitScript({ content: axe })
+      await visit(page)
+    }))
     for (const [href, name] of links) {
       const { origin: target, pathname, hash } = new URL(href)
       if (target !== origin) continue
@@ -79,6 +108,83 @@ t.test('the site that was built', { skip }, async (t) => {
       t.ok(hash === '' ? ids : ids?.includes(decodeURIComponent(hash.slice(1))), `${name}: ${href}`)
     }
     t.ok(names.some((name) => name.startsWith('api/')), 'the API reference is a part of the site')
+  })
+
+  t.test('axe finds nothing in pages of each kind, light and dark, on narrow and wide screens', async (t) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await openTab(t, { colorScheme })
+      await page.context().addInitScript({ content: axe })
+      for (const name of examples) {
+        await page.goto(`/${name}.html`)
+        for (const [width, height] of [[390, 844], [1280, 800]] as const) {
+          await page.setViewportSize({ width, height })
+          t.same(await violationsOf(page), [], `${name}, ${colorScheme}, ${width} px`)
+        }
+      }
+    }
+  })
+
+  t.test('links to recipes in lists and tables have the titles of their pages', async (t) => {
+    const page = await openTab(t)
+    for (const path of ['/recipes.html', '/index.html']) {
+      await page.goto(path)
+      const titles: Record<string, string> = await page.evaluate(`Object.fromEntries(
+        Array.from(document.querySelectorAll('main :is(li > a:first-child, td > a:only-child)')).filter(({ pathname }) => pathname.startsWith('/recipes/')).map(({ pathname, textContent }) => [pathname, textContent]))`)
+      t.ok(Object.keys(titles).length > 3, path)
+      for (const [recipe, title] of Object.entries(titles)) {
+        const [, heading] = /^# (.+)$/m.exec(readFileSync(new URL(`.${recipe.replace('.html', '.md')}`, docs), 'utf8')) ?? []
+        t.equal(title, heading, `${path}: ${recipe}`)
+      }
+    }
+  })
+
+  t.test('the menu of the landing page leads to each guide', async (t) => {
+    const page = await openTab(t)
+    await page.goto('/')
+    await page.getByRole('navigation', { name: 'Main Navigation' }).getByRole('button', { name: 'Guides' }).hover()
+    await page.getByRole('link', { name: 'Guards and scopes', exact: true }).first().click()
+    await page.getByRole('heading', { name: 'Guards and scopes', level: 1 }).waitFor()
+    t.match(page.url(), /\/guards\.html$/)
+  })
+
+  t.test('the picture of the landing page is cut off where it has neither text nor buttons', async (t) => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await openTab(t, { colorScheme })
+      await page.goto('/')
+      for (const width of [390, 600, 800, 1280]) {
+        await page.setViewportSize({ width, height: 800 })
+        // The colours of a row of pixels of the picture, at its upper and its lower edge, without its frame.
+        const colors: number[] = await page.evaluate(`(async () => {
+          const image = Array.from(document.querySelectorAll('.picture img')).find((image) => image.checkVisibility())
+          image.loading = 'eager'
+          await image.decode()
+          const { top, bottom } = image.closest('.picture').getBoundingClientRect()
+          const shown = image.getBoundingClientRect()
+          const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight).getContext('2d')
+          canvas.drawImage(image, 0, 0)
+          return [top + 1, bottom - 1].map((edge) => {
+            const y = Math.max(3, Math.floor((edge - shown.top) / shown.height * image.naturalHeight))
+            return new Set(new Uint32Array(canvas.getImageData(24, y, image.naturalWidth - 48, 1).data.buffer)).size
+          })
+        })()`)
+        t.same(colors, [1, 1], `${width} px, ${colorScheme}`)
+      }
+    }
+  })
+
+  t.test('the search finds guides and recipes before evidence', async (t) => {
+    const page = await openTab(t)
+    await page.goto('/tutorial.html')
+    await page.getByRole('button', { name: 'Search' }).click()
+    for (const words of ['csrf', 'refresh token rotation']) {
+      await page.getByRole('searchbox').fill(words)
+      await page.getByRole('option').first().waitFor()
+      const found: string[] = await page.evaluate("Array.from(document.querySelectorAll('a.result'), ({ pathname }) => pathname)")
+      await page.getByRole('searchbox').fill('')
+      await page.getByRole('option').first().waitFor({ state: 'detached' })
+      t.ok(found.length > 5, words)
+      for (const path of found.slice(0, 2)) t.notMatch(path, /^\/evidence/, words)
+    }
   })
 
   t.test('the search finds a setting, and leads to the chapter about it', async (t) => {
