@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, returnPath, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { attack } from '../../lib/testing.ts'
 import { authenticate, bearer, build, caseOf, holdTimers, host, otherSecret, payloadOf, refreshStore, secret, together } from '../helper.ts'
+import { issue, trusted } from '../authorities/issuers.ts'
 import { cookiesOf, jar, sessionEvents, started, WatchedStore } from '../sessions/helper.ts'
 
 const formType = 'application/x-www-form-urlencoded'
@@ -153,6 +154,12 @@ t.test('a form ends a device of the user, and only of the user; one that has end
   t.same(place(await end(sidOf(own), {}, jar(other))), [303, '/login?next=%2F&reason=ended'])
   const last = await end(sidOf(own), {})
   t.same([place(last), cookiesOf(last)], [[303, '/login'], ['access_token=', 'refresh_token=']])
+})
+
+t.test('a token of a trusted issuer has no device to end: the form leads to the login', async (t) => {
+  const { app } = await withForms(t, { issuers: [trusted()], retrieveUser: () => ({ user_id: 1 }) })
+  const answer = await submit(app, '/auth/sessions/bEHfkXeQzv5hVAFDAoxnbw/end', {}, { cookie: `access_token=${issue('a')}` })
+  t.same(place(answer), [303, '/login?next=%2F&reason=expired'])
 })
 
 t.test('JSON is answered with JSON as before, also beside forms, and ends a device as DELETE does', async (t) => {

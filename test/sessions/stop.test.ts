@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import t, { type Test } from 'tap'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, caseOf, claims, environment, forge, otherSecret, payloadOf, together } from '../helper.ts'
+import { bearer, build, caseOf, claims, environment, forge, otherSecret, payloadOf, setMonotonicClock, together } from '../helper.ts'
 import { cookiesOf, jar, refresh, sessionEvents, started, withSessions, type WatchedStore } from './helper.ts'
 
 /** An application with a logout route of its own, beside the endpoint. */
@@ -103,6 +103,16 @@ t.test('while the store is away it rejects with 503, clears the cookies, and the
   store.fail(null)
   t.same((await bye(app, { cookie: `access_token=${answer.json().access_token}` })).json(), { ended: false }, 'it ended by the retry')
   t.equal(await isAlive(app, answer.json().refresh_token), false)
+})
+
+t.test('where guards respond with 503 because the ended sessions are not known, so does a logout by access token', async (t) => {
+  const setPassed = setMonotonicClock(t)
+  const { app } = await withLogout(t, { sessions: { poll: 5, refuseAfter: 10 } })
+  await app.ready()
+  const { access_token: accessToken, refresh_token: refreshToken } = await started(app)
+  setPassed(10_001)
+  for (const url of ['/bye', '/auth/logout']) assert.equal((await bye(app, bearer(accessToken), undefined, url)).statusCode, 503, url)
+  t.same((await bye(app, bearer(accessToken), { refresh_token: refreshToken })).json(), { ended: true })
 })
 
 t.test('the handler trusted is not asked, and what the guard of the route has found stays', async (t) => {
