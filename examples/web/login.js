@@ -60,17 +60,11 @@ const loginPage = async (request, reply, { next, username, errors = {}, message 
     </form>`, { description: 'Log in to the example of fastify-token-auth.', script: '/login.js', message, isFocused: message !== undefined })
 }
 
-/** Where a browser goes after it has sent the form of the logout to the endpoint of the plugin, by the status of the response. */
-const destinations = { 204: '/login.html?reason=logout', 503: '/login.html?reason=cleared' }
-
-/**
- * Sends browsers on that have posted the form of the logout, which has no fields: the endpoint refuses other bodies than JSON,
- * and requests of other sites. Call it before the plugin is registered.
- */
+/** Sends a browser on whose form of the logout the store could not carry out. Call it before the plugin is registered. */
 export function redirectForms (app) {
   app.addHook('onSend', async (request, reply) => {
-    const target = request.routeOptions.url === '/auth/logout' && destinations[reply.statusCode]
-    if (target && wantsPage(request)) reply.code(303).header('location', target)
+    const isLogout = request.routeOptions.url === '/auth/logout' && reply.statusCode === 503
+    if (isLogout && wantsPage(request)) reply.code(303).header('location', '/login.html?reason=cleared')
   })
 }
 

@@ -68,6 +68,8 @@ export async function createService ({ fastify, secret = randomBytes(32), store 
     ...cookieNames(cookieSecure),
     // The guards of pages replace what is in braces. The login page must not trust these parameters: see login.js.
     loginRedirectUrl: '/login.html?next={next}&reason={reason}',
+    // After the form of the logout, for browsers without JavaScript.
+    loggedOutUrl: '/login.html?reason=logout',
     // A route that is neither guarded nor declared public keeps the service from starting.
     requireGuards: true,
     // Clients that are no browsers may send the access token in a header. The guards of pages only accept cookies.
