@@ -45,15 +45,16 @@ function * formsOf (
   isReplacing: boolean,
   { hostname }: FastifyRequest,
   settings: Settings
-): Generator<Pick<Settings, 'cookieDomain' | 'cookiePartitioned'>> {
-  const { cookieDomain, cookiePartitioned, cookieSamesite } = settings
+): Generator<Partial<Settings>> {
+  const { cookieDomain, cookiePartitioned } = settings
   const domains = new Set(isTwin || (isReplacing && cookieDomain !== '') ? [''] : [])
   if (isTwin && !/^__host-/i.test(name)) for (const domain of [cookieDomain, ...domainsOf(hostname)]) domains.add(domain)
-  for (const domain of domains) yield { cookieDomain: domain, cookiePartitioned }
-  // Only a cookie with SameSite=None can have been partitioned, before or after a change of the setting.
-  if (cookieSamesite !== 'none') return
-  for (const domain of isTwin ? domains : cookiePartitioned ? [cookieDomain] : []) {
-    yield { cookieDomain: domain, cookiePartitioned: !cookiePartitioned }
+  for (const domain of domains) yield { cookieDomain: domain }
+  if (cookiePartitioned) {
+    for (const domain of isTwin ? domains : [cookieDomain]) yield { cookieDomain: domain, cookiePartitioned: false }
+  } else if (isTwin) {
+    // A browser accepts the attribute only with the other two, whatever the settings are now.
+    for (const domain of domains) yield { cookieDomain: domain, cookiePartitioned: true, cookieSamesite: 'none', cookieSecure: true }
   }
 }
 

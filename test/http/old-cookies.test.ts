@@ -7,8 +7,8 @@ import { authenticate, build, caseOf, claims, forge, host, listen, refreshStore,
 
 const attributes = 'Path=/; HttpOnly; Secure; SameSite=Lax'
 const fieldsOf = (response: LightMyRequestResponse): string[] => [response.headers['set-cookie'] ?? []].flat()
-/** The lines that clear, as `name domain`. */
-const clearedBy = (response: LightMyRequestResponse) => fieldsOf(response).filter((field) => field.includes('Max-Age=0')).map((field) => `${field.split('=', 1)[0]} ${/Domain=([^;]*)/.exec(field)?.[1] ?? '-'}`)
+/** The lines that clear, as `name domain`: without those of partitioned cookies, or only those. */
+const clearedBy = (response: LightMyRequestResponse, isPartitioned = false) => fieldsOf(response).filter((field) => field.includes('Max-Age=0') && field.includes('Partitioned') === isPartitioned).map((field) => `${field.split('=', 1)[0]} ${/Domain=([^;]*)/.exec(field)?.[1] ?? '-'}`)
 const clear = (name: string, domain?: string) => `${name}=; Max-Age=0; ${domain === undefined ? '' : `Domain=${domain}; `}${attributes}`
 
 /** A browser's cookies of one host and path: by name and domain. The empty domain is that of the host alone. */
@@ -112,6 +112,8 @@ t.test('whatever is answered to a request with two cookies of one name clears al
   for (const request of requests) {
     const response = await app.inject({ ...request, headers: { host: 'app.shop.example.org:8443', cookie: `access_token=${token}; x=1; access_token=x; refresh_token=y` } })
     t.same(clearedBy(response), all('access_token'), request.url)
+    t.same(clearedBy(response, true), all('access_token'), 'the setting cookiePartitioned may have been true')
+    assert.ok(fieldsOf(response).every((field) => !field.includes('Partitioned') || (field.includes('SameSite=None') && field.includes('Secure'))))
     t.not(response.statusCode, 500)
   }
   const twins = { host: 'app.shop.example.org', cookie: 'refresh_token=x; refresh_token=y' }
@@ -205,6 +207,6 @@ t.test('a request over HTTP/2 has its host in :authority', async (t) => {
   const session = connect(`http://127.0.0.1:${port}`)
   const stream = session.request({ ':path': '/', ':authority': 'a.example.org', cookie: 'access_token=x; access_token=y' })
   const headers = await new Promise<Record<string, unknown>>((resolve) => { stream.on('response', resolve) })
-  t.equal([headers['set-cookie']].flat().length, 3)
+  t.equal([headers['set-cookie']].flat().length, 6)
   session.destroy()
 })

@@ -155,7 +155,7 @@ export const changes: readonly Change[] = [
   other('cookieMaxAge', 30 * day, day, { said: 'shorter' }),
   ...flag('cookiePartitioned', { base: partitionable }),
   { of: 'cookiePartitioned', said: '`false` to `true`, together with `cookieSamesite`', to: { cookiePartitioned: true, ...partitionable } },
-  { of: 'cookiePartitioned', said: '`true` to `false`, together with `cookieSamesite`', from: { cookiePartitioned: true, ...partitionable }, to: {}, advice: 'Give the cookies new names in the same deployment, and all log in again.' },
+  { of: 'cookiePartitioned', said: '`true` to `false`, together with `cookieSamesite`', from: { cookiePartitioned: true, ...partitionable }, to: {} },
   { of: 'cookiePartitioned', said: '`true` to `false`, together with `cookieSamesite` and new names of the cookies', from: { cookiePartitioned: true, ...partitionable }, to: otherNames },
   other('cookiePath', '/', '/app', { said: 'to a longer one', base: prefix, advice: 'Give the cookies new names in the same deployment, and all log in again.' }),
   other('cookiePath', '/app', '/', { said: 'to a shorter one', base: prefix, advice: 'Give the cookies new names in the same deployment, and all log in again.' }),
