@@ -6,7 +6,9 @@
  * that `register()` throws) keep their stack trace.
  */
 
+import { types } from 'node:util'
 import { setChallenge, writeChallenge, type Challenge } from './challenge.ts'
+import { show } from './secret-names.ts'
 
 /** The options of a `TokenAuthError`. */
 export interface TokenAuthErrorOptions {
@@ -271,10 +273,19 @@ export class TokenTooLarge extends TokenAuthError {
   }
 }
 
-/** 500. A handler, hook or getter threw an error, which is the `cause`, or returned the wrong type. */
+/** Loggers show only causes that are errors: for another value, returns an error whose message shows it, and whose cause it is. */
+function asCause ({ cause }: TokenAuthErrorOptions): TokenAuthErrorOptions {
+  if (cause === undefined || cause instanceof Error || types.isNativeError(cause)) return { cause }
+  return { cause: new Error(`It threw a value that is not an Error: ${show(cause)}`, { cause }) }
+}
+
+/**
+ * 500. A handler, hook or getter threw an error, which is the `cause`, or returned the wrong type. If it threw another value,
+ * the `cause` is an error that shows the value, and has it as its own `cause`.
+ */
 export class HandlerFailed extends TokenAuthError {
   constructor (handler = 'host', options: TokenAuthErrorOptions = {}) {
-    super({ ...options, name: 'HandlerFailed', statusCode: 500, message: `The ${handler} handler failed.` })
+    super({ ...asCause(options), name: 'HandlerFailed', statusCode: 500, message: `The ${handler} handler failed.` })
   }
 }
 

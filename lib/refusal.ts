@@ -32,14 +32,11 @@ export class Refusal {
   readonly reason: string | undefined
   /** The reason with values of claims, sent only with the setting `debug`; undefined if it has none. */
   readonly explanation: string | undefined
-  /** Whether a refresh token is refused. The `detail` then does not state where the access token was found. */
-  readonly isOfRefresh: boolean
 
-  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string, isOfRefresh = false) {
+  constructor (createError: (reason: string | undefined) => TokenAuthError, reason?: string, explanation?: string) {
     this.#createError = createError
     this.reason = reason
     this.explanation = explanation
-    this.isOfRefresh = isOfRefresh
   }
 
   /**
@@ -62,8 +59,19 @@ export class Refusal {
   }
 }
 
-/** Creates the refusal of a refresh token. @param reason for developers, without a part of the token */
-export const refusedRefresh = (reason: string) => new Refusal(() => new AuthenticationFailed(), reason, undefined, true)
+/** The refusal of a refresh token. */
+export class RefusedRefresh extends Refusal {
+  override readonly reason: string
+  /** Whether the cause is a fault of the application: its handlers return different users. */
+  readonly isContradiction: boolean
+
+  /** @param reason for developers, without a part of the token */
+  constructor (reason: string, isContradiction = false) {
+    super(() => new AuthenticationFailed())
+    this.reason = reason
+    this.isContradiction = isContradiction
+  }
+}
 
 /** Creates the refusal of an access token. @param reason for developers, without a part of the token */
 export const invalidToken = (reason: string) => new Refusal((given) => new InvalidToken(undefined, { reason: given }), reason)

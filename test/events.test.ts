@@ -118,7 +118,7 @@ const rows: Row[] = [
   ['the current user without a token', { url: '/auth/me' }, 'MissingAuthorizationHeader', 401],
   ['the current user with a handler that fails', { url: '/auth/me', headers: bearer(forge(claims({ username: 'broken' }))) }, 'HandlerFailed', 500],
   ['a refresh without an access token', post('/auth/refresh', { refresh_token: 'a refresh token that is wrong' }), 'MissingAuthorizationHeader', 401],
-  ['a refresh with a wrong refresh token', post('/auth/refresh', { refresh_token: 'a refresh token that is wrong' }, good()), 'AuthenticationFailed', 401],
+  ['a refresh with a wrong refresh token', post('/auth/refresh', { refresh_token: 'a refresh token that is wrong' }, good()), 'AuthenticationFailed', 401, /found no refresh token of the user/],
   ['a refresh without a refresh token', post('/auth/refresh', {}, good()), 'MissingRefreshToken', 400],
   ['a view', { url: '/auth/view' }, 'AuthenticationFailed', 401],
   ['a view that waits for a guard', post('/auth/view', {}, good()), 'InsufficientScope', 403, notEnough],

@@ -1,22 +1,33 @@
 /** POST {prefix}/refresh: exchanges a refresh token for a new access token (specification, Endpoints, rule 5). */
 import { Type } from '@sinclair/typebox'
 import type { FastifyReply } from 'fastify'
-import { AuthenticationFailed } from '../errors.ts'
 import { publishIssued } from '../events.ts'
+import { logRefusedRefresh } from '../guards/refuse.ts'
 import { isAnswered } from '../host/call.ts'
 import { differenceOf, retrieveUser } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import { areSameToken, storedRefreshToken } from '../issuing/refresh-token.ts'
-import { refusedRefresh } from '../refusal.ts'
+import { Refusal, RefusedRefresh } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { requireRefreshToken } from '../request/refresh-source.ts'
 import type { RefreshSubject, RequestState } from '../request/state.ts'
 import { bodySchema, refuseEarly, tokenFields, tokenProperties, type Implementation, type Result } from './endpoint.ts'
 
+const noneStored = new RefusedRefresh('the handler "retrieveRefreshToken" found no refresh token of the user')
+const notStored = new RefusedRefresh('the refresh token is not the one that the handler "retrieveRefreshToken" returned')
+const userNotFound = new RefusedRefresh('the handler "retrieveUser" found nobody')
+
 /** Refuses a request with an unacceptable access token before its body is read. */
-const requireAccessToken = (registration: Registration) => refuseEarly(registration, (state) => state.verifyForRefresh())
+const requireAccessToken = (registration: Registration) =>
+  refuseEarly(registration, async (state, request) => {
+    const verdict = await state.verifyForRefresh()
+    if (verdict instanceof Refusal) {
+      logRefusedRefresh(registration, request, `the access token: ${verdict.reason ?? verdict.answer.message}`)
+    }
+    return verdict
+  })
 
 async function refresh (registration: Registration, state: RequestState, reply: FastifyReply): Promise<Result | undefined> {
   const { responses, host: { handlers }, issuing } = registration
@@ -25,12 +36,13 @@ async function refresh (registration: Registration, state: RequestState, reply: 
   const { payload, userId } = await state.verifyForRefresh() as RefreshSubject
   const purportedToken = requireRefreshToken(state)
   const refreshToken = await storedRefreshToken(handlers, request, userId)
-  if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()
+  if (refreshToken === undefined) throw noneStored
+  if (!areSameToken(refreshToken, purportedToken)) throw notStored
 
   const user = await retrieveUser(handlers, request, payload, settings)
-  if (user === null) throw new AuthenticationFailed()
-  const difference = differenceOf(userId, user, settings.userId, handlers, request)
-  if (difference !== undefined) throw refusedRefresh(difference)
+  if (user === null) throw userNotFound
+  const difference = differenceOf(userId, user, settings.userId)
+  if (difference !== undefined) throw new RefusedRefresh(difference, true)
   // RFC 9470: a refresh is not a login, so `auth_time` is copied, and a token without it gets none.
   const authTime = typeof payload.auth_time === 'number' ? payload.auth_time : undefined
   const accessToken = await issuing.accessToken(user, 'retrieveUser must return', state, { authTime })

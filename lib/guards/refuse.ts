@@ -7,7 +7,7 @@ import { preventStoring } from '../http/caching.ts'
 import { challengedBy } from '../challenge.ts'
 import { clearTwins } from '../http/old-cookies.ts'
 import { isReplaced, sendAnswer, sendError } from '../http/responses.ts'
-import { Refusal } from '../refusal.ts'
+import { Refusal, RefusedRefresh } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Redirect } from './redirect.ts'
@@ -51,9 +51,26 @@ function logRefused (
   )
 }
 
-/** Publishes that a request is refused, and logs it at the level `debug`. Errors of the application are not refusals, and Fastify logs them. */
+/**
+ * Logs why a refresh is refused, without a part of a token.
+ * @param isContradiction whether handlers of the application contradict each other
+ */
+export function logRefusedRefresh (
+  { settings: { instanceName } }: Registration,
+  request: FastifyRequest,
+  reason: string,
+  isContradiction = false
+): void {
+  request.log[isContradiction ? 'warn' : 'info']({ instanceName, reason }, 'A refresh was refused.')
+}
+
+/** Publishes that a request is refused, and logs it: a refresh at the level `info`, or `warn`, other requests at `debug`. Errors of the application are not refusals, and Fastify logs them. */
 export function reportRefused (registration: Registration, request: FastifyRequest, refused: unknown, state: RequestState): void {
   publishRefused(registration.settings.instanceName, request, refused, state.settings)
+  if (refused instanceof RefusedRefresh) {
+    logRefusedRefresh(registration, request, refused.reason, refused.isContradiction)
+    return
+  }
   const isRefusal = refused instanceof Refusal || (refused instanceof TokenAuthError && !(refused instanceof HandlerFailed))
   if (isRefusal && isDebugging(request)) logRefused(registration, request, refused, state)
 }

@@ -9,7 +9,7 @@ import { preventStoring } from '../http/caching.ts'
 import { accessTokenValues } from '../http/cookies.ts'
 import { addLateCookies, beforeHeaders } from '../http/late-headers.ts'
 import { oldCookies } from '../http/old-cookies.ts'
-import { Refusal } from '../refusal.ts'
+import { Refusal, RefusedRefresh } from '../refusal.ts'
 import type { Registration } from '../registration.ts'
 import { isFinal } from '../request/checks.ts'
 import { isReplaceable, isWithoutToken, readRefreshTokenCookie, withCookies } from '../request/extract.ts'
@@ -24,6 +24,7 @@ import { exchangeRefreshToken, noteSent, replaceForeign401 } from '../sessions/e
 import type { SessionService } from '../sessions/service.ts'
 import type { Overrides } from '../settings/configuration.ts'
 import { bindingSettings, cookieSettings, keyUseSettings, type SettingName } from '../settings/schema.ts'
+import { logRefusedRefresh } from './refuse.ts'
 
 /**
  * Renews a refused request.
@@ -68,12 +69,13 @@ const isRenewal = (outcome: Renewal | NotRenewed): outcome is Renewal => Object.
 
 /** Exchanges the refresh token, and sends the new tokens when the response begins. */
 async function exchange (
-  { issuing, host }: Registration,
+  registration: Registration,
   sessions: SessionService,
   state: RequestState,
   purportedToken: string,
   reply: FastifyReply
 ): Promise<Renewal | NotRenewed> {
+  const { issuing, host } = registration
   const { raw } = reply
   const own = withoutToken(state.record)
   const token = sessions.read(purportedToken)
@@ -89,7 +91,10 @@ async function exchange (
     if (error instanceof TokenAuthError && error.statusCode === 401) return over()
     throw error
   }
-  if (exchanged instanceof Refusal) return over()
+  if (exchanged instanceof RefusedRefresh) {
+    logRefusedRefresh(registration, state.request, exchanged.reason, exchanged.isContradiction)
+    return over()
+  }
   if (exchanged === undefined || exchanged === 'gone') return stands('the request was answered, or the client closed the connection')
   const { cookies, accessToken, signedBy, generation } = exchanged
   preventStoring(reply)

@@ -63,7 +63,7 @@ export async function serializeUser (user: object): Promise<object> {
 }
 
 /** By the kind of warning, the handlers for which it was logged. */
-const warned = { numbers: new WeakSet<object>(), types: new WeakSet<object>(), users: new WeakSet<object>() }
+const warned = { numbers: new WeakSet<object>(), users: new WeakSet<object>() }
 
 function warnOnce (about: keyof typeof warned, handlers: Partial<HostHandlers>, request: FastifyRequest, message: string): void {
   if (warned[about].has(handlers)) return
@@ -148,17 +148,9 @@ const formOf = (id: UserId) =>
  * @returns why they are not the same; undefined if they are
  * @throws {InvalidUserObject}
  */
-export function differenceOf (
-  userId: UserId,
-  user: object,
-  key: string,
-  handlers: Partial<HostHandlers>,
-  request: FastifyRequest
-): string | undefined {
+export function differenceOf (userId: UserId, user: object, key: string): string | undefined {
   const id = userIdOf(user, key, 'retrieveUser must return')
   if (id === userId) return undefined
   if (String(id) !== String(userId)) return 'the handler "retrieveUser" returned another user'
-  const difference = `The user id of the login (handler "authenticate", or sessions.start()) is ${formOf(userId)}, and that of the handler "retrieveUser" is ${formOf(id)}. These are two users: return ids of one type.`
-  warnOnce('types', handlers, request, `A refresh was refused. ${difference}`)
-  return difference
+  return `the user id of the login (handler "authenticate", or sessions.start()) is ${formOf(userId)}, and that of the handler "retrieveUser" is ${formOf(id)}, so these are two users; return ids of one type`
 }

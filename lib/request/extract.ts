@@ -166,6 +166,12 @@ export function extractRefreshToken (carrier: TokenCarrier, settings: Settings):
   return searchCookieAndQuery(carrier, settings, 'refresh')
 }
 
+/** The source of the refresh token of a request that has one. */
+export function refreshTokenSource (carrier: TokenCarrier, settings: Settings): FoundToken['source'] | 'body' {
+  const found = extractRefreshToken(carrier, settings)
+  return found === undefined || found instanceof Refusal ? 'body' : found.source
+}
+
 /** Describes where a request may contain its access token or its refresh token. The search ends at a strict source. */
 export function describeSources (settings: Settings, kind: TokenKind = 'access'): string {
   const isAccess = kind === 'access'

@@ -6,6 +6,8 @@ import { ownMemberOf } from '../values.ts'
 import { extractRefreshToken } from './extract.ts'
 import type { RequestState } from './state.ts'
 
+const missing = new Refusal(() => new MissingRefreshToken())
+
 /** The refresh token in a body; undefined for none. */
 export function refreshTokenInBody ({ body }: FastifyRequest, name: string): string | undefined {
   const value = ownMemberOf(body, name)
@@ -22,7 +24,6 @@ export function findRefreshToken ({ request, settings }: RequestState): Verdict<
 /** As {@link findRefreshToken}. @throws its refusal, or {MissingRefreshToken} */
 export function requireRefreshToken (state: RequestState): string {
   const found = findRefreshToken(state)
-  if (found instanceof Refusal) throw state.toRefreshError(found)
-  if (found === undefined) throw new MissingRefreshToken()
+  if (typeof found !== 'string') throw state.toRefreshError(found ?? missing)
   return found
 }

@@ -4,11 +4,11 @@ import { notOwn, type Authority, type Credential } from '../authorities/authorit
 import { retrieveOwnUser, retrieveUser } from '../host/users.ts'
 import { CrossOriginRequest, InitializationFailure, type TokenAuthError } from '../errors.ts'
 import { whenSettled } from '../promises.ts'
-import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
+import { invalidToken, RefusedRefresh, Refusal, type Verdict } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { MaybePromise, Payload, UserId } from '../../types/handlers.ts'
 import type { RequestTokenAuth } from '../../types/instance.ts'
-import { describeSources, extractToken, type FoundToken, type TokenCarrier, type TokenSource } from './extract.ts'
+import { describeSources, extractToken, refreshTokenSource, type FoundToken, type TokenCarrier, type TokenSource } from './extract.ts'
 import { checkOrigin, describeOrigin } from './origin.ts'
 import { parsed } from './headers.ts'
 import type { RequestRecord } from './record.ts'
@@ -173,8 +173,8 @@ export class RequestState implements Verification {
    */
   toError (refusal: Refusal): TokenAuthError {
     const error = refusal.toError(this.settings)
-    if (this.settings.debug && refusal.isOfRefresh) {
-      error.detail = refusal.reason!
+    if (this.settings.debug && refusal instanceof RefusedRefresh) {
+      error.detail = `${refusal.reason} (refresh token found in the ${refreshTokenSource(this.request.raw, this.settings)})`
     } else if (this.settings.debug) {
       const where = this.#found === undefined ? `expected: ${describeSources(this.settings)}` : `token found in the ${this.#found.source}`
       const why =

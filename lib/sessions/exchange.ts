@@ -7,12 +7,12 @@ import type { Host } from '../host/host.ts'
 import { differenceOf, retrieveUser } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
 import type { Issuing } from '../issuing/issuing.ts'
-import { Refusal, refusedRefresh, type Verdict } from '../refusal.ts'
+import { Refusal, RefusedRefresh } from '../refusal.ts'
 import type { RequestState } from '../request/state.ts'
 import type { Payload } from '../../types/handlers.ts'
 import { hasNoConnection } from './connection.ts'
 import { claimsFrom } from './login-facts.ts'
-import type { RefreshToken } from './refresh-token.ts'
+import { isWellFormed, type RefreshToken } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
 import type { NewTokens } from './start.ts'
 import { noteIssued } from './unsent.ts'
@@ -20,10 +20,13 @@ import { memberOf } from '../values.ts'
 
 export { noteSent } from './unsent.ts'
 
-const unknown = refusedRefresh('the refresh token is not one of this instance, or its session has ended')
-const replaced = refusedRefresh('the session of the refresh token has ended, or the refresh token was replaced and used again')
-const takenClaim = refusedRefresh('a claim of the login now has the name of another claim, such as a custom claim that was added')
-const userNotFound = refusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
+const malformed = new RefusedRefresh('the text is no refresh token of sessions: it was cut or changed, or is a token of another kind')
+const ofAnotherKey = new RefusedRefresh('the refresh token was made with another key, issuer, audience or "userId", or was changed')
+const ended = new RefusedRefresh('the session of the refresh token has ended')
+const unknown = new RefusedRefresh('the store does not know the session of the refresh token: it has expired or ended, or is in another store')
+const replaced = new RefusedRefresh('the refresh token was replaced and used again, so its session has ended')
+const takenClaim = new RefusedRefresh('a claim of the login now has the name of another claim, such as a custom claim that was added')
+const userNotFound = new RefusedRefresh('the handler "retrieveUser" found nobody, so the session has ended')
 
 interface Exchange {
   readonly sessions: SessionService
@@ -77,9 +80,11 @@ export function replaceForeign401 (thrown: unknown): unknown {
 export async function exchangeRefreshToken (
   { sessions, issuing, host: { handlers }, state, reply, purportedToken, token }: Exchange,
   prepare: (purported: Purported) => Promise<void>
-): Promise<Verdict<Exchanged> | 'gone' | undefined> {
+): Promise<Exchanged | RefusedRefresh | 'gone' | undefined> {
   const { request, settings } = state
-  if (token === undefined || sessions.isOver(token)) return unknown
+  if (token === undefined) return isWellFormed(purportedToken) ? ofAnotherKey : malformed
+  if (sessions.hasEnded(token)) return ended
+  if (sessions.isUnknown(token)) return unknown
 
   const { userId, sid, authTime, persistent } = token
   // They were checked when the token was read.
@@ -92,8 +97,8 @@ export async function exchangeRefreshToken (
     await sessions.end(userId, { sid }, 'no-user', request)
     return userNotFound
   }
-  const difference = differenceOf(userId, user, settings.userId, handlers, request)
-  if (difference !== undefined) return refusedRefresh(difference)
+  const difference = differenceOf(userId, user, settings.userId)
+  if (difference !== undefined) return new RefusedRefresh(difference, true)
   const session = { authTime, sid, sgen: sessions.generationOf(token), claims }
   const issued = await issuing.sessionToken(user, 'retrieveUser must return', state, session)
   const { token: accessToken } = issued
@@ -110,7 +115,8 @@ export async function exchangeRefreshToken (
   if (isAnswered(request, reply)) return undefined
   if (isGone) return 'gone'
   const { outcome, n } = await sessions.advance(token, request)
-  if (outcome === 'unknown' || outcome === 'reused') return replaced
+  if (outcome === 'reused') return replaced
+  if (outcome === 'unknown') return sessions.hasEnded(token) ? ended : unknown
   publishIssued(settings.instanceName, userId, 'refresh', request)
   const refreshToken = sessions.write({ ...token, n })
   const isUnchanged = refreshToken === purportedToken

@@ -85,14 +85,18 @@ interface Lengths {
   readonly claims: number
 }
 
-/** Reads the lengths; undefined if they are not those of the bytes. */
+/** Reads the lengths; undefined if the bytes are no refresh token of this version. */
 function lengthsOf (bytes: Buffer): Lengths | undefined {
-  if (bytes.length < userAt + macBytes) return undefined
+  if (bytes.length < userAt + macBytes || bytes[0] !== version) return undefined
   const user = bytes.readUInt16BE(userLengthAt)
   const claims = bytes.readUInt16BE(claimsLengthAt)
   const isPossible = user <= maximumUserBytes && claims <= maximumClaimsBytes && bytes[flagsAt]! <= notPersistent
   return isPossible && bytes.length === userAt + user + claims + macBytes ? { user, claims } : undefined
 }
+
+/** Whether a text has the form of a refresh token, whatever made it. */
+export const isWellFormed = (text: string): boolean =>
+  text.length <= maximumCharacters && lengthsOf(Buffer.from(text, 'base64url')) !== undefined
 
 /**
  * Creates a codec. The derived keys stay in closures.
@@ -132,7 +136,7 @@ export function createRefreshTokenCodec (materials: readonly [Buffer, ...Buffer[
       if (text.length > maximumCharacters) return undefined
       const bytes = Buffer.from(text, 'base64url')
       const lengths = lengthsOf(bytes)
-      if (lengths === undefined || bytes[0] !== version) return undefined
+      if (lengths === undefined) return undefined
       // Buffer.from() also accepts the base64 alphabet, padding, spare bits that are not zero, and invalid characters.
       if (bytes.toString('base64url') !== text) return undefined
       const body = bytes.subarray(0, -macBytes)

@@ -131,12 +131,10 @@ export class SessionService {
   }
 
   /**
-   * Whether a refresh token cannot succeed: its session has ended, or the store did not know it within the last 5 seconds.
-   * A client that sends it again and again must not cause a call of a handler and a signature each time.
+   * Whether the store did not know the session of a refresh token within the last 5 seconds. A client that sends it again
+   * and again must not cause a call of a handler and a signature each time.
    */
-  isOver (token: RefreshToken): boolean {
-    const { sid, userId } = token
-    if (this.hasEnded(token)) return true
+  isUnknown ({ sid, userId }: RefreshToken): boolean {
     const unknown = this.#unknown.get(sid)
     return unknown !== undefined && performance.now() - unknown.at < unknownTime && unknown.user === storedUser(userId, this.#settings)
   }

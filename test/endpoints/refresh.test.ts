@@ -82,10 +82,10 @@ t.test('everything else about the access token must hold, or the answer is 401',
   t.equal(missing.headers['www-authenticate'], 'Bearer realm="token-auth"')
 })
 
-t.test('debug says of a refused access token which check failed, of a refused refresh token nothing', async (t) => {
+t.test('debug says of each token that is refused which check failed, and where it was found', async (t) => {
   const app = await build(t, { ...refreshing, debug: true })
   t.equal((await refresh(app, { token: forge(claims({ exp: '1' })) })).json().detail, 'the claim "exp" is not a date (token found in the header)')
-  t.same((await refresh(app, { body: { refresh_token: 'wrong' } })).json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed' })
+  t.match((await refresh(app, { body: { refresh_token: 'wrong' } })).json(), { reasons: 'Authentication failed.', exception: 'AuthenticationFailed', detail: /"retrieveRefreshToken" returned \(refresh token found in the body\)$/ })
 })
 
 t.test('a host that refusals of the refresh endpoint are thrown to has each for itself', async (t) => {

@@ -11,7 +11,7 @@ const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issu
 
 /** Open to all, and import nothing but each other. */
 const open = [
-  'values', 'promises', 'bounded-map', 'watched-controllers', 'algorithms', 'challenge', 'documents', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'events'
+  'values', 'promises', 'bounded-map', 'watched-controllers', 'algorithms', 'challenge', 'documents', 'errors', 'configuration-errors', 'copies', 'imports', 'refusal', 'events', 'secret-names'
 ]
 
 const root = fileURLToPath(new URL('../..', import.meta.url))

@@ -86,7 +86,7 @@ export const mutants = [
   // sessions
   { file: 'lib/sessions/rotation.ts', from: 'if (!isOpen) return rotate(', to: 'if (isOpen) return rotate(', tests: ['test/sessions/rotation.test.ts'] },
   { file: 'lib/sessions/rotation.ts', from: '=> n - parent === received && !confirmed', to: '=> n - parent === received', tests: ['test/sessions/rotation.test.ts'] },
-  { file: 'lib/sessions/exchange.ts', from: 'if (difference !== undefined) return refusedRefresh(difference)', to: '', tests: ['test/sessions/failures.test.ts'] },
+  { file: 'lib/sessions/exchange.ts', from: 'if (difference !== undefined) return new RefusedRefresh(difference, true)', to: '', tests: ['test/sessions/failures.test.ts'] },
   { file: 'lib/sessions/exchange.ts', from: "if (isGone) return 'gone'", to: '', tests: ['test/sessions/abuse.test.ts'] },
   { file: 'lib/sessions/service.ts', from: "if (outcome !== 'reused' && this.hasEnded({ sid, userId })) return { outcome: 'unknown', n: 0 }", to: '', tests: ['test/sessions/races.test.ts'] },
   { file: 'lib/sessions/refresh-token.ts', from: "if (bytes.toString('base64url') !== text) return undefined", to: '', tests: ['test/sessions/refresh-token.test.ts'] },
@@ -141,7 +141,7 @@ export const mutants = [
   { file: 'lib/wrapped/trial.ts', from: 'if (next === nothing) reached.push(guard)', to: 'reached.push(guard)', tests: ['test/routes/book.test.ts'] },
 
   // endpoints
-  { file: 'lib/endpoints/refresh.ts', from: 'if (refreshToken === undefined || !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', to: 'if (refreshToken !== undefined && !areSameToken(refreshToken, purportedToken)) throw new AuthenticationFailed()', tests: ['test/endpoints/refresh.test.ts'] },
+  { file: 'lib/endpoints/refresh.ts', from: 'if (!areSameToken(refreshToken, purportedToken)) throw notStored', to: '', tests: ['test/endpoints/refresh.test.ts'] },
   { file: 'lib/endpoints/endpoint.ts', from: 'if (settings.cookieSet && !settings.tokensInBody) return {}', to: 'if (!settings.tokensInBody) return {}', tests: ['test/endpoints/cookies.test.ts'] },
   { file: 'lib/sessions/stop.ts', from: 'if (userId === null || sessionId === null || sessionId === ended) return []', to: 'if (userId === null || sessionId === null) return []', tests: ['test/sessions/endpoints.test.ts'] },
   { file: 'lib/endpoints/forms.ts', from: 'if ((isRefusal ? refused.answer : refused).statusCode !== 401) return', to: 'if ((isRefusal ? refused.answer : refused).statusCode >= 500) return', tests: ['test/endpoints/forms.test.ts'] },
