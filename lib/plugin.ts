@@ -25,13 +25,14 @@ import { prepareIssuing } from './issuing/issuing.ts'
 import { withDefaultSecret } from './keys/default-secret.ts'
 import { jwksMaxAge, LiveKeys } from './keys/live-keys.ts'
 import { logIssuerNews, logKeyNews, type KeyNews } from './keys/news.ts'
+import { noteInstance } from './neighbours.ts'
 import { registrationOf, setRegistration, type Registration } from './registration.ts'
 import { prepareChecks } from './request/checks.ts'
 import { faceOf } from './request/request-auth.ts'
 import { prepareRules } from './request/rules.ts'
 import { reserveSlot, stateOf } from './request/slot.ts'
 import { prepareTokens } from './request/tokens.ts'
-import { noteInstance, prepareSessions, readEnded, type PreparedSessions } from './sessions/prepare.ts'
+import { prepareSessions, readEnded, type PreparedSessions } from './sessions/prepare.ts'
 import { checkSessionOverrides, readSessions, withSessions } from './sessions/settings.ts'
 import { bookOf, type RouteBook } from './routes/book.ts'
 import { checkSubclass } from './settings/check.ts'
@@ -255,7 +256,7 @@ const plugin: FastifyPluginAsync<TokenAuthOptions> = async (fastify, typedOption
   await addEndpoints(fastify, registration, endpoints, shared)
   // Last, so that a registration that fails starts no timer and is not noted as an instance.
   if (live !== undefined) startKeys(fastify, live)
-  if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn('W22', instanceName)
+  noteInstance(fastify, own.fingerprints, sessions?.store, resolved)
   if (issuers === undefined) return
   fastify.addHook('onClose', async () => {
     issuers.stop()

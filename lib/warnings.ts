@@ -34,7 +34,10 @@ const texts = {
   W25: '"sessions" has no effect, because the instance has only the keys of "issuers", whose tokens belong to no session: tokens of ended sessions are accepted until they expire. Set "keys" to the keys of the service that has the sessions, instead of "issuers", or remove "sessions".',
   W26: 'Routes have neither a guard nor an exemption, so everybody may use them. Give each of them a guard, or set "config: { tokenAuth: false }" if everybody may use it, or "config: { tokenAuth: \'basic auth\' }" if something else guards it. If "requireGuards" is true, the application does not start with such a route; false silences this warning.',
   W27: 'A route is guarded by scoped(), but the tokens of this instance have no scopes, so every request is refused, unless generateAccessToken() is called with "scopes". Set "scopesEnabled" to true, and add the handler "addScopesToPayload".',
-  W28: 'A secret has characters that probably do not belong to it, such as quotation marks or a line end. They are read as a part of the secret, so a service that reads it without them refuses the tokens of this service.'
+  W28: 'A secret has characters that probably do not belong to it, such as quotation marks or a line end. They are read as a part of the secret, so a service that reads it without them refuses the tokens of this service.',
+  W42: 'Another instance of this application has another key, and a cookie of the same name that browsers send to both instances, so each login destroys the login at the other instance. Give the cookies of one instance other names ("cookieAccessTokenName", "cookieRefreshTokenName"), or give each instance a "cookiePath" that does not contain the other.',
+  W43: '"sessions" is set, and there is no handler "retrieveUser", so a user who was deleted or disabled stays logged in until the session expires. Add "retrieveUser", which is called at each refresh: if it finds nobody, the session ends.',
+  W44: 'The endpoint of the current user sends a member of the user that is probably secret, such as the hash of a password. Return a user without it from "retrieveUser", or leave it out in toJSON() of the user.'
 } as const
 
 export type WarningCode = keyof typeof texts
@@ -78,6 +81,7 @@ export function warnOfRegistration ({ resolved: { settings, getters }, host, own
     // A user id may belong to another user under another issuer.
     W21: issuers !== undefined && kindsOfUsers > 1 && handlers.retrieveUser === undefined && handlers.trusted === undefined,
     W25: issuers !== undefined && sessions !== undefined && !hasOwnKeys,
+    W43: sessions !== undefined && authMode && handlers.retrieveUser === undefined,
     W03: !settings.doProtection,
     W04: !settings.verifyExp,
     W05: settings.queryStringSet,

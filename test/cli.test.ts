@@ -428,6 +428,14 @@ t.test('doctor has a line for each route that has neither guard nor exemption, a
   t.notMatch(stdout, 'W26')
 })
 
+t.test('doctor warns of sessions whose users are not looked up, and of instances that take the cookies from each other; it notes instances of one key', async (t) => {
+  warnings(t, 'W42')
+  t.match(await doctorOf(t, `{ ${ofSecret}, sessions: {}, retrieveUser: undefined }`), { code: 1, stdout: /^warning {2}tokenAuth: "sessions" is set, and there is no handler "retrieveUser"[^\n]* \(TOKEN_AUTH_W43\)\n/ })
+  const another = (options: string) => `await app.register(tokenAuth, { instanceName: 'staff', urlPrefix: '/staff', authenticate: () => ({ user_id: 1 }), ${options} })`
+  t.match(await doctorOf(t, `{ ${ofSecret}, cookieSet: true }`, another(`secret: '${secret}', cookieSet: true`)), { code: 1, stdout: /^warning {2}staff: Another instance of this application has another key[^\n]*"tokenAuth"[^\n]* \(TOKEN_AUTH_W42\)\n/ })
+  t.match(await doctorOf(t, `{ ${ofSecret} }`, another(ofSecret)), { code: 0, stdout: /\nnote {5}tokenAuth: Issues access tokens that "staff" accepts, and accepts those of "staff": [^\n]* \(instances\)\n/ })
+})
+
 t.test('doctor says whether a store can be read, and why an application does not start', async (t) => {
   const store = "{ create () {}, advance () {}, end () {}, list () {}, confirm () {}, endedSince: async () => { throw new Error('down') } }"
   t.match(await doctorOf(t, `{ ${ofSecret}, authMode: false, sessions: { store: ${store} } }`), { code: 2, stdout: /^error {4}tokenAuth: The session store could not be read\. Check its address and the network\. \(store\)\n/ })

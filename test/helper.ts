@@ -235,10 +235,10 @@ interface CodedWarning extends Error { code?: string }
 /** The lists of codes that {@link warnings} gave, and the codes that belong on each. */
 const collecting = new Map<string[], readonly string[]>()
 /**
- * Applications of one key, some with sessions, are open at the same time in most test files, and most tests of scopes forge
- * the tokens. Collected only where a test asks for them by name.
+ * Applications of one key, some with sessions, are open at the same time in most test files, most tests of scopes forge the
+ * tokens, and many tests of sessions need no users. Collected only where a test asks for them by name.
  */
-const ambient = new Set(['TOKEN_AUTH_W22', 'TOKEN_AUTH_W27'])
+const ambient = new Set(['TOKEN_AUTH_W22', 'TOKEN_AUTH_W27', 'TOKEN_AUTH_W43'])
 const isOurs = ({ code = '' }: CodedWarning) => code.startsWith('TOKEN_AUTH_') && !ambient.has(code)
 const printers = process.listeners('warning')
 process.removeAllListeners('warning')

@@ -1,5 +1,6 @@
 /** Runs a command on an application that a module exports. */
 import type { Registration } from '../registration.ts'
+import { instancesOfOneKey } from '../neighbours.ts'
 import { checkEarlierRoutes } from '../routes/required-guards.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { load, type WatchedApplication } from './load.ts'
@@ -10,6 +11,8 @@ export interface Inspected {
   /** The table of routes. */
   readonly table: string
   readonly registrations: readonly Registration[]
+  /** The names of instances that accept each other's access tokens, in pairs. */
+  readonly pairs: ReadonlyArray<readonly [string, string]>
 }
 
 /** What a command has found in an application, or why the application could not be inspected. */
@@ -37,7 +40,7 @@ async function start<Result> (path: string, look: (inspected: Inspected) => Resu
   const ofRoot = application.ofRoot()
   const all = [...new Set([...ofRoot, ...registrations])]
   // Before the application closes: its instances then discard the state of stores and issuers.
-  const result = look({ rows: book.routes(), table: book.printRoutes(), registrations: all })
+  const result = look({ rows: book.routes(), table: book.printRoutes(), registrations: all, pairs: instancesOfOneKey(app.server) })
   await app.close()
   checkOrder(application, ofRoot)
   if (all.length > 0) return { result }

@@ -100,7 +100,7 @@ function findingsOf (warnings: readonly Error[]): Remark[] {
   }).filter(({ subject }) => subject !== codeOfOpenRoutes)
 }
 
-function remarksOn ({ rows, registrations }: Inspected): Remark[] {
+function remarksOn ({ rows, registrations, pairs }: Inspected): Remark[] {
   const open = undecidedIn(rows).map(({ method, url }): Remark => ({
     ...problem(
       'routes',
@@ -113,7 +113,14 @@ function remarksOn ({ rows, registrations }: Inspected): Remark[] {
       .flatMap((look) => look(registration))
       .map((remark): Remark => ({ ...remark, instance: registration.settings.instanceName }))
   )
-  return [...open, ...ofInstances]
+  const ofPairs = pairs.map(([one, other]): Remark => ({
+    ...note(
+      'instances',
+      `Issues access tokens that "${other}" accepts, and accepts those of "${other}": both have the same key, issuer and audience. If their users differ, give them different keys, or "claimAud".`
+    ),
+    instance: one
+  }))
+  return [...open, ...ofInstances, ...ofPairs]
 }
 
 /** Runs a function, and returns its result and the warnings of this package that were emitted meanwhile. */

@@ -7,6 +7,8 @@ import { unauthorized } from '../http/error-schema.ts'
 import { extendBody } from '../http/responses.ts'
 import type { Registration } from '../registration.ts'
 import { readParameter } from '../request/pairs.ts'
+import { isSecretName } from '../secret-names.ts'
+import { warn } from '../warnings.ts'
 import { bodySchema, unavailable, type Implementation } from './endpoint.ts'
 
 // Lists of types, not unions: only lists are converted to `nullable` for OpenAPI 3.0.
@@ -23,11 +25,23 @@ const properties = {
   )
 }
 
+/** Warns that the user in a response has members that are probably secret. @returns whether it has */
+function warnOfSecrets ({ settings: { instanceName } }: Registration, request: FastifyRequest, me: object): boolean {
+  const names = Object.keys(me).filter(isSecretName)
+  if (names.length === 0) return false
+  warn('W44', instanceName, ` ${names.length === 1 ? 'The member is' : 'The members are'} ${names.map((name) => JSON.stringify(name)).join(', ')}.`)
+  if (process.env.NODE_ENV !== 'production') {
+    request.log.error({ instanceName, members: names }, 'The response with the current user has members that are probably secret.')
+  }
+  return true
+}
+
 /** Whether a request has `optional=true`: without a user, the response is then 200, not an error that browsers show in red. */
 const isQuestion = ({ raw: { url = '' } }: FastifyRequest) => readParameter(url, 'optional') === 'true'
 
 export function meEndpoint (registration: Registration): Implementation {
   const { responses, sessions } = registration
+  let hasWarned = false
   return {
     schema: {
       summary: 'Return the current user',
@@ -62,6 +76,7 @@ export function meEndpoint (registration: Registration): Implementation {
       if (isAsked && signedOut !== null) return { body: { me: null, id: null, reason: signedOut } }
       const user = await state.user()
       const me = user === null ? null : await serializeUser(user)
+      if (me !== null && !hasWarned) hasWarned = warnOfSecrets(registration, state.request, me)
       const body = await extendBody(responses, { me }, 'extendRetrieveUser', () =>
         responses.extendRetrieveUser(state.request, { user, payload: state.payload })
       )

@@ -2,8 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { InvalidConfiguration } from '../configuration-errors.ts'
 import type { SessionCheck, WatchSession } from '../request/checks.ts'
-import type { Resolved } from '../settings/configuration.ts'
-import { bindingSettings, type Settings } from '../settings/schema.ts'
+import type { Settings } from '../settings/schema.ts'
 import type { SessionFeed } from '../../types/sessions.ts'
 import { isHmac } from '../algorithms.ts'
 import { hmacKey, type Key, residueIn } from '../keys/material.ts'
@@ -103,45 +102,6 @@ export function prepareSessions (
     check: prepareSessionCheck(ended, sessions.refuseAfter, userOf),
     watch: (sid, payload, controller) => ended.watch(sid, userOf(payload), controller)
   }
-}
-
-/** An instance of an open application. */
-interface OpenInstance {
-  /** The fingerprints of the keys that verify its access tokens. */
-  readonly fingerprints: readonly string[]
-  /** Undefined without sessions. */
-  readonly store: SessionFeed | undefined
-  /** Issuer, audience and user id claim of its access tokens. An entry is undefined if a getter computes it. */
-  readonly names: ReadonlyArray<string | null | undefined>
-}
-
-/** Whether each of two instances would accept access tokens of the other. */
-const acceptEachOther = (one: OpenInstance, other: OpenInstance) =>
-  one.fingerprints.some((fingerprint) => other.fingerprints.includes(fingerprint)) &&
-  one.names.every((name, index) => name === undefined || other.names[index] === undefined || name === other.names[index])
-
-const open = new Set<OpenInstance>()
-
-/**
- * Records an instance until its application closes.
- * @param fingerprints the fingerprints of the keys that verify access tokens; empty if a getter computes a key
- * @param store undefined without sessions
- * @returns whether an open instance with another store accepts the access tokens of this one, and this one accepts its tokens
- */
-export function noteInstance (
-  fastify: FastifyInstance,
-  fingerprints: readonly string[],
-  store: SessionFeed | undefined,
-  { settings, getters }: Resolved
-): boolean {
-  if (fingerprints.length === 0) return false
-  const own = { fingerprints, store, names: bindingSettings.map((name) => (getters.has(name) ? undefined : settings[name])) }
-  const differs = [...open].some((other) => other.store !== store && acceptEachOther(own, other))
-  open.add(own)
-  fastify.addHook('onClose', async () => {
-    open.delete(own)
-  })
-  return differs
 }
 
 /** Reads the ended sessions while the application is open. Sends waiting items in `preClose`, before `onClose` hooks close the client. */

@@ -1,6 +1,7 @@
+import { setImmediate as settled } from 'node:timers/promises'
 import t from 'tap'
 import { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, claims, forge, mistyped, secret, together, warnings } from '../helper.ts'
+import { bearer, build, claims, environment, forge, mistyped, secret, together, warnings } from '../helper.ts'
 
 warnings(t, 'W03')
 
@@ -125,4 +126,36 @@ t.test('a refusal by retrieveUser is rendered as one, in JSON', async (t) => {
   t.equal(response.statusCode, 401)
   t.match(response.headers, { 'content-type': /^application\/json/, 'www-authenticate': 'Bearer realm="token-auth"' })
   t.same(response.json(), { reasons: 'Locked.', exception: 'AuthenticationFailed' })
+})
+
+// Promise: specification/secrets-of-users
+t.test('a user with a member that is probably secret is one warning (W44), and outside of production an error in the log; the values are in neither', async (t) => {
+  const codes = warnings(t, 'W44')
+  const messages: string[] = []
+  const listener = ({ message, code }: Error & { code?: string }) => { if (code === 'TOKEN_AUTH_W44') messages.push(message) }
+  process.on('warning', listener)
+  t.teardown(() => process.off('warning', listener))
+  const names = ['password', 'hash', 'salt', 'password_hash', 'passwordHash', 'PasswordHash', 'password-hash', 'hashed_password', 'encryptedPassword', 'totp_secret', 'refresh_token']
+  const harmless = ['hashtag', 'has_password', 'passwordChangedAt', 'saltiness', 'name', 'token_count']
+  for (const [members, found] of [...names.map((name) => [[name], [name]] as const), [['name', 'salt', 'hash'], ['salt', 'hash']] as const, [harmless, []] as const]) {
+    for (const isProduction of [false, true]) {
+      const lines: Array<{ level: number, members?: string[] }> = []
+      const text: string[] = []
+      const stream = { write: (line: string) => { text.push(line); lines.push(JSON.parse(line)) } }
+      const user = { user_id: 1, ...Object.fromEntries(members.map((name) => [name, '$2b$10$abcdefgh'])) }
+      const app = await build(t, { retrieveUser: (_request, payload) => payload.user_id === 1 ? user : { user_id: 2 } }, { logger: { level: 'error', stream } })
+      if (isProduction) environment(t, 'production')
+      const ask = async (id: number) => (await app.inject({ url: '/auth/me', headers: bearer(forge(claims({ user_id: id }))) })).json()
+      t.same(await ask(2), { me: { user_id: 2 } })
+      for (let time = 0; time < 2; time++) t.same(await ask(1), { me: user }, 'the response is that of the handler')
+      await settled()
+      delete process.env.NODE_ENV
+      const expected = found.length > 0
+      t.same(codes.splice(0), expected ? ['TOKEN_AUTH_W44'] : [], members.join())
+      t.match(messages.splice(0), expected ? [new RegExp(`${found.length === 1 ? 'The member is' : 'The members are'} ${found.map((name) => `"${name}"`).join(', ')}\\.`)] : [])
+      t.match(lines, expected && !isProduction ? [{ level: 50, members: found }] : [])
+      t.equal(lines.length, expected && !isProduction ? 1 : 0)
+      t.notMatch(text.join(), /\$2b/)
+    }
+  }
 })

@@ -256,7 +256,8 @@ const dangers: [finding: string, what: string, options: Partial<TokenAuthOptions
   ['W21', 'users of two issuers', { secret: undefined, authMode: false, issuers: [fixed(), fixed({ issuer: 'https://other.example' })] }],
   ['W19', 'cookies for pages of every origin', { cookieSet: true, trustedOrigins: '*' }],
   // With a key of its own, because instances of one key must have the same sessions (W22).
-  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'a secret of its own, of 32 bytes', cookieSet: true, sessions: { lifetime: () => 86_400 } }],
+  ['W24', 'cookies that a browser forgets before the session ends', { secret: 'a secret of its own, of 32 bytes', cookieSet: true, retrieveUser: () => null, sessions: { lifetime: () => 86_400 } }],
+  ['W43', 'users who were deleted and stay logged in', { secret: 'another secret of its own, of 40 bytes!!', sessions: {} }],
   ['W25', 'sessions that no token belongs to', { secret: undefined, authMode: false, issuers: [fixed()], sessions: { store: memorySessions() } }]
 ]
 

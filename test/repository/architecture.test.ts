@@ -7,7 +7,7 @@ import ts from 'typescript'
 import { pathSettings, routeSettings, settingNames } from '../../lib/settings/schema.ts'
 
 /** The rooms of lib/, from the bottom up. A file imports from its own room and from those before it, types included. A room is a folder, a file, or `open`. */
-const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issuing', 'request', 'http', 'sessions', 'registration', 'warnings', 'wrapped', 'guards', 'routes', 'cli', 'endpoints', 'token-auth', 'plugin', 'exports', 'index', 'require', 'client', 'testing']
+const rooms = ['open', 'settings', 'host', 'keys', 'token', 'authorities', 'issuing', 'request', 'http', 'sessions', 'registration', 'warnings', 'neighbours', 'wrapped', 'guards', 'routes', 'cli', 'endpoints', 'token-auth', 'plugin', 'exports', 'index', 'require', 'client', 'testing']
 
 /** Open to all, and import nothing but each other. */
 const open = [
@@ -80,7 +80,7 @@ t.test('what is used on its own, and what others build on, imports little', asyn
   // What is tested is not its own witness.
   t.strictSame(importedBy(/^testing/), ['keys/known-secrets', 'settings/kinds', 'settings/records'])
   // It loads applications and reads their routes, but runs no request.
-  t.strictSame([...new Set(importedBy(/^cli/).map(roomOf))], ['keys', 'registration', 'routes'])
+  t.strictSame([...new Set(importedBy(/^cli/).map(roomOf))], ['keys', 'neighbours', 'registration', 'routes'])
   // The reader of options knows no setting, and stores know nothing of sessions but how they rotate.
   t.strictSame(importedBy(/^settings\/(?:kinds|suggest|records)$/), [])
   t.strictSame(importedBy(/^sessions\/stores\//), ['sessions/rotation', 'settings/kinds', 'settings/records'])
@@ -152,7 +152,7 @@ t.test('the public face of a registration and the state of a request fit on a sc
 
 t.test('the root of lib/ holds only what belongs to no room', async (t) => {
   const inRoot = files.filter((file) => file.split('/').length === 2).map(moduleOf).sort()
-  t.strictSame(inRoot, [...open, 'cli', 'client', 'exports', 'index', 'plugin', 'registration', 'require', 'testing', 'token-auth', 'warnings'].sort())
+  t.strictSame(inRoot, [...open, 'cli', 'client', 'exports', 'index', 'neighbours', 'plugin', 'registration', 'require', 'testing', 'token-auth', 'warnings'].sort())
 })
 
 t.test(`no file of lib/ but the client has more than ${maximumLines} lines`, async () => {

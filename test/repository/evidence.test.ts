@@ -62,6 +62,6 @@ t.test('the findings of docs/findings.md are those of the code, each with a test
     for (const [, code = ''] of read(`lib/${name}`).matchAll(/(?:finding: '|^ {2})([EW]\d\d)(?:'|: ')/gm)) inCode.add(code)
   }
   t.same(findings, [...inCode].sort())
-  const tests = ['guards/renew', 'hostile/startup', 'routes/misplaced-guards', 'routes/required-guards', 'routes/route-warnings'].map((name) => read(`test/${name}.test.ts`)).join('')
+  const tests = ['endpoints/me', 'guards/renew', 'hostile/startup', 'neighbours', 'routes/misplaced-guards', 'routes/required-guards', 'routes/route-warnings'].map((name) => read(`test/${name}.test.ts`)).join('')
   for (const code of findings) t.match(tests, new RegExp(`'(?:TOKEN_AUTH_)?${code}'`), String(code))
 })

@@ -185,5 +185,6 @@ export const mutants = [
   { file: 'lib/events.ts', from: 'published.get(request)?.has(why) === true)) return', to: 'false)) return', tests: ['test/events.test.ts'] },
   { file: 'lib/warnings.ts', from: 'W10: settings.cookieSet && !settings.cookieSecure,', to: 'W10: false,', tests: ['test/hostile/startup.test.ts'] },
   { file: 'lib/plugin.ts', from: 'if (Object.hasOwn(fastify, name) && isOurs) {', to: 'if (isOurs) {', tests: ['test/promises/instances.test.ts'] },
-  { file: 'lib/plugin.ts', from: 'if (noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', to: 'if (!noteInstance(fastify, own.fingerprints, sessions?.store, resolved)) warn(', tests: ['test/registration.test.ts'] }
+  { file: 'lib/neighbours.ts', from: 'other.store !== store && acceptEachOther(own, other)', to: 'other.store === store && acceptEachOther(own, other)', tests: ['test/registration.test.ts'] },
+  { file: 'lib/neighbours.ts', from: ' && !shareKey(own, other)', to: '', tests: ['test/neighbours.test.ts'] }
 ]
