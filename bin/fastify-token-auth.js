@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFileSync } from 'node:fs'
 import { main } from '../dist/lib/cli.cjs'
 
 let isWritten = false
@@ -9,7 +10,8 @@ process.on('exit', () => {
   process.exitCode = 1
 })
 
-const { code, stdout, stderr } = await main(process.argv.slice(2), process.stdin)
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+const { code, stdout, stderr } = await main(process.argv.slice(2), process.stdin, version)
 process.stderr.write(stderr)
 process.stdout.write(stdout, () => {
   isWritten = true

@@ -6,30 +6,31 @@ import { keys } from './cli/keys.ts'
 import { done, type Outcome } from './cli/outcome.ts'
 import { routes } from './cli/routes.ts'
 import { algorithms } from './algorithms.ts'
-
-const usage = `Usage: fastify-token-auth <command>
-
-  inspect [token]     Print the content of a token. Without an argument, it is
-                      read from the standard input, so that no shell stores it.
-  keys [algorithm]    Create a secret, or a pair of keys. Default: HS256.
-       [--jwk]        JSON Web Keys.
-       [--output <file>]
-                      Write the secret or private key to a new file that only
-                      you can read, and print the public key.
-  routes <module>     Print who may use the routes of an application. The module
-                      exports by default a plugin, an application, or a function
-                      without parameters that returns one.
-         [--check]    Exit with 1 if a route has neither guard nor exemption.
-  doctor <module>     Print what a reviewer would check in an application: open
-         [--json]     routes, findings, keys, lifetimes, cookies, stores and
-                      issuers. Exits with 1 for warnings, with 2 for errors.
-
-Algorithms: ${algorithms.slice(0, 7).join(', ')},
-            ${algorithms.slice(7).join(', ')}
-`
+import { suggest } from './settings/suggest.ts'
 
 /** The standard input of a process. */
 export interface Input extends AsyncIterable<string | Uint8Array> { readonly isTTY?: boolean }
+
+/** The arguments of a command. */
+interface Given {
+  readonly argument: string | undefined
+  /** Whether its option without a value is set. */
+  readonly hasFlag: boolean
+  /** The value of `--output`. */
+  readonly output: string | undefined
+  readonly input: Input
+}
+
+interface Command {
+  /** The arguments, for the usage. */
+  readonly synopsis: string
+  readonly summary: string
+  readonly description: string
+  /** The option without a value. */
+  readonly flag?: 'jwk' | 'check' | 'json'
+  readonly hasOutput?: true
+  readonly run: (given: Given) => Promise<Outcome> | Outcome
+}
 
 async function firstLine (input: Input): Promise<string> {
   if (input.isTTY === true) process.stderr.write('Token: ')
@@ -41,24 +42,93 @@ async function firstLine (input: Input): Promise<string> {
   return text.trim().split('\n', 1)[0]!
 }
 
-const misused = (message: string): Outcome => ({ code: 2, stdout: '', stderr: `${message}\n\n${usage}` })
+const misused = (message: string, command = ''): Outcome => ({
+  code: 2,
+  stdout: '',
+  stderr: `${message} See: fastify-token-auth ${command}${command && ' '}--help\n`
+})
 
-const flags = { inspect: [], keys: ['jwk'], routes: ['check'], doctor: ['json'] } as const
-/** The options with a value. */
-const files: { readonly [Command in keyof typeof flags]: readonly string[] } = { inspect: [], keys: ['output'], routes: [], doctor: [] }
-const isCommand = (name: string | undefined): name is keyof typeof flags => name !== undefined && Object.hasOwn(flags, name)
+/** Runs a command with the path of a module. */
+const onModule = (name: string, run: (path: string, hasFlag: boolean) => Promise<Outcome>) =>
+  ({ argument, hasFlag }: Given) => argument === undefined ? misused(`${name} needs the path of a module.`, name) : run(argument, hasFlag)
+
+const aboutModules = `The module exports by default a plugin, an application, or a function
+without parameters that returns one.`
+
+const commands: Readonly<Record<string, Command>> = {
+  inspect: {
+    synopsis: '[token]',
+    summary: 'Print the content of a token.',
+    description: `Prints header, payload and times of a token. Does not verify it.
+Without an argument, the token is read from the standard input, so that
+no shell stores it.`,
+    run: async ({ argument, input }) => inspect(argument ?? await firstLine(input))
+  },
+  keys: {
+    synopsis: '[algorithm] [--jwk] [--output <file>]',
+    summary: 'Create a secret, or a pair of keys.',
+    description: `Algorithms: ${algorithms.slice(0, 7).join(', ')},
+            ${algorithms.slice(7).join(', ')}
+Default: HS256.
+
+  --jwk             Print JSON Web Keys.
+  --output <file>   Write the secret or private key to a new file that only
+                    you can read, and print the public key.`,
+    flag: 'jwk',
+    hasOutput: true,
+    run: ({ argument = 'HS256', hasFlag, output }) => {
+      const algorithm = algorithms.find((name) => name === argument)
+      return algorithm === undefined
+        ? misused(`There is no algorithm "${argument}".${suggest(argument, algorithms)}`, 'keys')
+        : keys(algorithm, hasFlag, output)
+    }
+  },
+  routes: {
+    synopsis: '<module> [--check]',
+    summary: 'Print who may use the routes of an application.',
+    description: `${aboutModules}
+
+  --check   Exit with 1 if a route has neither guard nor exemption.`,
+    flag: 'check',
+    run: onModule('routes', routes)
+  },
+  doctor: {
+    synopsis: '<module> [--json]',
+    summary: 'Print what a reviewer would check in an application.',
+    description: `Prints open routes, findings, keys, lifetimes, cookies, stores and issuers.
+Exits with 1 for warnings, with 2 for errors.
+${aboutModules}
+
+  --json   Print a list of objects.`,
+    flag: 'json',
+    run: onModule('doctor', doctor)
+  }
+}
+
+const usage = `Usage: fastify-token-auth <command>
+
+${Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(10)}${summary}\n`).join('')}
+  --help    Print this text. After a command: print its arguments and options.
+  --version Print the version of the package.
+`
+
+const usageOf = (name: string, { synopsis, summary, description }: Command) =>
+  `Usage: fastify-token-auth ${name} ${synopsis}\n\n${summary}\n${description}\n`
 
 /** Reads the arguments of a command. @throws {TypeError} for an unknown option, or one without its value */
-function read (args: readonly string[], command: keyof typeof flags) {
-  const options = Object.fromEntries([
-    ...flags[command].map((name) => [name, { type: 'boolean' }] as const),
-    ...files[command].map((name) => [name, { type: 'string' }] as const)
-  ])
-  const { values, positionals } = parseArgs({ args: [...args], allowPositionals: true, options })
+function read (args: readonly string[], { flag, hasOutput }: Command) {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      ...(flag !== undefined && { [flag]: { type: 'boolean' } as const }),
+      ...(hasOutput && { output: { type: 'string' } as const })
+    }
+  })
   const given: Readonly<Record<string, unknown>> = values
   const { output } = given
   return {
-    hasFlag: flags[command].some((name) => given[name] === true),
+    hasFlag: flag !== undefined && given[flag] === true,
     output: typeof output === 'string' ? output : undefined,
     argument: positionals[0],
     excess: positionals[1]
@@ -66,31 +136,30 @@ function read (args: readonly string[], command: keyof typeof flags) {
 }
 
 /** Describes the options of a command, for the message about an unknown option. */
-function optionsOf (command: keyof typeof flags): string {
-  const names = [...flags[command].map((name) => `--${name}`), ...files[command].map((name) => `--${name} <file>`)]
-  if (names.length === 0) return 'no options'
-  return `only the ${names.length === 1 ? 'option' : 'options'} ${names.join(' and ')}`
+function optionsOf ({ flag, hasOutput }: Command): string {
+  if (flag === undefined) return 'no options'
+  return hasOutput ? `only the options --${flag} and --output <file>` : `only the option --${flag}`
 }
 
-/** Runs a command. @param args without the names of the program @returns what is to be printed */
-export async function main (args: readonly string[], input: Input): Promise<Outcome> {
-  const [command, ...rest] = args
-  if (args.includes('--help') || args.includes('-h')) return done(usage)
-  if (!isCommand(command)) return misused(command === undefined ? 'A command is missing.' : `There is no command "${command}".`)
+/**
+ * Runs a command.
+ * @param args without the names of the program
+ * @param version of the package
+ * @returns what is to be printed
+ */
+export async function main (args: readonly string[], input: Input, version: string): Promise<Outcome> {
+  const [name, ...rest] = args
+  const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
+  if (args.includes('--help') || args.includes('-h')) return done(command === undefined ? usage : usageOf(name!, command))
+  if (name === '--version' || name === '-v') return done(`${version}\n`)
+  if (name === undefined) return { code: 2, stdout: '', stderr: usage }
+  if (command === undefined) return misused(`There is no command "${name}".${suggest(name, Object.keys(commands))}`)
   let given: ReturnType<typeof read>
   try {
     given = read(rest, command)
   } catch {
-    return misused(`${command} has ${optionsOf(command)}.`)
+    return misused(`${name} has ${optionsOf(command)}.`, name)
   }
-  const { hasFlag, output, argument, excess } = given
-  if (excess !== undefined) return misused(`${command} has one argument only.`)
-  if (command === 'inspect') return inspect(argument ?? await firstLine(input))
-  if (command === 'routes' || command === 'doctor') {
-    if (argument === undefined) return misused(`${command} needs the path of a module.`)
-    return command === 'routes' ? await routes(argument, hasFlag) : await doctor(argument, hasFlag)
-  }
-  const algorithm = algorithms.find((name) => name === (argument ?? 'HS256'))
-  if (algorithm === undefined) return misused(`There is no algorithm "${argument}".`)
-  return keys(algorithm, hasFlag, output)
+  const { excess, ...others } = given
+  return excess === undefined ? await command.run({ ...others, input }) : misused(`${name} has one argument only.`, name)
 }

@@ -107,7 +107,7 @@ function memory (kept: string | null = null): TokenStorage {
  * Creates the client of a page. Create only one: each client calls its `onSignedOut`.
  * @param options where the service is, and how it expects tokens
  * @returns the client
- * @throws TypeError for an unknown option, if `baseUrl` is not an origin, or if `mode` has another value
+ * @throws TypeError for an unknown option, if `baseUrl` is not an origin, if `mode` has another value, or if `storage` returns promises
  */
 export function createClient<User = unknown> ({
   baseUrl = globalThis.location?.origin,
@@ -137,6 +137,11 @@ export function createClient<User = unknown> ({
   const hasCookies = mode === 'cookie'
   if (!hasCookies && mode !== 'header') throw new TypeError(`"mode" must be "cookie" or "header", not "${mode}".`)
   const name = 'fastify-token-auth ' + (base && new URL(prefix, base))
+  let first: unknown
+  try {
+    first = given?.getItem(name)
+  } catch {}
+  if (first instanceof Object) throw new TypeError('The methods of "storage" must be synchronous, but getItem() returned a promise.')
   const closing = new AbortController()
   let storage = given ?? memory()
   let channel: InstanceType<typeof BroadcastChannel> | undefined

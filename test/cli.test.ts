@@ -26,31 +26,60 @@ async function processOf (args: readonly string[], input = ''): Promise<Outcome>
 }
 
 const inputOf = (text: string): Input => Readable.from([text])
-const run = async (...args: string[]): Promise<Outcome> => await main(args, inputOf(''))
+const run = async (...args: string[]): Promise<Outcome> => await main(args, inputOf(''), '1.2.3')
 
-t.test('without a command, with an unknown one and with wrong arguments, the usage is on the standard error and the exit code is 2', async (t) => {
-  const wrong: [args: string[], message: string][] = [
-    [[], 'A command is missing.'], [['key'], 'There is no command "key".'], [['toString'], 'There is no command "toString".'],
-    [['inspect', '--jwk'], 'inspect has no options.'], [['keys', '--check'], 'keys has only the options --jwk and --output <file>.'], [['routes', 'x', '--jwk'], 'routes has only the option --check.'],
-    [['keys', '--output'], 'keys has only the options --jwk and --output <file>.'], [['keys', 'HS256', 'HS384'], 'keys has one argument only.'], [['keys', 'HS255'], 'There is no algorithm "HS255".'], [['routes'], 'routes needs the path of a module.'],
-    [['doctor'], 'doctor needs the path of a module.'], [['doctor', 'x', '--check'], 'doctor has only the option --json.']
+t.test('what is wrong with the arguments is one line on the standard error, with what was meant and where to read on, and the exit code is 2', async (t) => {
+  const wrong: [args: string[], message: string, command?: string][] = [
+    [['key'], 'There is no command "key". Did you mean "keys"?'], [['Doctor'], 'There is no command "Doctor". Did you mean "doctor"?'], [['toString'], 'There is no command "toString".'], [['--jwk'], 'There is no command "--jwk".'],
+    [['inspect', '--jwk'], 'inspect has no options.', 'inspect'], [['keys', '--check'], 'keys has only the options --jwk and --output <file>.', 'keys'], [['routes', 'x', '--jwk'], 'routes has only the option --check.', 'routes'],
+    [['keys', '--output'], 'keys has only the options --jwk and --output <file>.', 'keys'], [['keys', 'HS256', 'HS384'], 'keys has one argument only.', 'keys'], [['routes'], 'routes needs the path of a module.', 'routes'],
+    [['keys', 'HS255'], 'There is no algorithm "HS255". Did you mean "HS256"?', 'keys'], [['keys', 'toString'], 'There is no algorithm "toString".', 'keys'],
+    [['doctor'], 'doctor needs the path of a module.', 'doctor'], [['doctor', 'x', '--check'], 'doctor has only the option --json.', 'doctor']
   ]
-  for (const [args, message] of wrong) {
-    const { code, stdout, stderr } = await run(...args)
-    assert.deepEqual([code, stdout, stderr.split('\n\n', 1)[0]], [2, '', message], caseOf(args))
-    t.match(stderr, 'Usage: fastify-token-auth <command>')
+  for (const [args, message, command = ''] of wrong) {
+    assert.deepEqual(await run(...args), { code: 2, stdout: '', stderr: `${message} See: fastify-token-auth ${command === '' ? '' : `${command} `}--help\n` }, caseOf(args))
   }
-  t.match(await processOf(['keyz']), { code: 2, stdout: '', stderr: /^There is no command "keyz"\.\n\nUsage/ })
+  t.match(await processOf(['keyz']), { code: 2, stdout: '', stderr: /^There is no command "keyz"\. Did you mean "keys"\? See: fastify-token-auth --help\n$/ })
+  t.match(await run(), { code: 2, stdout: '', stderr: /^Usage: fastify-token-auth <command>\n/ })
 })
 
-t.test('the usage names each command and algorithm, and is a result where it was asked for', async (t) => {
-  for (const args of [['--help'], ['keys', '--help'], ['-h']]) {
+t.test('--help names the commands, and after a command its arguments and options alone', async (t) => {
+  const names = ['inspect', 'keys', 'routes', 'doctor']
+  const parts: Record<string, readonly string[]> = { inspect: ['[token]'], keys: ['--jwk', '--output <file>', ...algorithms], routes: ['<module>', '--check'], doctor: ['<module>', '--json'] }
+  for (const args of [['--help'], ['-h'], ['unknown', '--help'], ['toString', '-h']]) {
     const { code, stdout, stderr } = await run(...args)
     assert.deepEqual([code, stderr], [0, ''], caseOf(args))
-    for (const name of ['inspect', 'keys', 'routes', 'doctor', '--jwk', '--check', '--json', ...algorithms]) t.match(stdout, name)
+    for (const name of [...names, '--version']) t.match(stdout, name)
     assert.ok(stdout.split('\n').every((line) => line.length <= 80), caseOf(args))
   }
-  t.match(await processOf(['--help']), { code: 0, stdout: /^Usage/, stderr: '' })
+  for (const name of names) {
+    const { code, stdout, stderr } = await run(name, '--help')
+    assert.deepEqual([code, stderr], [0, ''], name)
+    assert.deepEqual(await run(name, '-h', 'x'), { code, stdout, stderr })
+    assert.ok(stdout.startsWith(`Usage: fastify-token-auth ${name} `), stdout)
+    for (const [other, texts] of Object.entries(parts)) {
+      const found = texts.filter((text) => stdout.includes(text))
+      if (other === name) assert.deepEqual(found, texts, name)
+      else assert.ok(texts.filter((text) => text.startsWith('--')).every((text) => !stdout.includes(text)), `${name} ${other}`)
+    }
+    assert.ok(stdout.split('\n').every((line) => line.length <= 80), name)
+  }
+  t.match(await processOf(['doctor', '--help']), { code: 0, stdout: /^Usage: fastify-token-auth doctor <module>/, stderr: '' })
+})
+
+t.test('--version prints the version of the package', async (t) => {
+  for (const option of ['--version', '-v']) t.same(await run(option), { code: 0, stdout: '1.2.3\n', stderr: '' })
+  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+  t.same(await processOf(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+})
+
+t.test('a module in TypeScript that Node.js does not load is told from other faults, with what to do', async (t) => {
+  const path = ofModules(t, { 'page.tsx': 'export default async () => {}', 'imports.js': "import './page.tsx'\nexport default async () => {}", 'text.txt': '', 'typed.ts': 'export default async (app: object) => {}' })
+  const advice = /^The application did not start\. Node\.js \d+\.\d+\.\d+ does not load this TypeScript\. Compile it first, or run the command with a loader: npx tsx node_modules\/fastify-token-auth\/bin\/fastify-token-auth\.js\. From 22\.18 on, Node\.js loads files with the ending \.ts itself\.\n$/
+  for (const name of ['page.tsx', 'imports.js']) t.match(await processOf(['routes', path(name)]), { code: 1, stdout: '', stderr: advice }, name)
+  t.match((await processOf(['routes', path('text.txt')])).stderr, /Unknown file extension/)
+  const { typescript } = process.features as { typescript?: unknown }
+  t.match((await processOf(['routes', path('typed.ts')])).stderr, typescript ? /^The application does not use this installation/ : advice)
 })
 
 t.test('inspect prints header, payload and times in words, and says that it did not look at the signature', async (t) => {
@@ -82,7 +111,7 @@ The signature was not verified.
   const { code, stdout, stderr } = await run('inspect', token)
   t.strictSame([code, stdout, stderr], [0, expected, ''])
   t.equal((await run('inspect', `Bearer ${token}\n`)).stdout, stdout, 'as it was copied from a header')
-  t.equal((await main(['inspect'], inputOf(`\n${token}\nmore`))).stdout, stdout, 'the first line of the standard input')
+  t.equal((await main(['inspect'], inputOf(`\n${token}\nmore`), '1.2.3')).stdout, stdout, 'the first line of the standard input')
   t.notMatch((await run('inspect', forge({ sub: 'x' }))).stdout, 'Times')
 })
 
@@ -94,7 +123,7 @@ t.test('inspect reads the token from the standard input of its process, and asks
   const { write } = process.stderr
   process.stderr.write = (text: unknown) => { written.push(text); return true }
   t.teardown(() => { process.stderr.write = write })
-  const { code } = await main(['inspect'], Object.assign(Readable.from([Buffer.from(token)]), { isTTY: true }))
+  const { code } = await main(['inspect'], Object.assign(Readable.from([Buffer.from(token)]), { isTTY: true }), '1.2.3')
   process.stderr.write = write
   t.strictSame([code, written], [0, ['Token: ']])
 })

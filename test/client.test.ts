@@ -308,6 +308,11 @@ t.test('options that cannot be right are refused with what is allowed', async (t
   for (const [options, unknown] of [[{ baseURL: origin }, 'baseURL'], [origin, '0'], [{ url: undefined }, 'url']]) {
     t.throws(() => createClient(mistyped(options)), { name: 'TypeError', message: `Unknown option "${unknown}" of createClient(). See ClientOptions.` })
   }
+  for (const mode of ['header', 'cookie'] as const) {
+    const storage = { getItem: async () => null, setItem: async () => {}, removeItem: async () => {} }
+    t.throws(() => createClient(mistyped({ baseUrl: 'https://a.example', mode, storage })), { name: 'TypeError', message: 'The methods of "storage" must be synchronous, but getItem() returned a promise.' })
+  }
+  t.doesNotThrow(() => createClient({ baseUrl: 'https://a.example', mode: 'header', storage: { getItem: () => { throw new Error('not allowed') }, setItem: () => {}, removeItem: () => {} } }).close())
   t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header", not "cookies".' })
   for (const baseUrl of [undefined, 'https://api.example.com', 'https://api.example.com/', 'http://localhost:3000', 'http://[::1]']) t.doesNotThrow(() => createClient({ baseUrl, mode: undefined }))
 })

@@ -30,6 +30,9 @@ export const users = [
   { user_id: 2, username: 'grace', password: 'hopper' }
 ]
 
+/** The users as an application may send them. */
+export const shownUsers = users.map(({ user_id: id, username }) => ({ user_id: id, username }))
+
 /** The parts of all tokens, private keys and cookies that were seen: none of them may be in a log. */
 const secrets = new Set<string>()
 

@@ -32,6 +32,8 @@ t.test('two instances with different keys, and a cookie that browsers send to bo
     [{ cookiePath: '/shop' }, { cookiePath: '/staff' }, false],
     [{ cookiePath: '/shop' }, { cookiePath: '/shops' }, false],
     [{ cookiePath: '/shop' }, { cookiePath: '/shop/staff' }, true],
+    [{ cookiePath: '/shop/staff' }, { cookiePath: '/shop' }, true],
+    [{ cookieDomain: 'shop.example.org' }, { cookieDomain: 'example.org' }, true],
     [{ cookiePath: '/shop/' }, { cookiePath: '/shop/staff' }, true],
     [{ cookiePath: '/' }, { cookiePath: '/staff' }, true],
     [{ cookieDomain: 'a.example' }, { cookieDomain: 'b.example' }, false],

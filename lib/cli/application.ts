@@ -4,6 +4,7 @@ import { instancesOfOneKey } from '../neighbours.ts'
 import { checkEarlierRoutes } from '../routes/required-guards.ts'
 import type { RouteAccess } from '../../types/routes.ts'
 import { load, type WatchedApplication } from './load.ts'
+import { memberOf } from '../values.ts'
 
 /** The parts of an application that commands inspect. */
 export interface Inspected {
@@ -53,6 +54,8 @@ async function start<Result> (path: string, look: (inspected: Inspected) => Resu
   }
 }
 
+const notLoaded = `Node.js ${process.versions.node} does not load this TypeScript. Compile it first, or run the command with a loader: npx tsx node_modules/fastify-token-auth/bin/fastify-token-auth.js. From 22.18 on, Node.js loads files with the ending .ts itself.`
+
 /**
  * Starts the application of a module, and closes it again.
  * @param look called when the application is ready
@@ -62,6 +65,8 @@ export async function lookAt<Result> (path: string, look: (inspected: Inspected)
   try {
     return await withoutOutput(() => start(path, look))
   } catch (error) {
-    return { fault: `The application did not start. ${error instanceof Error ? error.message : String(error)}` }
+    const isTypeScript = memberOf(error, 'code') === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.[cm]?tsx?"/.test(String(error))
+    const reason = isTypeScript ? notLoaded : error instanceof Error ? error.message : String(error)
+    return { fault: `The application did not start. ${reason}` }
   }
 }

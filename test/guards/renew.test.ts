@@ -9,14 +9,14 @@ import fc from 'fast-check'
 import type { FastifyInstance, FastifyRequest, FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, InvalidToken, memorySessions, protect, scoped, injectUser, type ProtectOptions, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, caseOf, claims, exchange, forge, holdTimers, host, keysFor, listen, login, mistyped, now, otherSecret, payloadOf, refusal, secret, setClock, together, users, warnings } from '../helper.ts'
+import { bearer, caseOf, claims, exchange, forge, holdTimers, host, keysFor, listen, login, mistyped, now, otherSecret, payloadOf, refusal, secret, setClock, shownUsers, together, users, warnings } from '../helper.ts'
 import { cookiesOf, jar, sessionEvents, withSessions, type WatchedStore } from '../sessions/helper.ts'
 
 /** What browsers say of a request that opens a page, and of one that a script of the own page makes. */
 const navigation = { 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document', 'sec-fetch-site': 'none' }
 const ownScript = { 'sec-fetch-mode': 'cors', 'sec-fetch-dest': 'empty', 'sec-fetch-site': 'same-origin' }
 const pages: Partial<TokenAuthOptions> = {
-  cookieSet: true, cookieMaxAge: 2_592_000, loginRedirectUrl: '/login?next={next}&reason={reason}', retrieveUser: async (_request, payload) => users.find(({ user_id: id }) => id === payload.user_id) ?? null
+  cookieSet: true, cookieMaxAge: 2_592_000, loginRedirectUrl: '/login?next={next}&reason={reason}', retrieveUser: async (_request, payload) => shownUsers.find(({ user_id: id }) => id === payload.user_id) ?? null
 }
 
 interface Page { app: FastifyInstance, store: WatchedStore }
@@ -974,7 +974,7 @@ t.test('an endpoint behind a guard of the context that has renewed reads the new
   const app = host(t)
   app.addHook('onRequest', protect({ optional: true, renew: true }))
   await app.register(tokenAuth, together(pages, { secret, authenticate: async () => users[0]!, sessions: { store: memorySessions(), grace: 0 } }))
-  for (const [url, expected] of Object.entries({ '/auth/verify': { valid: true }, '/auth/me': { me: users[0] }, '/auth/sessions': { sessions: [{ current: true }] } })) {
+  for (const [url, expected] of Object.entries({ '/auth/verify': { valid: true }, '/auth/me': { me: shownUsers[0] }, '/auth/sessions': { sessions: [{ current: true }] } })) {
     const answer = await app.inject({ url, headers: { ...navigation, ...await expiredCookies(app) } })
     t.match([answer.statusCode, answer.json(), cookiesOf(answer).length], [200, expected, 2], url)
   }

@@ -188,6 +188,8 @@ t.test('cookiePartitioned is written with every cookie, and requires what browse
     t.ok(fields.every((field) => set.includes(field) || field.includes('Max-Age=0')), fields.join('\n'))
   }
   t.same(fieldsOf(logout).filter((field) => !field.includes('Partitioned')).length, 2)
+  const both = fieldsOf(await app.inject({ url: '/', headers: { host: 'app.example.org', cookie: 'access_token=x; access_token=y' } }))
+  t.same(both.map((field) => [/Domain=([^;]*)/.exec(field)?.[1], field.includes('Partitioned')]), [true, false].flatMap((is) => [undefined, 'app.example.org', 'example.org'].map((domain) => [domain, is])))
   const plain = await site(t, { cookieSet: true, cookieSamesite: 'none' })
   const twins = fieldsOf(await plain.inject({ url: '/', headers: { host: 'localhost', cookie: 'access_token=x; access_token=y' } }))
   t.same(twins.map((field) => field.includes('Partitioned')), [false, true], 'of two, one may be partitioned')

@@ -302,7 +302,7 @@ t.test('exceptionResponse renders the 500 classes too, but not what a handler di
   t.match(failed.json(), { code: 'TOKEN_AUTH_HANDLER_FAILED', rendered: undefined })
 })
 
-t.test('debug adds a detail to refusals of guards, never to refused logins, and changes no status', async (t) => {
+t.test('debug adds a detail to refusals of guards and refreshes, never to refused logins, and changes no status', async (t) => {
   const plain = await refusals(await service(t, {}))
   const debug = await refusals(await service(t, { debug: true }))
   for (const [index, [, response]] of debug.entries()) {
@@ -311,8 +311,8 @@ t.test('debug adds a detail to refusals of guards, never to refused logins, and 
     assert.equal(response.headers['www-authenticate'], before.headers['www-authenticate'], caseOf(index))
     const { detail, ...rest } = response.json()
     assert.deepEqual(rest, before.json(), caseOf(index))
-    const isGuard = index < 5
-    assert.equal(typeof detail, isGuard ? 'string' : 'undefined', caseOf(index))
+    const isLogin = index === 5
+    assert.equal(typeof detail, isLogin ? 'undefined' : 'string', caseOf(index))
   }
   t.match(debug[3][1].json().detail, 'token found in the header')
 })

@@ -11,7 +11,7 @@ import { stateOf } from '../../lib/request/slot.ts'
 import type { CredentialKind } from '../../lib/request/verify.ts'
 import { readRegistered } from '../../lib/token/claims.ts'
 import { injectUser, protect, scoped, type TokenAuthOptions } from '../../lib/index.ts'
-import { bearer, build, caseOf, claims, forge, keysFor, login, payloadOf, refreshStore, together, users, warnings } from '../helper.ts'
+import { bearer, build, caseOf, claims, forge, keysFor, login, payloadOf, refreshStore, shownUsers, together, warnings } from '../helper.ts'
 
 const refusal = new Refusal(() => new TokenAuthError({ name: 'KindNotAccepted', statusCode: 403, message: 'This kind of credential is not accepted here.' }))
 const key = 'key_of_a_script'
@@ -31,7 +31,7 @@ function addKind (app: FastifyInstance, payload: Record<string, unknown> = claim
 }
 
 async function withKind (t: Test, options: Partial<TokenAuthOptions> = {}): Promise<FastifyInstance> {
-  const app = await build(t, together({ retrieveUser: async () => users[0], scopesEnabled: true, addScopesToPayload: async () => ['user:read'] }, options))
+  const app = await build(t, together({ retrieveUser: async () => shownUsers[0], scopesEnabled: true, addScopesToPayload: async () => ['user:read'] }, options))
   addKind(app)
   return app
 }
@@ -150,7 +150,7 @@ t.test('who accepts them shows them to the readers, and lets them pass no other 
   app.get('/', async (request) => await readAll(app, request))
   app.get('/guarded', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
   const { read, isAuthenticated } = (await app.inject({ url: '/', headers: bearer(key) })).json()
-  t.match(read, [{ user_id: 1 }, 1, ['user:read'], null, null, key, 'header', users[0]])
+  t.match(read, [{ user_id: 1 }, 1, ['user:read'], null, null, key, 'header', shownUsers[0]])
   t.equal(isAuthenticated, true)
   t.equal((await app.inject({ url: '/guarded', headers: bearer(key) })).json().exception, 'KindNotAccepted')
   t.strictSame(found, [null, null])

@@ -117,7 +117,7 @@ t.test('the command `routes` takes the module of the page, and starts the server
   const names = "const authenticate = async () => ({ user_id: 1 })\nconst handler = async () => 'reached'\n"
   const listening = "\nconst app = await createApp()\nawait app.listen({ port: 0, host: '127.0.0.1' })\nglobalThis.listeningApp = app"
   const folder = t.testdir({ 'app.js': names + source, 'server.js': names + source + listening, 'open.js': names + source.replace('{ onRequest: app.tokenAuth.protect() }, ', '') })
-  const routes = async (name: string) => await main(['routes', join(folder, name), '--check'], Readable.from([]))
+  const routes = async (name: string) => await main(['routes', join(folder, name), '--check'], Readable.from([]), '1.2.3')
   t.match(await routes('app.js'), { code: 0, stdout: /^GET,HEAD +\/reports +protect/m, stderr: '' })
   t.match(await routes('open.js'), { code: 1, stderr: /these routes have no guard/ })
   t.teardown(() => { Reflect.deleteProperty(globalThis, 'listeningApp') })
