@@ -141,7 +141,7 @@ export function createClient<User = unknown> ({
   try {
     first = given?.getItem(name)
   } catch {}
-  if (first instanceof Object) throw new TypeError('The methods of "storage" must be synchronous, but getItem() returned a promise.')
+  if (first instanceof Object) throw new TypeError('"storage" must not return promises.')
   const closing = new AbortController()
   let storage = given ?? memory()
   let channel: InstanceType<typeof BroadcastChannel> | undefined

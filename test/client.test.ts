@@ -310,7 +310,7 @@ t.test('options that cannot be right are refused with what is allowed', async (t
   }
   for (const mode of ['header', 'cookie'] as const) {
     const storage = { getItem: async () => null, setItem: async () => {}, removeItem: async () => {} }
-    t.throws(() => createClient(mistyped({ baseUrl: 'https://a.example', mode, storage })), { name: 'TypeError', message: 'The methods of "storage" must be synchronous, but getItem() returned a promise.' })
+    t.throws(() => createClient(mistyped({ baseUrl: 'https://a.example', mode, storage })), { name: 'TypeError', message: '"storage" must not return promises.' })
   }
   t.doesNotThrow(() => createClient({ baseUrl: 'https://a.example', mode: 'header', storage: { getItem: () => { throw new Error('not allowed') }, setItem: () => {}, removeItem: () => {} } }).close())
   t.throws(() => createClient(mistyped({ mode: 'cookies' })), { name: 'TypeError', message: '"mode" must be "cookie" or "header", not "cookies".' })

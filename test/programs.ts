@@ -1,6 +1,7 @@
 /** The code blocks of documents, and how tests run them. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import blankSpace from 'ts-blank-space'
 import ts from 'typescript'
 
 /**
@@ -16,6 +17,9 @@ export function programWith (programs: readonly string[], text: string): string 
   if (program === undefined || others.length > 0) throw new Error(`There is not exactly one example with "${text}" in the document.`)
   return program
 }
+
+/** Removes the types of an example. What is JavaScript stays as it is. */
+export const withoutTypes = (program: string): string => blankSpace(program)
 
 /**
  * Runs an example without its imports, with these names in scope. The block allows it to declare them again.

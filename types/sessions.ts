@@ -127,20 +127,20 @@ export interface Sessions<
    * Returns the active sessions of a user, the most recently used one first.
    * @throws {@link SessionStoreUnavailable}
    */
-  list (userId: Id): Promise<Array<ListedSession<Data>>>
+  list (userId: Id | null): Promise<Array<ListedSession<Data>>>
   /**
    * Ends a session of a user. This process refuses its access tokens at once, other processes within `poll` seconds.
    * @returns whether the user had this session
    * @throws {@link SessionStoreUnavailable}
    */
-  end (userId: Id, sessionId: string): Promise<boolean>
+  end (userId: Id | null, sessionId: string): Promise<boolean>
   /**
    * Ends all sessions of a user.
    * @param options `except`: the id of a session that does not end
    * @returns the number of sessions that ended
    * @throws {@link SessionStoreUnavailable}
    */
-  endAll (userId: Id, options?: { except?: string | null | undefined }): Promise<number>
+  endAll (userId: Id | null, options?: { except?: string | null | undefined }): Promise<number>
 }
 
 /** The rules of a registration, passed to every method of a store. All times are in whole milliseconds. */

@@ -174,7 +174,7 @@ t.test('processes with the same secret accept the access tokens of each other; r
 t.test('the route for the load balancer is open, the status of the keys requires a scope and shows no key, and every route has its decision', async (t) => {
   const app = host(t)
   const names = { app, tokenAuth, secret, sessionSecret: otherSecret, retrieveUser, handler: async () => 'reached' }
-  await page.run("'/metrics'", { ...names, authenticate: () => ({ user_id: 1, scopes: ['operations:read'] }) })
+  await page.run("'/metrics'", { ...names, authenticate: () => ({ user_id: 1 }), scopesOf: () => ['operations:read'] })
   t.equal((await app.inject('/health')).statusCode, 200)
   t.equal((await app.inject('/keys')).statusCode, 401)
   const { access_token: token } = (await login(app)).json()

@@ -80,7 +80,7 @@ t.test('what is used on its own, and what others build on, imports little', asyn
   // What is tested is not its own witness.
   t.strictSame(importedBy(/^testing/), ['keys/known-secrets', 'settings/kinds', 'settings/records'])
   // It loads applications and reads their routes, but runs no request.
-  t.strictSame([...new Set(importedBy(/^cli/).map(roomOf))], ['keys', 'neighbours', 'registration', 'routes'])
+  t.strictSame([...new Set(importedBy(/^cli/).map(roomOf))], ['keys', 'neighbours', 'registration', 'routes', 'settings'])
   // The reader of options knows no setting, and stores know nothing of sessions but how they rotate.
   t.strictSame(importedBy(/^settings\/(?:kinds|suggest|records)$/), [])
   t.strictSame(importedBy(/^sessions\/stores\//), ['sessions/rotation', 'settings/kinds', 'settings/records'])

@@ -29,7 +29,7 @@ function given (t: Test, app: FastifyInstance) {
     retrieveUser: (_request: unknown, payload: { user_id: number }) => users.find((user) => user.user_id === payload.user_id),
     sessionSecret: `${secret} of sessions`,
     handler: async () => 'reached',
-    findUser: async () => users[0],
+    logIn: async () => users[0],
     changePassword: none,
     disableUser: none,
     alarm: none,
@@ -71,7 +71,7 @@ t.test('the first example gives sessions: a login, refreshes, a logout', async (
 
 t.test('the example of what a login says keeps it in the tokens of refreshes, and in their cookies', async (t) => {
   const app = host(t)
-  await run(programWith(programs, 'tenant: request.body?.tenant'), given(t, app))
+  await run(programWith(programs, 'tenant: Object(request.body).tenant'), given(t, app))
   for (const remember of [true, false]) {
     const payload = { username: 'ada', password: 'lovelace', remember, tenant: 'blue' }
     let answer = await app.inject({ method: 'POST', url: '/auth', payload })
