@@ -68,6 +68,11 @@ describe('several instances, each with its users and claims', () => {
     expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', sessions: { data: () => ({ device: 1 }) } })
     expect(initialize).type.not.toBeCallableWith(app, { authenticate, instanceName: 'staffAuth', sessions: { lifetime: (request: FastifyRequest, user: Customer) => user.user_id } })
     expect(createTestToken).type.toBeCallableWith(app.staffAuth, employee)
+    expect(createTestToken).type.toBeCallableWith(app.customerAuth, { user_id: 1 })
+    expect(createTestToken).type.not.toBeCallableWith(app.customerAuth, { user_id: 'a' })
+    expect(createTestToken).type.not.toBeCallableWith(app.customerAuth, { user_id: 1, nickname: 'ada' })
+    expect(createTestToken).type.toBeCallableWith(app.tokenAuth, { user_id: 1, nickname: 'ada' })
+    expect(app.customerAuth.sessions.endAll).type.toBeCallableWith(request.customerAuth.userId, { except: request.customerAuth.sessionId })
   })
 
   test('user ids have the declared type, and any where none is declared', async () => {

@@ -125,17 +125,18 @@ export interface Sessions<
   stop (request: AnyRequest, reply: AnyReply): Promise<boolean>
   /**
    * Returns the active sessions of a user, the most recently used one first.
+   * @param userId such as that of a guarded request. For null, which a request without a token has, it rejects
    * @throws {@link SessionStoreUnavailable}
    */
   list (userId: Id | null): Promise<Array<ListedSession<Data>>>
   /**
-   * Ends a session of a user. This process refuses its access tokens at once, other processes within `poll` seconds.
+   * Ends a session of a user. For the user id null, it rejects. This process refuses its access tokens at once, other processes within `poll` seconds.
    * @returns whether the user had this session
    * @throws {@link SessionStoreUnavailable}
    */
   end (userId: Id | null, sessionId: string): Promise<boolean>
   /**
-   * Ends all sessions of a user.
+   * Ends all sessions of a user. For the user id null, it rejects.
    * @param options `except`: the id of a session that does not end
    * @returns the number of sessions that ended
    * @throws {@link SessionStoreUnavailable}

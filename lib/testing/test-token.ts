@@ -65,14 +65,20 @@ function checkState (state: TokenState, { claimIss, claimAud }: Settings): void 
 /**
  * Creates an access token for a test.
  * @param instance the instance whose routes the test calls, such as `app.tokenAuth`
- * @param user a user, as `authenticate` returns it; the user id is sufficient, unless handlers of the application need more
+ * @param user a user, as `authenticate` returns it, or a part of one: the user id is sufficient, unless handlers of the
+ * application need more
  * @returns the token, for the header, cookie or query string of a request
  * @throws `InvalidConfiguration` for unknown options, or for a state that the instance would accept
  * @throws the errors of `generateAccessToken`
  */
 export async function createTestToken<User extends object, Claims extends object> (
   instance: TokenAuthInstance<User, Claims, object>,
-  user: GivenUser<User>,
+  user: Partial<GivenUser<User>>,
+  options?: TestTokenOptions
+): Promise<string>
+export async function createTestToken (
+  instance: TokenAuthInstance<object, object, object>,
+  user: object,
   options: TestTokenOptions = {}
 ): Promise<string> {
   if (typeof instance?.generateAccessToken !== 'function') {
