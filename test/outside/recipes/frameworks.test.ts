@@ -12,7 +12,7 @@ import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import tokenAuth, { AuthenticationFailed, memorySessions } from '../../../lib/index.ts'
 import { createClient } from '../../../lib/client.ts'
-import { bearer, caseOf, claims, forge, host, listen, now, scannedLog, secret, setClock, together } from '../../helper.ts'
+import { bearer, caseOf, claims, forge, host, listen, now, otherSecret, scannedLog, secret, setClock, together } from '../../helper.ts'
 import { cookies, cookiesOf, post, recipe } from './helper.ts'
 
 /** A service with orders, whose users have the scopes that their login names. */
@@ -62,10 +62,8 @@ const endSession = (isRead: boolean) => async (request: FastifyRequest) => {
   if (signal?.aborted === false) throw new Error('The session has not ended.')
 }
 
-/** @param late a hook that runs between guards and handlers */
-async function graph (t: Test, options: object = {}, late?: (request: FastifyRequest) => Promise<void>) {
+async function graph (t: Test, options: object = {}) {
   const { app, names, ...others } = await service(t, options)
-  if (late !== undefined) app.addHook('preHandler', async (request: FastifyRequest) => { if (request.url === '/graphql') await late(request) })
   await graphql.cook(t, 'mercurius', names, { app })
   const ask = async (query: string, headers: Record<string, string> = {}) => await post(app, '/graphql', { query }, { headers })
   return { app, ask, ...others }
@@ -101,7 +99,7 @@ t.test('GraphQL: errors of the service stay in it, and mistakes of a query are e
   t.match((await ask('{ order }', headers)).json().errors, [{ message: /^Cannot query field "order"/ }])
 })
 
-t.test('GraphQL: in cookie mode, pages of other sites can neither change nor subscribe', async (t) => {
+t.test('GraphQL: in cookie mode, pages of other sites can change nothing', async (t) => {
   const { app, enter, added } = await graph(t, { cookieSet: true })
   const { access_token: token } = await enter('ada', 'orders')
   const from = (site: string) => ({ 'sec-fetch-site': site, origin: 'https://evil.example' })
@@ -109,44 +107,84 @@ t.test('GraphQL: in cookie mode, pages of other sites can neither change nor sub
   t.equal((await send(from('cross-site'))).statusCode, 403)
   t.same(added, [])
   t.equal((await send({ 'sec-fetch-site': 'same-origin' })).statusCode, 200)
-  const socket = new WebSocket(`ws://127.0.0.1:${await listen(app)}/graphql`, 'graphql-transport-ws', { headers: { cookie: `access_token=${token}`, origin: 'https://evil.example' } })
-  t.same(await refusalOf(app, socket), ['Unexpected server response: 403', 0])
 })
 
-t.test('GraphQL: a subscription gets what belongs to its user, and ends with the session', async (t) => {
-  const { app, ask, enter } = await graph(t)
+const subscriptions = recipe(t, 'graphql-subscriptions.md')
+
+/** The service of the recipe. `subscribe` opens a connection, and subscribes: what came first, and what comes then. */
+async function subscribable (t: Test, options: object = {}, late?: (request: FastifyRequest) => Promise<void>) {
+  const { app, names, ...others } = await service(t, options)
+  let context: { graphql: { pubsub: { publish: (event: object) => Promise<void> } } } | undefined
+  app.addHook('preHandler', async (request: FastifyRequest) => {
+    if (request.url !== '/graphql') return
+    context = Object(request.server)
+    await late?.(request)
+  })
+  await subscriptions.cook(t, 'mercurius', names, { app })
   const port = await listen(app)
-  const subscribe = async (tokens: { access_token: string }) => {
-    const socket = new WebSocket(`ws://127.0.0.1:${port}/graphql`, 'graphql-transport-ws', { headers: bearer(tokens.access_token) })
+  const open = (headers: Record<string, string> = {}) => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/graphql`, 'graphql-transport-ws', { headers })
     t.teardown(() => socket.terminate())
-    const got: unknown[] = []
+    return socket
+  }
+  const subscribe = async (payload?: object, headers: Record<string, string> = {}) => {
+    const socket = open(headers)
+    const got: Array<{ type?: string }> = []
     socket.on('message', (data) => { got.push(JSON.parse(String(data))); socket.emit('got') })
     await once(socket, 'open')
-    const say = async (message: object) => {
-      socket.send(JSON.stringify(message))
-      // The messages of one connection are answered in order.
-      socket.send('{"type":"ping"}')
-      while (!got.some((answer) => Object(answer).type === 'pong')) await once(socket, 'got')
-      return got.splice(0)
-    }
-    await say({ type: 'connection_init' })
-    const answers = await say({ id: '1', type: 'subscribe', payload: { query: 'subscription { orderAdded }' } })
-    return { socket, got, answers }
+    socket.send(JSON.stringify({ type: 'connection_init', payload }))
+    while (got.length === 0) await once(socket, 'got')
+    socket.send(JSON.stringify({ id: '1', type: 'subscribe', payload: { query: 'subscription { orderAdded }' } }))
+    // The answer to it comes after awaited steps, or is an error.
+    const isReady = new Promise<void>((resolve) => {
+      const ask = () => { if (socket.readyState === socket.OPEN) socket.send('{"type":"ping"}') }
+      socket.on('got', () => { if (got.filter(({ type }) => type === 'pong').length > 5 || got.some(({ type }) => type === 'error')) resolve(); else setImmediate(ask) })
+      socket.once('close', () => resolve())
+      ask()
+    })
+    await isReady
+    return { socket, got, answers: got.splice(0).filter(({ type }) => type !== 'pong') }
   }
-  const [ada, grace, nobody] = [await enter('ada', 'orders'), await enter('grace', 'orders'), await enter('ada')]
-  const own = await subscribe(ada)
-  const other = await subscribe(grace)
-  const refused = await subscribe(nobody)
-  if (!refused.answers.some((answer) => Object(answer).type === 'error')) await once(refused.socket, 'got')
-  t.match([...refused.answers, ...refused.got].find((answer) => Object(answer).type === 'error'), { payload: [{ message: 'Invalid scope.' }] })
+  const publish = async (topic: string, payload: object) => { await context!.graphql.pubsub.publish({ topic, payload }) }
+  return { app, open, subscribe, publish, ...others }
+}
 
-  await ask('mutation { addOrder(text: "first") }', bearer(ada.access_token))
-  if (own.got.length === 0) await once(own.socket, 'got')
-  t.match(own.got, [{ type: 'next', payload: { data: { orderAdded: 'first' } } }])
-  t.same(other.got, [])
-  const closed = once(own.socket, 'close')
-  await post(app, '/auth/logout', { refresh_token: ada.refresh_token })
-  t.match(await closed, [4401])
+t.test('GraphQL subscriptions: a token of the handshake or of connection_init gets what belongs to its user, and ends the connection', async (t) => {
+  const { app, subscribe, publish, enter } = await subscribable(t)
+  const grace = await enter('grace', 'orders')
+  const other = await subscribe({ token: grace.access_token })
+  for (const way of ['header', 'message']) {
+    const tokens = await enter('ada', 'orders')
+    const own = way === 'header' ? await subscribe(undefined, bearer(tokens.access_token)) : await subscribe({ token: tokens.access_token })
+    t.match(own.answers, [{ type: 'connection_ack' }], way)
+    const next = once(own.socket, 'got')
+    await publish('orders ada', { orderAdded: 'first' })
+    await next
+    t.match(own.got.filter(({ type }) => type !== 'pong'), [{ type: 'next', payload: { data: { orderAdded: 'first' } } }], way)
+    t.same(other.got.filter(({ type }) => type !== 'pong'), [])
+    const closed = once(own.socket, 'close')
+    await post(app, '/auth/logout', { refresh_token: tokens.refresh_token })
+    t.match(await closed, [4401], way)
+  }
+})
+
+t.test('GraphQL subscriptions: without a valid token with the scope there is an error, and no event', async (t) => {
+  const { subscribe, enter } = await subscribable(t)
+  const { access_token: token } = await enter('ada')
+  const payloads: Array<[payload: object | undefined, message: RegExp]> = [
+    [undefined, /token|Token/], [{}, /token|Token/], [{ token: 5 }, /token|Token/], [{ token: null }, /token|Token/], [{ token: forge(claims(), { key: otherSecret }) }, /Invalid JWT|token/i], [{ token }, /^Invalid scope\.$/]
+  ]
+  for (const [payload, message] of payloads) {
+    const { answers, got } = await subscribe(payload)
+    const all = answers.concat(got)
+    t.match(all.find(({ type }) => type === 'error'), { payload: [{ message }] }, String(JSON.stringify(payload)))
+  }
+})
+
+t.test('GraphQL subscriptions: in cookie mode, pages of other sites get no connection', async (t) => {
+  const { app, open, enter } = await subscribable(t, { cookieSet: true })
+  const { access_token: token } = await enter('ada', 'orders')
+  t.same(await refusalOf(app, open({ cookie: `access_token=${token}`, origin: 'https://evil.example' })), ['Unexpected server response: 403', 0])
 })
 
 const trpc = recipe(t, 'trpc.md')
@@ -425,13 +463,13 @@ t.test('WebSockets and GraphQL: a connection whose session ends while the handsh
     const { enter, open } = await chat(t, endSession(isRead))
     const [code, reason] = await once(open(await enter('ada')), 'close')
     t.same([code, String(reason)], [4401, 'Session has ended.'], caseOf(isRead))
-    const { app, enter: login } = await graph(t, {}, endSession(isRead))
+    const { open: connect, enter: login } = await subscribable(t, {}, endSession(isRead))
     const { access_token: token } = await login('ada', 'orders')
-    const socket = new WebSocket(`ws://127.0.0.1:${await listen(app)}/graphql`, 'graphql-transport-ws', { headers: bearer(token) })
-    t.teardown(() => socket.terminate())
+    const socket = connect(bearer(token))
     await once(socket, 'open')
     const ended = once(socket, 'close')
     socket.send('{"type":"connection_init"}')
+    socket.send('{"id":"1","type":"subscribe","payload":{"query":"subscription { orderAdded }"}}')
     const [closed, why] = await ended
     t.same([closed, String(why)], [4401, 'Session has ended.'], caseOf(isRead))
   }
@@ -497,7 +535,7 @@ t.test('a renderer: a cookie that was sent twice stays so, also beside one that 
   const { cookie, setCookies } = await renewTokens(given)
   const fresh = setCookies.filter((line) => !line.includes('Max-Age=0'))
   t.same([fresh.length, cookie.split('; ').toSorted()], [2, [...fresh.map((line) => line.split(';')[0]), 'other=1', 'other=2'].toSorted()], 'the guard replaces an access token, however bad it is')
-  t.same(setCookies.filter((line) => line.includes('Max-Age=0')).map((line) => line.split('=')[0]), ['__Host-access_token'], 'the browser forgets the twins first')
+  t.same(setCookies.filter((line) => line.includes('Max-Age=0')).map((line) => line.split('=')[0]), ['__Host-access_token', '__Host-access_token'], 'the browser forgets the twins first, also a partitioned one')
   const twins = new Headers({ ...page, cookie: `${access}; ${refresh}; __Host-refresh_token=planted` })
   expire()
   const refused = await renewTokens(twins)
@@ -535,4 +573,4 @@ t.test('a renderer: proxy.js gives the page the new cookies, and the browser, to
   t.not(renewed.given.get('cookie'), headers.get('cookie'))
 })
 
-for (const { end } of [graphql, trpc, zod, autoload, serverless, rendering]) end()
+for (const { end } of [graphql, subscriptions, trpc, zod, autoload, serverless, rendering]) end()
