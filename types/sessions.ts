@@ -165,7 +165,8 @@ export interface NewSession {
   sid: string
   /**
    * The user as JSON text: the user id, such as `42` or `"ada"`; or an array of user id, issuer and audience if the registration has
-   * `claimIss` or `claimAud`, and also of `userId` if that is not "user_id". Compare it byte by byte: 42 and "42" are two users.
+   * `claimIss` or `claimAud`, and also of `userId` if that is not "user_id". Compare it byte by byte: 42 and "42" are two users,
+   * and so are texts that differ in case, in spaces at the end, or in the form of an accent.
    */
   user: string
   /** How long after its creation the session expires, however often it is used, in milliseconds. */
@@ -191,16 +192,23 @@ export interface StoredSession {
 /**
  * The result of presenting a generation, the counter in a refresh token. A *family* consists of all generations that were issued for
  * one presented generation, its *parent*: normally one, and one more for each late exchange. It is *confirmed* when a member
- * was received.
+ * was received. A generation is a whole number of up to 48 bits, above those of an integer of 32 bits.
  *
  * - `rotated`: the generation was a member of the latest family, before the first rotation or after the window. `n` is the next
  *   generation, the first one of a new family. All other members are retired.
  * - `repeated`: within the window, it was a member, and `n` is that member; or the parent of one member that is not confirmed,
- *   and `n` is that member.
- * - `reissued`: it was the parent, of a family that is not confirmed, or whose window is open. `n` is a further member.
+ *   and `n` is that member. It is no use, and prolongs neither the window nor the time to `idleMs`. A member of several confirms
+ *   its family; for the only member, nothing changes.
+ * - `reissued`: it was the parent, of a family that is not confirmed, or whose window is open. `n` is a further member: after the
+ *   window of a family that is not confirmed, a late exchange, which is a use and restarts the window; of a confirmed family,
+ *   within its window, a late copy of a request, which restarts nothing. Of concurrent calls, each gets another member.
  * - `recovered`: it was ahead of the store, which must have lost writes. `n` is the presented generation plus 1.
- * - `reused`: it was retired, so two clients have refresh tokens of this session. The session ends. `n` is its last generation.
- * - `unknown`: the user has no active session with this id. `n` is 0.
+ * - `reused`: it was retired, so two clients have refresh tokens of this session: a member that another one has retired, the parent
+ *   of a confirmed family after its window, or a generation from before, also within the window. The session ends, and is in the
+ *   feed, in the same step. `n` is its last generation. Of concurrent calls, one gets this outcome, and the others `unknown`.
+ * - `unknown`: the user has no active session with this id. `n` is 0, and nothing changes.
+ *
+ * With `graceMs: 0`, there is no window: a generation rotates once, and presented again it is `reused`, also at the same time.
  */
 export type Advance = { outcome: 'rotated' | 'recovered' | 'repeated' | 'reissued' | 'reused' | 'unknown', n: number }
 
@@ -261,19 +269,21 @@ export interface SessionFeed {
 export interface SessionStore extends SessionFeed {
   /**
    * Creates a session with the counter 0. If the user then has more than `maxPerUser` sessions, those that would expire first
-   * end.
+   * end. Sessions that are created at the same time are all kept.
    * @returns the ids of the sessions that ended
    */
   create (session: NewSession, rules: SessionRules): Promise<string[]>
   /**
    * Exchanges the generation of a refresh token for that of the next one. Of any number of concurrent calls with the same
-   * generation, one rotates. {@link Advance} lists the results.
+   * generation, one rotates, and the others are `repeated`. {@link Advance} lists the results. A rotation is a use: the session
+   * expires `idleMs` later, but not after its `lifetimeMs`. A session that another call ends at the same time has ended.
    * @param n the generation in the refresh token of the request
    */
   advance (user: string, sid: string, n: number, rules: SessionRules): Promise<Advance>
   /**
-   * Ends one session of a user, or all except one. `endedSince` must return a session no later than it stops working.
-   * @returns the ids of the sessions that this call ended
+   * Ends one session of a user, or all except one; all, if that one is not of this user. `endedSince` must return a session no
+   * later than it stops working.
+   * @returns the ids of the sessions that this call ended: of concurrent calls, one returns the id of a session
    */
   end (user: string, which: { sid: string } | { except: string | null }, rules: SessionRules): Promise<string[]>
   /** Returns the active sessions of a user, in any order. */
@@ -282,7 +292,8 @@ export interface SessionStore extends SessionFeed {
    * Confirms the families whose parents these generations are, and restarts their windows. Ignores all other generations: of
    * confirmed families, older and later ones, and those of sessions that are unknown, have ended, or belong to another user.
    * It is not a use of a session. Several processes may call it with the same generations. A generation is passed again until
-   * a call has resolved, and not after that, so the method waits for sessions that another call has locked.
+   * a call has resolved, and not after that, so the method waits for sessions that another call has locked, however often they
+   * are advanced. A confirmation retires no member; a further one restarts nothing. The list may be empty.
    * @param received at most 1,000
    */
   confirm (received: readonly ReceivedGeneration[], rules: SessionRules): Promise<void>

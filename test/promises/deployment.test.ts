@@ -6,12 +6,14 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import awsLambda from '@fastify/aws-lambda'
+import { metrics } from '@opentelemetry/api'
+import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { main } from '../../lib/cli.ts'
 import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts'
 import { createTestToken } from '../../lib/testing.ts'
-import { authenticate, bearer, claims, environment, forge, host, login, otherSecret, refusal, secret, users, warnings } from '../helper.ts'
+import { authenticate, bearer, claims, environment, forge, holdTimers, host, login, otherSecret, refusal, secret, setClock, users, warnings } from '../helper.ts'
 import { examplesOf, run } from '../programs.ts'
 import { refresh, started, withSessions } from '../sessions/helper.ts'
 
@@ -214,6 +216,32 @@ t.test('under a serverless adapter, the application of the example answers event
   const event = { httpMethod: 'GET', path: '/', queryStringParameters: null, body: null }
   t.match(await handler({ ...event, headers: {} }, {}), { statusCode: 401 })
   t.match(await handler({ ...event, headers: bearer(forge(claims())) }, {}), { statusCode: 200, body: 'reached' })
+})
+
+t.test('the gauge is 0 while the store can be read, and then the seconds since it cannot', async (t) => {
+  const setTime = setClock(t, 1_800_000_000)
+  const poll = 7
+  const expire = holdTimers(t, poll * 1000)
+  const reader = new PeriodicExportingMetricReader({ exporter: new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE), exportIntervalMillis: 1_000_000 })
+  metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }))
+  t.teardown(async () => { metrics.disable(); await reader.shutdown() })
+  const { app, store } = await withSessions(t, { sessions: { poll } })
+  await page.run('createObservableGauge', { app, metrics })
+  await app.ready()
+  const observed = async () => {
+    const { resourceMetrics: { scopeMetrics } } = await reader.collect()
+    return scopeMetrics.flatMap(({ metrics: found }) => found.flatMap(({ descriptor, dataPoints }) => dataPoints.map(({ value }) => [descriptor.name, descriptor.unit, value])))
+  }
+  t.same(await observed(), [['token_auth.store.stale', 's', 0]])
+  store.fail(new Error('connect ECONNREFUSED'))
+  expire()
+  for (let turns = 0; turns < 10; turns++) await turn()
+  setTime(1_800_000_090)
+  t.same(await observed(), [['token_auth.store.stale', 's', 90]])
+  store.fail(null)
+  expire()
+  for (let turns = 0; turns < 10; turns++) await turn()
+  t.same(await observed(), [['token_auth.store.stale', 's', 0]])
 })
 
 t.test('every example of the page was run', async (t) => {
