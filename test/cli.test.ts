@@ -77,7 +77,8 @@ t.test('a module in TypeScript that Node.js does not load is told from other fau
   const path = ofModules(t, { 'page.tsx': 'export default async () => {}', 'imports.js': "import './page.tsx'\nexport default async () => {}", 'text.txt': '', 'typed.ts': 'export default async (app: object) => {}' })
   const advice = /^The application did not start\. Node\.js \d+\.\d+\.\d+ does not load this TypeScript\. Compile it first, or run the command with a loader: npx tsx node_modules\/fastify-token-auth\/bin\/fastify-token-auth\.js\. From 22\.18 on, Node\.js loads files with the ending \.ts itself\.\n$/
   for (const name of ['page.tsx', 'imports.js']) t.match(await processOf(['routes', path(name)]), { code: 1, stdout: '', stderr: advice }, name)
-  t.match((await processOf(['routes', path('text.txt')])).stderr, /Unknown file extension/)
+  t.match(await run('routes', path('page.tsx')), { code: 1, stderr: advice })
+  for (const outcome of [await run('routes', path('text.txt')), await processOf(['routes', path('text.txt')])]) t.match(outcome, { code: 1, stderr: /Unknown file extension ".txt"/ })
   const { typescript } = process.features as { typescript?: unknown }
   t.match((await processOf(['routes', path('typed.ts')])).stderr, typescript ? /^The application does not use this installation/ : advice)
 })

@@ -89,8 +89,9 @@ export async function addLogin (app) {
     return loginPage(request, reply, { next })
   })
 
-  // The endpoint of the plugin takes JSON only. `sessions.start` sets the same cookies, and refuses forms of other sites,
-  // which could log a visitor in as somebody else (login cross-site request forgery).
+  // The endpoint of the plugin takes forms, too. This route also keeps the name that was entered, and marks the fields.
+  // `sessions.start` sets the same cookies, and refuses forms of other sites, which could log a visitor in as somebody else
+  // (login cross-site request forgery).
   app.post('/login', { ...everybody, bodyLimit: 16_384 }, async (request, reply) => {
     const { next, username } = Object(request.body)
     const errors = errorsOf(request.body)

@@ -4,7 +4,7 @@ import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import formbody from '@fastify/formbody'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Test } from 'tap'
-import tokenAuth, { memorySessions, type SessionEvent } from '../../lib/index.ts'
+import tokenAuth, { memorySessions, returnPath, type SessionEvent } from '../../lib/index.ts'
 import { certificate, chromium, firefox, webKit, type Browser, type Engine, type Tab } from './engines.ts'
 import { authenticate, host, listen, mistyped, now, secret, setClock, together, users } from '../helper.ts'
 import { sessionEvents } from '../sessions/helper.ts'
@@ -83,6 +83,13 @@ async function openShop (t: Test, { needsTls }: Engine): Promise<Shop> {
   app.get('/', (_request, reply) => send(reply, clientPage))
   app.get('/other', (_request, reply) => send(reply, 'other'))
   app.get('/login', (_request, reply) => send(reply, '<h1>login</h1>'))
+  // Pages without scripts, whose forms the plugin answers. The driver of WebKit evaluates expressions with the rights of the page.
+  const sendPlain = (reply: FastifyReply, body: string) => send(reply.header('content-security-policy', "default-src 'none'; script-src 'unsafe-eval'; img-src data:; form-action 'self'"), body)
+  app.get<{ Querystring: { next?: string, reason?: string } }>('/plain/login', ({ query: { next, reason } }, reply) => sendPlain(reply, `<h1>login</h1><p id="reason">${String(reason).replace(/\W/g, '')}</p>
+    <form method="post" action="/plain/auth">
+      <input type="hidden" name="next" value="${encodeURI(returnPath(next))}">
+      <label>Name <input name="username"></label> <label>Password <input name="password" type="password"></label> <button>Log in</button>
+    </form>`))
   app.get('/form', (_request, reply) => send(reply, '<form method="post" action="/form"><input name="title"><textarea name="text"></textarea></form>'))
   app.get('/gallery', (_request, reply) => send(reply, Array.from({ length: 10 }, (_, index) => `<img src="/image/${index}">`).join('')))
   app.get('/prefetch', (_request, reply) => send(reply, '<script type="speculationrules">{ "prefetch": [{ "urls": ["/page"], "eagerness": "immediate" }] }</script><a href="/page">page</a>'))
@@ -96,6 +103,26 @@ async function openShop (t: Test, { needsTls }: Engine): Promise<Shop> {
   app.get('/page', { onRequest: app.tokenAuth.protect({ redirectOnFail: true }) }, ({ tokenAuth }, reply) => send(reply, `<h1>user ${tokenAuth.userId}</h1>`))
   app.post('/form', renew, ({ body }, reply) => send(reply, `<script type="application/json">${JSON.stringify(body)}</script>`))
   app.get<{ Params: { name: string } }>('/image/:name', renew, (_request, reply) => reply.type('image/svg+xml').send(image))
+  await app.register(tokenAuth, together({
+    instanceName: 'staff',
+    secret: `${secret} of pages without scripts`,
+    authenticate,
+    urlPrefix: '/plain/auth',
+    cookieSet: true,
+    tokensInBody: false,
+    cookieAccessTokenName: 'plain_access',
+    cookieRefreshTokenName: 'plain_refresh',
+    loginRedirectUrl: '/plain/login?next={next}&reason={reason}',
+    loggedOutUrl: '/plain/login?reason=out',
+    retrieveUser: async (_request, payload) => people.find(({ user_id: id }) => id === payload.user_id) ?? null,
+    sessions: { store: memorySessions(), poll: 60 }
+  }))
+  app.get('/plain/devices', { onRequest: app.staff.protect({ redirectOnFail: true }) }, async (request, reply) => {
+    const { userId, sessionId } = request.staff
+    const sessions = await app.staff.sessions.list(userId)
+    const end = sessions.filter(({ id }) => id !== sessionId).map(({ id }) => `<form method="post" action="/plain/auth/sessions/${id}/end"><input type="hidden" name="next" value="/plain/devices"><button>End</button></form>`)
+    return sendPlain(reply, `<h1>user ${userId}</h1><p id="count">${sessions.length}</p>${end.join('')}<form method="post" action="/plain/auth/logout"><button>Log out</button></form>`)
+  })
   const address = `${needsTls ? 'https' : 'http'}://127.0.0.1:${await listen(app)}`
   return { app, address, answered, gate, events: sessionEvents(t), count: (request) => answered.filter((answer) => answer.request === request).length }
 }
@@ -256,6 +283,32 @@ export function testEngine (t: Test, engine: Engine): void {
     t.same(await tab.evaluate('reasons'), ['logout'])
     const next = await open()
     t.equal(await next.evaluate(statusOf('/private')), 200)
+  })
+
+  t.test(`${name}: pages without scripts log in, end a device and log out by keyboard, with the forms of the plugin`, { skip }, async (t) => {
+    const { app, open, count } = await visit(t, engine)
+    // Another device of the same user.
+    const other = await app.inject({ method: 'POST', url: '/plain/auth', payload: users[0]! })
+    t.equal(other.statusCode, 200)
+    const tab = await open('/plain/devices')
+    const at = async (path: string) => await until(path, async () => await tab.evaluate('document.readyState') === 'complete' && await tab.evaluate('location.pathname + location.search') === path)
+    const textOf = async (selector: string) => await tab.evaluate(`document.querySelector('${selector}').textContent`)
+    await at('/plain/login?next=%2Fplain%2Fdevices&reason=absent')
+    await tab.press('Tab', { text: 'ada' }, 'Tab', { text: 'wrong' }, 'Enter')
+    await at('/plain/login?next=%2Fplain%2Fdevices&reason=refused')
+    t.equal(await textOf('#reason'), 'refused')
+    await tab.press('Tab', { text: 'ada' }, 'Tab', { text: users[0]!.password }, 'Tab', 'Enter')
+    await at('/plain/devices')
+    t.same([await textOf('h1'), await textOf('#count')], ['user 1', '2'])
+    await tab.press('Tab', 'Enter')
+    await until('the other device is gone', async () => await textOf('#count') === '1')
+    t.equal(await tab.evaluate('location.pathname'), '/plain/devices')
+    await tab.press('Tab', 'Enter')
+    await at('/plain/login?reason=out')
+    await tab.goto(await tab.evaluate("location.origin + '/plain/devices'"))
+    await at('/plain/login?next=%2Fplain%2Fdevices&reason=absent')
+    t.equal(count('POST /plain/auth'), 3)
+    t.equal(count('POST /plain/auth/logout'), 1)
   })
 
   t.test(`${name}: a body of each kind is repeated as a whole after a renewal`, { skip }, async (t) => {

@@ -24,6 +24,8 @@ export interface Tab {
   reload (): Promise<void>
   /** Runs a script that may leave the page, such as one that goes back or sends a form, without waiting for the next page. */
   leave (script: string): Promise<void>
+  /** Presses keys, one after the other. A text is typed. Does not wait for the next page. */
+  press (...keys: Array<'Tab' | 'Enter' | { text: string }>): Promise<void>
   close (): Promise<void>
 }
 
@@ -45,6 +47,13 @@ export interface Engine {
 
 /** Runs an expression after the answer to the driver: it may leave the page. */
 const later = (expression: string) => `void setTimeout(() => { ${expression} })`
+
+/** A keyboard of playwright-core or puppeteer-core. */
+interface Keyboard { press (key: 'Tab' | 'Enter'): Promise<void>, type (text: string): Promise<void> }
+
+const pressOn = (keyboard: Keyboard): Tab['press'] => async (...keys) => {
+  for (const key of keys) await (typeof key === 'string' ? keyboard.press(key) : keyboard.type(key.text))
+}
 
 /** The reason to skip the tests of an engine. */
 function missing (name: string, program: string | undefined, where: string): string | false {
@@ -93,6 +102,7 @@ export const chromium: Engine = {
           goto: async (target) => { await page.goto(target) },
           reload: async () => { await page.reload() },
           leave: async (expression) => await page.evaluate(later(expression)),
+          press: pressOn(page.keyboard),
           close: async () => await page.close()
         }
       },
@@ -130,6 +140,7 @@ export const firefox: Engine = {
           goto: async (target) => { await page.goto(target) },
           reload: async () => { await page.reload() },
           leave: async (expression) => { await page.evaluate(later(expression)) },
+          press: pressOn(page.keyboard),
           close: async () => await page.close()
         }
       },
@@ -240,8 +251,14 @@ export const webKit: Engine = {
             await wait(10)
           }
         }
+        const press: Tab['press'] = async (...keys) => {
+          // The keys of WebDriver, section 17.4.2.
+          const values = keys.flatMap((key) => typeof key === 'string' ? [{ Tab: '\uE004', Enter: '\uE007' }[key]] : [...key.text])
+          const actions = values.flatMap((value) => [{ type: 'keyDown', value }, { type: 'keyUp', value }])
+          await here('POST', '/actions', { actions: [{ type: 'key', id: 'keyboard', actions }] })
+        }
         await goto(url)
-        return { evaluate, goto, leave, reload: async () => { await here('POST', '/refresh', {}) }, close: async () => { await here('DELETE', '/window') } }
+        return { evaluate, goto, leave, press, reload: async () => { await here('POST', '/refresh', {}) }, close: async () => { await here('DELETE', '/window') } }
       },
       close
     }
