@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
 import { openBrowser, skip } from './browser.ts'
-import { authenticate, host, listen, now, secret, setClock, together, users, warnings } from '../helper.ts'
+import { authenticate, host, listen, now, secret, setClock, shownUsers, together, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
 const read = (path: string) => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8')
@@ -31,7 +31,7 @@ const authenticateByName = (request: FastifyRequest) => {
 }
 
 const given = (app: FastifyInstance) => ({
-  app, tokenAuth, secret, authenticate: authenticateByName, cors, fastifyStatic, retrieveUser: (_request: unknown, payload: { user_id: number }) => users.find((user) => user.user_id === payload.user_id)
+  app, tokenAuth, secret, authenticate: authenticateByName, cors, fastifyStatic, retrieveUser: (_request: unknown, payload: { user_id: number }) => shownUsers.find((user) => user.user_id === payload.user_id)
 })
 
 /** Serves the client as the page says, and a page that runs a program and has its variables. */

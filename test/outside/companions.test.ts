@@ -15,7 +15,7 @@ import { jsonSchemaTransform, serializerCompiler, validatorCompiler } from 'fast
 import t, { type Test } from 'tap'
 import { z } from 'zod'
 import tokenAuth from '../../lib/index.ts'
-import { authenticate, bearer, caseOf, claims, forge, host, keysFor, otherSecret, payloadOf, secret, users } from '../helper.ts'
+import { authenticate, bearer, caseOf, claims, forge, host, keysFor, otherSecret, payloadOf, secret, shownUsers } from '../helper.ts'
 
 declare module 'fastify' {
   interface Session { visits?: number }
@@ -30,7 +30,7 @@ t.test('fastify-type-provider-zod: its transformation sees the schemas of the ho
     app.setValidatorCompiler(validatorCompiler)
     app.setSerializerCompiler(serializerCompiler)
     await app.register(swagger, { openapi: { openapi, info: { title: 'x', version: '1' } }, transform: jsonSchemaTransform })
-    await app.register(tokenAuth, { secret, authenticate, sessions: {}, retrieveUser: async () => users[0] })
+    await app.register(tokenAuth, { secret, authenticate, sessions: {}, retrieveUser: async () => shownUsers[0] })
     const schema = { querystring: z.object({ page: z.string() }), response: { 200: z.object({ ok: z.boolean() }), 401: z.object({ mine: z.string() }) } }
     app.get('/orders', { onRequest: app.tokenAuth.scoped('read'), schema }, async () => ({ ok: true }))
     app.get('/plain', { onRequest: app.tokenAuth.protect() }, async () => ({ ok: true }))
@@ -166,7 +166,7 @@ for (const [name, create] of Object.entries(companions)) {
     const provider = await startProvider(t)
     const { bringsCookies = false, register, routes, use } = create(provider)
     const own = async (app: FastifyInstance) => {
-      await app.register(tokenAuth, { secret, authenticate, retrieveUser: async () => users[0], sessions: {}, cookieSet: true, cookieAccessTokenName: '__Host-access_token', cookieRefreshTokenName: '__Host-refresh_token', tokensInBody: false })
+      await app.register(tokenAuth, { secret, authenticate, retrieveUser: async () => shownUsers[0], sessions: {}, cookieSet: true, cookieAccessTokenName: '__Host-access_token', cookieRefreshTokenName: '__Host-refresh_token', tokensInBody: false })
     }
     const cookies = async (app: FastifyInstance) => { await app.register(cookie) }
     const orders = [[cookies, register, own], [cookies, own, register], [own, cookies, register], ...bringsCookies ? [[register, own], [own, register]] : []]
@@ -199,7 +199,7 @@ t.test('@fastify/response-validation finds nothing wrong with what endpoints and
       if (openapi !== undefined) await app.register(swagger, { openapi: { openapi, info: { title: 'x', version: '1' } } })
       if (order === 'before') await validate(app)
       await app.register(tokenAuth, {
-        ...keysFor('ES256'), authenticate, retrieveUser: async () => users[0], sessions: {}, pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example', scopesEnabled: true, addScopesToPayload: async () => ['read']
+        ...keysFor('ES256'), authenticate, retrieveUser: async () => shownUsers[0], sessions: {}, pathToJwks: '/jwks', claimIss: 'https://auth.example', claimAud: 'https://api.example', scopesEnabled: true, addScopesToPayload: async () => ['read']
       })
       if (order === 'after') await validate(app)
       const schema = { response: { 200: { type: 'object', required: ['ok'], properties: { ok: { type: 'boolean' } } } } }

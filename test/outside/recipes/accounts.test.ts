@@ -68,7 +68,10 @@ function accounts () {
       users.push(user)
       return user
     },
-    retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => users.find((user) => user.user_id === id),
+    retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => {
+      const user = users.find((candidate) => candidate.user_id === id)
+      return user && { user_id: user.user_id, email: user.email }
+    },
     authenticate: async ({ body }: { body: unknown }) => {
       const { email, password } = Object(body)
       const user = find(email)

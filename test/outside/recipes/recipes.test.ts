@@ -33,7 +33,7 @@ const folder = new URL('../../../docs/recipes/', import.meta.url)
 const names = readdirSync(folder)
 /** Recipes whose examples run in test/outside/documents.test.ts, in test/outside/user-interfaces.test.ts, in pages of Chromium, or in test/recipes, with the libraries that they import. */
 const elsewhere = new Set([
-  'autoload', 'express-jwt', 'fastify-jwt', 'graphql', 'impersonation', 'mobile-app', 'passkeys', 'passwords', 'second-factor', 'server-rendering', 'serverless', 'sign-up', 'trpc', 'user-interfaces', 'websockets', 'zod'
+  'autoload', 'express-jwt', 'fastify-jwt', 'graphql', 'graphql-subscriptions', 'impersonation', 'mobile-app', 'passkeys', 'passwords', 'second-factor', 'server-rendering', 'serverless', 'sign-up', 'trpc', 'user-interfaces', 'websockets', 'zod'
 ].map((name) => `${name}.md`))
 const recipes = new Map(names.filter((name) => !elsewhere.has(name)).map((name) => [name, examplesOf(`recipes/${name}`)]))
 
@@ -45,6 +45,8 @@ function people () {
     { user_id: 3, username: 'joan', password: 'clarke', role: 'admin', version: 0 }
   ]
   const find = (id: unknown) => users.find((user) => user.user_id === id)
+  /** A user as the service sends it. */
+  const shownOf = (user: typeof users[number] | undefined) => user && { user_id: user.user_id, username: user.username, role: user.role, version: user.version }
   const compare = (body: unknown) => {
     const { name, username = name, password } = Object(body)
     const user = users.find((candidate) => typeof username === 'string' && candidate.username === username.toLowerCase() && candidate.password === password)
@@ -69,7 +71,7 @@ function people () {
     meanwhile,
     pass,
     authenticate: ({ body }: FastifyRequest) => compare(body),
-    retrieveUser: (_request: unknown, payload: { user_id: unknown }) => find(payload.user_id),
+    retrieveUser: (_request: unknown, payload: { user_id: unknown }) => shownOf(find(payload.user_id)),
     logIn: async (body: unknown) => {
       const user = compare(body)
       await pass('the password was compared')
