@@ -43,7 +43,7 @@ function keysOf ({ settings: { authMode, algorithm }, keys }: Registration): Sta
   return [
     note(
       'keys',
-      `Uses ${algorithm} with ${material}, which cannot be replaced while its tokens are in use. With the option "keys", it can.`
+      `Uses ${algorithm} with ${material}. To change it without logging users out, use the option "keys".`
     ),
     ...remarks
   ]

@@ -61,7 +61,7 @@ function watchClock (): void {
 }
 
 // Defined outside of createSignal(): closures in it would capture its variables and keep the signal alive.
-const createExpired = () => new TokenExpired()
+const createExpired = () => new TokenExpired('Token has expired.')
 const createInvalid = () => new InvalidToken()
 
 /** @param end milliseconds since 1970 */

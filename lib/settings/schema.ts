@@ -68,7 +68,7 @@ export const settingsSchema = Type.Object({
     pattern: '^[!-~]*$',
     allowed: 'one word of visible ASCII characters, or an empty string'
   }),
-  /** Reserved, unused. */
+  /** Has no effect: no endpoint reads a refresh token from a header. */
   authorizationHeaderRefreshPrefix: Type.String({
     default: 'Refresh',
     pattern: '^[!-~]*$',

@@ -350,6 +350,29 @@ t.test('the login endpoint of the migration keeps path and response of the login
   t.notOk('role' in payloadOf(await app.tokenAuth.generateAccessToken({ user_id: 1, role: 'admin' })))
 })
 
+t.test('the exchange of the migration takes tokens without exp, of a short secret and in signed cookies, and only those', async (t) => {
+  const text = documents['docs/recipes/fastify-jwt.md'] ?? ''
+  const oldSecret = 'a short secret'
+  const app = host(t)
+  await run(programWith(programsIn(text), '/exchange'), {
+    ...given(app), cookie, jwt, oldSecret, cookieSecret: secret, findUser: async (id: unknown) => users.find((user) => user.user_id === id)
+  })
+  app.get('/private', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.payload)
+  const exchange = (headers: Record<string, string>) => app.inject({ method: 'POST', url: '/exchange', headers })
+
+  const old = app.jwt.sign({ user_id: 1 })
+  t.notOk('exp' in payloadOf(old))
+  t.equal((await app.inject({ url: '/private', headers: bearer(old) })).statusCode, 401)
+  for (const headers of [bearer(old), { cookie: `token=${encodeURIComponent(app.signCookie(old))}` }]) {
+    const { access_token: accessToken, refresh_token: refreshToken } = (await exchange(headers)).json()
+    t.match((await app.inject({ url: '/private', headers: bearer(accessToken) })).json(), { user_id: 1 })
+    t.equal((await app.inject({ method: 'POST', url: '/auth/refresh', payload: { refresh_token: refreshToken } })).statusCode, 200)
+    t.equal((await exchange(bearer(accessToken))).statusCode, 401, 'an access token is not exchanged')
+  }
+  t.equal((await exchange({ cookie: `token=${old}` })).statusCode, 401, 'a cookie without a signature')
+  t.equal((await exchange(bearer(app.jwt.sign({ user_id: 9 })))).statusCode, 401, 'a user who does not exist')
+})
+
 t.test('what the migration says is different: short secrets in production, and whether a cookie comes before the header', async (t) => {
   const short = 'x'.repeat(31)
   const before = host(t)

@@ -270,7 +270,7 @@ t.test('server-sent events: given with a token only, and ended when it expires o
 
   setClock(t, lastMomentOf(app, other))
   const text = await (await fetch(`${address}/events`, { headers: bearer(other) })).text()
-  t.match(text, /event: end\ndata: Signature has expired/)
+  t.match(text, /event: end\ndata: Token has expired\./)
 })
 
 // Promise: security/ends-during-handshake
