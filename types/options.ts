@@ -54,19 +54,27 @@ type Fixed =
   | 'getClaimIss'
   | 'getClaimAud'
   | 'getUserId'
+/** An option with another type, and with the comment of {@link InstanceOptions}, which editors show. */
+type Narrowed<Name extends keyof InstanceOptions<object, object>, Type> = { [Key in keyof Pick<InstanceOptions<object, object>, Name>]-?: Type }
+type Absent<Name extends keyof InstanceOptions<object, object>> = Partial<Narrowed<Name, undefined>>
+
 type BesideSessions = { [Name in Replaced | Fixed]?: undefined } & { verifyExp?: true | undefined, refreshTokenEnabled?: true | undefined }
 
 /** Combinations of options: none of {@link BesideSessions} with `sessions`, and a feed alone only with `authMode: false`. */
 type SessionMode<User extends object, Data extends object> =
-  { sessions?: undefined } |
-  BesideSessions & { sessions: SessionsOptions<GivenUser<User>, Data> } |
-  BesideSessions & { sessions: SessionFeedOptions, authMode: false }
+  Absent<'sessions'> |
+  BesideSessions & Narrowed<'sessions', SessionsOptions<GivenUser<User>, Data>> |
+  BesideSessions & Narrowed<'sessions', SessionFeedOptions> & { authMode: false }
 
 type KeySetting = 'secret' | 'publicKey' | 'privateKey'
 /** Options without effect beside `keys`, which `register()` refuses, too. */
 type BesideKeys = { [Name in KeySetting | `${'set' | 'get'}${Capitalize<KeySetting>}` | 'getAlgorithm' | 'getTokenCacheSize']?: undefined }
 /** An instance has `keys`, or one key that is a setting. */
-type KeyMode = { keys?: undefined } | BesideKeys & { keys: readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>) }
+// Compilers compare wrong options with the last type of a union, or with the one of most parts. This must not be the one with
+// "keys": they would point at "secret" instead of the wrong option, where the secret may be undefined.
+type KeyMode =
+  BesideKeys & Narrowed<'keys', readonly SigningKey[] | (() => MaybePromise<readonly SigningKey[]>)> |
+  Absent<'keys'> & { keys?: undefined }
 
 /** The handler `authenticate`, as an option or as a method of a class. Required unless `authMode` is false. */
 type LoginMode<User extends object, Claims extends object, Id extends UserId> =
@@ -84,7 +92,7 @@ type OptionsOf<Name extends InstanceName> = Omit<
   LoginMode<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> &
   SessionMode<UserOf<Name>, SessionDataOf<Name>> &
   KeyMode &
-  ('tokenAuth' extends Name ? { instanceName?: Name | undefined } : { instanceName: Name })
+  ('tokenAuth' extends Name ? Partial<Narrowed<'instanceName', Name | undefined>> : Narrowed<'instanceName', Name>)
 
 /** The options of a registration. `instanceName` determines the types of users and claims. */
 export type TokenAuthOptions =

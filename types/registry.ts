@@ -38,8 +38,19 @@ export type ClaimsOf<Name extends string> =
 export type SessionDataOf<Name extends string> =
   Declared<Name> extends { sessionData: infer Data extends object } ? Data : Record<string, unknown>
 
-type Instances = { [Name in InstanceName]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>> }
-type RequestInstances = { [Name in InstanceName]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> }
+// Editors show the comments of these members, and those of declared names.
+interface OfApplication {
+  /** The instance of a registration without `instanceName`: its guards, sessions and tokens. */
+  tokenAuth: unknown
+}
+interface OfRequest {
+  /** The authentication of the request: its token, user and scopes. Null or false without a valid token. */
+  tokenAuth: unknown
+}
+type Instances = {
+  [Name in keyof (OfApplication & TokenAuthInstances)]: TokenAuthInstance<UserOf<Name>, ClaimsOf<Name>, SessionDataOf<Name>, UserIdOf<Name>>
+}
+type RequestInstances = { [Name in keyof (OfRequest & TokenAuthInstances)]: RequestTokenAuth<UserOf<Name>, ClaimsOf<Name>, UserIdOf<Name>> }
 
 declare module 'fastify' {
   interface FastifyInstance extends Instances {}

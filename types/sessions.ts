@@ -195,14 +195,16 @@ export interface StoredSession {
  * was received. A generation is a whole number of up to 48 bits, above those of an integer of 32 bits.
  *
  * - `rotated`: the generation was a member of the latest family, before the first rotation or after the window. `n` is the next
- *   generation, the first one of a new family. All other members are retired.
- * - `repeated`: within the window, it was a member, and `n` is that member; or the parent of one member that is not confirmed,
- *   and `n` is that member. It is no use, and prolongs neither the window nor the time to `idleMs`. A member of several confirms
- *   its family; for the only member, nothing changes.
- * - `reissued`: it was the parent, of a family that is not confirmed, or whose window is open. `n` is a further member: after the
- *   window of a family that is not confirmed, a late exchange, which is a use and restarts the window; of a confirmed family,
- *   within its window, a late copy of a request, which restarts nothing. Of concurrent calls, each gets another member.
- * - `recovered`: it was ahead of the store, which must have lost writes. `n` is the presented generation plus 1.
+ *   generation, the only member of a new family, which is not confirmed. All other members are retired. It is a use, and
+ *   begins the window.
+ * - `repeated`: within the window, it was a member, or the parent of a family of one member that is not confirmed. `n` is that
+ *   member. It is no use. If it was one of several members, it confirms their family, which restarts the window; otherwise,
+ *   nothing changes.
+ * - `reissued`: it was the parent, and `n` is a further member of the family. Of concurrent calls, each gets another one. It is a
+ *   use. A family that is not confirmed answers so after the window, and if it has several members also within it, and the
+ *   window restarts; a confirmed one only within its window, which does not restart.
+ * - `recovered`: it was ahead of the store, which must have lost writes. `n` is the presented generation plus 1. The rest is as for
+ *   `rotated`.
  * - `reused`: it was retired, so two clients have refresh tokens of this session: a member that another one has retired, the parent
  *   of a confirmed family after its window, or a generation from before, also within the window. The session ends, and is in the
  *   feed, in the same step. `n` is its last generation. Of concurrent calls, one gets this outcome, and the others `unknown`.
@@ -268,8 +270,8 @@ export interface SessionFeed {
  */
 export interface SessionStore extends SessionFeed {
   /**
-   * Creates a session with the counter 0. If the user then has more than `maxPerUser` sessions, those that would expire first
-   * end. Sessions that are created at the same time are all kept.
+   * Creates a session with the counter 0. If the user then has more than `maxPerUser` active sessions, those that would expire
+   * first end. Sessions that are created at the same time are all kept.
    * @returns the ids of the sessions that ended
    */
   create (session: NewSession, rules: SessionRules): Promise<string[]>
@@ -281,8 +283,8 @@ export interface SessionStore extends SessionFeed {
    */
   advance (user: string, sid: string, n: number, rules: SessionRules): Promise<Advance>
   /**
-   * Ends one session of a user, or all except one; all, if that one is not of this user. `endedSince` must return a session no
-   * later than it stops working.
+   * Ends one active session of a user, or all except one; all, if that one is not of this user. `endedSince` must return a session
+   * no later than it stops working. Expired sessions do not end.
    * @returns the ids of the sessions that this call ended: of concurrent calls, one returns the id of a session
    */
   end (user: string, which: { sid: string } | { except: string | null }, rules: SessionRules): Promise<string[]>

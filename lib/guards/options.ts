@@ -83,11 +83,12 @@ export type ReadOptions<Table extends Members = typeof guardMembers> = Values<Ta
 
 const page = 'guards.md'
 
+const aboutScopes = ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).'
+
 /** Text or a list in place of the options is usually meant as scopes. */
-const hint = (value: unknown) =>
-  typeof value === 'string' || Array.isArray(value)
-    ? ' Pass scopes as the first parameter of scoped(), several scopes as a list: scoped(["user", "admin"]).'
-    : ''
+const hint = (value: unknown) => typeof value === 'string' || Array.isArray(value) ? aboutScopes : ''
+
+const instead = (name: string) => /^(?:scope|role|permission)s?$/i.test(name) ? aboutScopes : undefined
 
 /**
  * Reads the options of a guard. Only plain objects are accepted: a promise, a Map or an instance of a class may seem to have
@@ -106,6 +107,7 @@ export function readOptions<Table extends Members> (guard: GuardName, members: T
     members,
     example: '{ leeway: 60 }',
     hint,
+    instead,
     page,
     others: { names: settingNames, called: 'the settings' }
   })

@@ -36,7 +36,7 @@ export interface KeyLog {
 
 /** Returns a function that logs and publishes events of the keys of an instance. */
 export function logKeyNews (log: KeyLog, instanceName: string): (news: KeyNews) => void {
-  const late = 'signs before all services that cache the published keys have read it. Add keys with a later "signFrom".'
+  const late = 'signs before other processes, and services that cache published keys, may have read it. Add keys with a later "signFrom".'
   return ({ type, kid, error, isNew }) => {
     if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
     if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)

@@ -62,7 +62,7 @@ function materialsOf (
   // The keys of a ring change, but refresh tokens must stay valid.
   if (signing === undefined) {
     throw new InvalidConfiguration(
-      '"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret".',
+      '"keys" and "sessions" are given without "sessions.secret". The keys of "keys" change, and with a key that is removed all sessions would end. Give "sessions.secret": the value of the earlier "secret", or all users have to log in again; a new one if nobody is logged in.',
       { finding: 'E24' }
     )
   }

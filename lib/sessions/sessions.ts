@@ -64,6 +64,15 @@ function refuseOtherOrigins (state: RequestState): void {
   if (crossOrigin !== null) throw state.toError(crossOrigin)
 }
 
+/** @throws {InvalidConfiguration} for other parameters, such as a user in place of the request */
+function checkExchange (method: 'start' | 'stop', request: unknown, reply: unknown): void {
+  if (Object(request).raw !== undefined && Object(reply).raw !== undefined) return
+  throw new InvalidConfiguration(
+    `sessions.${method}() takes the request and the reply of a route first: sessions.${method}(request, reply${method === 'start' ? ', user' : ''}).`,
+    errorOptions
+  )
+}
+
 export class InstanceSessions implements Sessions<object> {
   readonly #parts: Parts | undefined
 
@@ -87,6 +96,7 @@ export class InstanceSessions implements Sessions<object> {
     options: StartOptions = {}
   ): Promise<StartedSession> {
     const { service, issuing, stateOf } = this.#require('start')
+    checkExchange('start', request, reply)
     const { authTime, ...facts } = readRecord(optionsOf('sessions.start()'), options, startShape)
     preventStoring(reply)
     const state = stateOf(request)
@@ -119,6 +129,7 @@ export class InstanceSessions implements Sessions<object> {
 
   async stop (request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
     const { service, logoutStateOf } = this.#require('stop')
+    checkExchange('stop', request, reply)
     preventStoring(reply)
     const state = logoutStateOf(request)
     refuseOtherOrigins(state)

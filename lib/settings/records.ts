@@ -54,6 +54,8 @@ export interface Shape<Table extends Members, Other extends string = never> exte
   readonly members: Table
   /** Such as `{ key, signFrom }`. */
   readonly example: string
+  /** Returns what to do instead of an unknown member, or nothing: then, similar names are suggested. */
+  readonly instead?: (name: string) => string | undefined
   /** Returns a further sentence for a value that is not a plain object. */
   readonly hint?: (value: unknown) => string
   /** Further members, whose values the caller checks, and their name in messages. */
@@ -116,12 +118,12 @@ export function readValue<Result> (name: string, value: unknown, member: Member<
   })
 }
 
-function refuseUnknown (unknown: string, { owner, noun }: Place, { members, others, page, duringRequest }: Shape<Members, string>): never {
+function refuseUnknown (unknown: string, { owner, noun }: Place, { members, instead, others, page, duringRequest }: Shape<Members, string>): never {
   const names = Object.keys(members)
   const known = [...(others === undefined ? [] : [others.called]), ...names].join(', ')
   const which = names.length === 1 && others === undefined ? `Its only ${noun} is "${known}"` : `Its ${noun}s are ${known}`
   throw new InvalidConfiguration(
-    `${owner} has no ${noun} ${quote(unknown)}.${suggest(unknown, [...names, ...(others?.names ?? [])])} ${which}.`,
+    `${owner} has no ${noun} ${quote(unknown)}.${instead?.(unknown) ?? suggest(unknown, [...names, ...(others?.names ?? [])])} ${which}.`,
     { page, duringRequest }
   )
 }

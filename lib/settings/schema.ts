@@ -126,7 +126,7 @@ export const settingsSchema = Type.Object({
   expirationDelta: seconds(1800, 1),
   /** Creates a refresh token. */
   generateRefreshToken: Type.Any({ holds: 'callable', allowed: 'a function (request, user) that returns a non-empty string' }),
-  /** Name of the decorators `fastify.<name>` and `request.<name>`. */
+  /** Name of the decorators `fastify.<name>` and `request.<name>`. In TypeScript, declare it in `TokenAuthInstances`. */
   instanceName: Type.String({
     default: 'tokenAuth',
     pattern: '^[A-Za-z_$][A-Za-z0-9_$]*$',

@@ -1,7 +1,7 @@
 /** Helpers of the tests of session stores. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout as wait } from 'node:timers/promises'
 import type { MaybePromise } from '../../types/handlers.ts'
 import type { Advance, NewSession, SessionRules, SessionStore, StoredSession } from '../../types/sessions.ts'
 
@@ -42,6 +42,12 @@ export async function withWindow (run: (window: number) => Promise<void>, window
     if (!(error instanceof TooSlow) || window >= lastWindow) throw error
     await withWindow(run, window * 2)
   }
+}
+
+/** The same session for a caller whose windows are over. */
+export async function afterWindow (session: Subject): Promise<Subject> {
+  await wait(20)
+  return session.with({ graceMs: 1 })
 }
 
 /** Calls a function while `Date` of this process differs from the real time, by an offset in milliseconds. */
@@ -160,7 +166,7 @@ export interface SessionStoreTestOptions {
   clock?: 'process' | 'server'
   /**
    * Makes the database of a store unreachable, and returns a function that makes it reachable again. With this option, a test
-   * checks that the store rejects all calls in between and does not execute them later. Without it, nothing is checked.
+   * checks that the store rejects all calls in between and does not execute them later. Without it, there is no such test.
    */
   interrupt?: (store: SessionStore) => MaybePromise<() => MaybePromise<unknown>>
 }

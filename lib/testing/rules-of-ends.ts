@@ -6,6 +6,9 @@ import { beyond, deadline, hour, partOf, patient, withWindow, type Rule, type Su
 
 const sids = (subjects: readonly Subject[]) => subjects.map(({ sid }) => sid).toSorted()
 
+/** The rule that is tested with the option `interrupt` only. */
+export const unreachable = 'a method rejects while the database cannot be reached, and does nothing later'
+
 export const rulesOfEnds: Record<string, Rule> = {
   'an unknown session, or one of another user, is unknown, and nothing changes': async (bench) => {
     const [session, other] = [await bench.start(), await bench.start()]
@@ -29,10 +32,26 @@ export const rulesOfEnds: Record<string, Rule> = {
   'a session expires after idleMs without use, and each use prolongs that time': async (bench) => {
     await withWindow(async (idle) => {
       const session = await bench.start({ idleMs: idle })
+      const [first, second] = await bench.startAll(2, { idleMs: idle }, { user: bench.newUser() })
+      assert.ok(first !== undefined && second !== undefined)
       await wait(beyond(idle))
       await session.expectExpired()
       assert.deepEqual(await bench.store.end(session.user, { except: null }, session.rules), [], 'an expired session does not end')
       await bench.start({ idleMs: idle, maxPerUser: 1 }, { user: session.user })
+      // Before any other call that could remove expired sessions.
+      assert.deepEqual(await first.end(), [], 'an expired session does not end')
+      assert.deepEqual(await bench.store.end(second.user, { except: null }, second.rules), [], 'expired sessions do not end')
+    })
+    await withWindow(async (idle) => {
+      const [expired, active] = await bench.startAll(2, { idleMs: idle, graceMs: 0 }, { user: bench.newUser() })
+      assert.ok(expired !== undefined && active !== undefined)
+      await wait(partOf(idle))
+      const isAlive = deadline(idle)
+      await active.expectOutcome(0, 'rotated')
+      await wait(partOf(idle))
+      const ended = await bench.store.create(bench.newSession({ user: active.user }), { ...active.rules, maxPerUser: 2 })
+      isAlive()
+      assert.deepEqual(ended, [], 'expired sessions do not count')
     })
     await withWindow(async (idle) => {
       const isAlive = deadline(idle)
@@ -204,10 +223,10 @@ export const rulesOfEnds: Record<string, Rule> = {
     }
   },
 
-  'a method rejects while the database cannot be reached, and does nothing later': async (bench, { interrupt }) => {
+  [unreachable]: async (bench, { interrupt }) => {
     const { store } = bench
     const session = await bench.start()
-    if (interrupt === undefined) return
+    assert.ok(interrupt !== undefined)
     const resume = await interrupt(store)
     const late = bench.newSession({ user: session.user })
     const calls: Array<() => Promise<unknown>> = [

@@ -1,13 +1,7 @@
 /** The rules of session stores, part 2: late exchanges of a generation, and confirmations that its successor was received. */
 import assert from 'node:assert/strict'
 import { setImmediate, setTimeout as wait } from 'node:timers/promises'
-import { beyond, deadline, hour, partOf, patient, withWindow, type Bench, type Rule, type Subject } from './bench.ts'
-
-/** The same session for a caller whose windows are over. */
-async function afterWindow (session: Subject): Promise<Subject> {
-  await wait(20)
-  return session.with({ graceMs: 1 })
-}
+import { afterWindow, beyond, deadline, hour, partOf, patient, withWindow, type Bench, type Rule, type Subject } from './bench.ts'
 
 /** Starts a session and exchanges generation 0 `members` times. The family of 0 are then the generations from 1 to `members`. */
 async function withFamily (bench: Bench, members: number): Promise<Subject> {
@@ -26,6 +20,11 @@ export const rulesOfFamilies: Record<string, Rule> = {
     await late.expect(0, 'reissued', 2)
     await session.expect(0, 'reissued', 3)
     await late.expect(0, 'reissued', 4)
+    // A new family is not confirmed, also where the one before was.
+    const confirmed = await withFamily(bench, 1)
+    await confirmed.confirm(0)
+    await (await afterWindow(confirmed)).expect(1, 'rotated', 2)
+    await (await afterWindow(confirmed)).expect(1, 'reissued', 3)
   },
 
   'a late exchange is a use': async (bench) => {

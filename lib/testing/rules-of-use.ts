@@ -1,7 +1,7 @@
 /** The rules of session stores, part 1: creation, and the results of presenting counters. */
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
-import { beyond, deadline, expectCounts, hour, partOf, patient, withWindow, withWrongClock, type Rule } from './bench.ts'
+import { afterWindow, beyond, deadline, expectCounts, hour, partOf, patient, withWindow, withWrongClock, type Rule } from './bench.ts'
 
 export const rulesOfUse: Record<string, Rule> = {
   'a created session is listed with its data and with the times of the clock of the store': async (bench, { clock }) => {
@@ -146,12 +146,18 @@ export const rulesOfUse: Record<string, Rule> = {
 
   'a counter that is ahead recovers the session, because the store has lost writes': async (bench) => {
     const session = await bench.start()
+    const before = await session.find()
+    await wait(20)
     await session.expect(7, 'recovered', 8)
+    const after = await session.find()
+    assert.ok(before !== undefined && after !== undefined && after.usedAt > before.usedAt, 'it is a use')
     await session.expect(8, 'repeated', 8)
     await session.expect(7, 'repeated', 8)
     // Counters have up to 48 bits.
     await session.expect(2 ** 40, 'recovered', 2 ** 40 + 1)
     await session.expect(2 ** 40, 'repeated', 2 ** 40 + 1)
+    await (await afterWindow(session)).expect(2 ** 40 + 1, 'rotated', 2 ** 40 + 2)
+    await (await afterWindow(session)).expect(2 ** 40 + 1, 'reissued', 2 ** 40 + 3)
   },
 
   'of any number of advances at once, one rotates, and all get the same counter': async (bench) => {

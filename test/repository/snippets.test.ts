@@ -97,3 +97,21 @@ t.test('they also compile where an application has declared its instance, and th
 t.test('an error is noticed', async (t) => {
   t.match(await errorsIn(t, { 'wrong.ts': "const wrong: number = 'text'" }, {}), [/^wrong\.ts\(1,7\): error TS2322/])
 })
+
+t.test('the compiler points at the option of register() that is wrong, also where the secret may be undefined', async (t) => {
+  const wrong = ['expirationDeltas: 60', "leeway: '60'", 'retrieveUser: 60', 'sessions: { lifetimes: 60 }', "instanceName: 'other'"]
+  const programs = wrong.map((option, index) => [`wrong${index}.ts`, [
+    "import Fastify from 'fastify'",
+    "import tokenAuth from 'fastify-token-auth'",
+    'await Fastify().register(tokenAuth, { secret: process.env.SECRET, authenticate: async () => ({ user_id: 1 }),',
+    `  ${option}`,
+    '})'
+  ].join('\n')])
+  const errors = (await errorsIn(t, Object.fromEntries(programs), {})).filter((line) => line.startsWith('wrong'))
+  t.same(errors.map((error) => /\((\d+),/.exec(error)?.[1]), wrong.map(() => '4'), errors.join('\n'))
+})
+
+t.test('without the handler "authenticate", the compiler says so', async (t) => {
+  const program = "import Fastify from 'fastify'\nimport tokenAuth from 'fastify-token-auth'\nawait Fastify().register(tokenAuth, { secret: process.env.SECRET })"
+  t.match((await errorsIn(t, { 'wrong.ts': program }, {})).join('\n'), /Property 'authenticate' is missing/)
+})
