@@ -409,7 +409,7 @@ t.test('impersonation: support sees as the customer what a route allows, with a 
   const { headers, visit, token } = await open()
   const seen = await app.inject({ url: '/orders/7?code=secret', headers })
   t.same(seen.json(), { userId: 1, act: { sub: 2 } })
-  t.same(traces, [{ actor: 2, visit, userId: 1, method: 'GET', route: '/orders/:id', params: { id: '7' } }])
+  t.same(traces, [{ actor: 2, visit, userId: 1, isAllowed: true, method: 'GET', route: '/orders/:id', params: { id: '7' } }])
 
   for (const [method, url] of [['POST', '/orders'], ['GET', '/auth/me'], ['GET', '/auth/sessions'], ['DELETE', '/auth/sessions'], ['POST', '/support/visits'], ['POST', `/support/visits/${visit}/end`]] as const) {
     const payload = method === 'POST' ? { user_id: 1, reason: 'A visit in a visit' } : undefined
@@ -417,8 +417,12 @@ t.test('impersonation: support sees as the customer what a route allows, with a 
   }
   t.equal((await post(app, '/auth/refresh', { refresh_token: token })).statusCode, 401)
   t.equal(reached(), 1)
+  t.equal(traces.length, 7, 'each try is traced')
+  t.same(traces.slice(1).filter((trace) => Object(trace).isAllowed !== false), [])
   t.equal((await app.inject({ url: '/orders/7', headers: await enter('ada') })).statusCode, 200)
-  t.equal(traces.length, 1, 'what customers do themselves is not traced')
+  t.equal(traces.length, 7, 'what customers do themselves is not traced')
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers })).statusCode, 204)
+  t.equal((await app.inject({ url: '/orders/7', headers })).statusCode, 401, 'a logout ends the visit')
 })
 
 t.test('impersonation: without a trace there is no request', async (t) => {
@@ -572,13 +576,14 @@ async function phones (t: Test) {
   const address = `http://127.0.0.1:${await listen(app)}`
   const log: string[] = []
   const keychain = new Map<string, string>()
-  /** What becomes of the responses to renewals. */
-  const lost = { next: (response: Response): Response | Promise<Response> => response }
+  /** What becomes of the responses to renewals and logouts. */
+  const lost = { next: (response: Response): Response | Promise<Response> => response, logout: (response: Response) => response }
   const start = async () => await mobile.cook<Phone>(t, 'expo-secure-store', {
     fetch: async (url: string, init: RequestInit) => {
       t.ok(url.startsWith('https://api.example.org/'))
       log.push(url.slice('https://api.example.org'.length))
       const response = await fetch(url.replace('https://api.example.org', address), init)
+      if (url.endsWith('/logout')) return lost.logout(response)
       return url.endsWith('/refresh') ? await lost.next(response) : response
     }
   }, {
@@ -600,7 +605,7 @@ async function phones (t: Test) {
 }
 
 t.test('a mobile app: requests that wait share one renewal, and the tokens survive the end of the app', async (t) => {
-  const { start, keychain, log, expire } = await phones(t)
+  const { start, keychain, log, lost, expire } = await phones(t)
   const phone = await start()
   t.equal((await phone.request('/orders')).status, 401)
   t.equal(await phone.logIn({ name: 'nobody' }), false)
@@ -612,9 +617,17 @@ t.test('a mobile app: requests that wait share one renewal, and the tokens survi
   t.same(await (await (await start()).request('/orders')).json(), ['ada'])
   t.notOk(log.some((path) => path.includes('?')), 'no token is in a URL')
 
-  await phone.logOut()
-  t.equal(keychain.size, 0)
-  t.equal((await phone.request('/orders')).status, 401)
+  for (const answer of [() => { throw new TypeError('The connection broke.') }, () => new Response(null, { status: 503 })]) {
+    lost.logout = answer
+    await t.rejects(phone.logOut(), { message: /broke|The logout failed with 503/ })
+    t.equal(keychain.size, 1, 'the session goes on, and so does the login')
+  }
+  lost.logout = (response) => response
+  for (let time = 0; time < 2; time++) {
+    await phone.logOut()
+    t.equal(keychain.size, 0)
+    t.equal((await phone.request('/orders')).status, 401)
+  }
 })
 
 t.test('a mobile app: a lost response logs nobody out, however late the app tries again', async (t) => {

@@ -400,6 +400,47 @@ t.test('serverless: it does not start without its secrets', async (t) => {
 })
 
 const websockets = recipe(t, 'websockets.md')
+let waits = true
+
+t.test('WebSockets: in header mode the first message is the token, and the connection ends with it; without one it ends', async (t) => {
+  const setTime = setClock(t, now())
+  const app = await websockets.cook(t, ['maxPayload', '/news'], {
+    secret,
+    cookies: {},
+    authenticate: async ({ body }: FastifyRequest) => ({ user_id: Object(body).name }),
+    retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => ({ user_id: id }),
+    setTimeout: (run: () => void) => setTimeout(run, waits ? 3_600_000 : 0)
+  })
+  const port = await listen(app)
+  const open = () => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}/news`)
+    t.teardown(() => socket.terminate())
+    return socket
+  }
+  const tokens = (await post(app, '/auth', { name: 'ada' })).json()
+  const socket = open()
+  await once(socket, 'open')
+  const got: string[] = []
+  socket.on('message', (data) => { got.push(String(data)); socket.emit('got') })
+  for (const text of [tokens.access_token, 'one', 'two']) socket.send(text)
+  while (got.length < 2) await once(socket, 'got')
+  t.same(got, ['ada: one', 'ada: two'], 'messages that come right after the token are not lost')
+  const ended = once(socket, 'close')
+  await post(app, '/auth/logout', { refresh_token: tokens.refresh_token })
+  t.match(await ended, [4401, Buffer.from('Session has ended.')])
+
+  for (const text of [tokens.access_token, forge(claims(), { key: otherSecret }), '', '{}']) {
+    const stranger = open()
+    stranger.on('message', () => t.fail('it has no valid token'))
+    await once(stranger, 'open')
+    const closed = once(stranger, 'close')
+    for (const message of [text, 'one']) stranger.send(message)
+    t.match(await closed, [4401])
+  }
+  setTime(now() + 1)
+  waits = false
+  t.match(await once(open(), 'close'), [4401, Buffer.from('No token came.')])
+})
 
 /** The chat of the recipe, and its connections. @param late a hook that runs between guards and handlers */
 async function chat (t: Test, late?: (request: FastifyRequest) => Promise<void>) {
