@@ -8,7 +8,7 @@ import type { PreparedSessions } from './sessions/prepare.ts'
 import type { Resolved } from './settings/configuration.ts'
 
 const texts = {
-  W01: '"secret" is not set, so this process has generated a random secret. Tokens of this process are valid only in this process, and only until it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config, or, to verify what another service issues, "publicKey", "keys" or "issuers". With NODE_ENV=production, this is an error.',
+  W01: '"secret" is not set, so this process has generated a random secret. Tokens of this process are valid only in this process, and only until it ends. Set "secret", or SERVICE_JWT_SECRET in fastify.config (Node.js reads a file .env only with --env-file=.env), or, to verify what another service issues, "publicKey", "keys" or "issuers". With NODE_ENV=production, this is an error.',
   W02: 'A secret can be guessed from one token: it is shorter than the hash of the algorithm (RFC 7518 section 3.2), repeats a few characters, or is a well-known example. Use at least 32 random bytes for HS256, 48 for HS384, 64 for HS512.',
   W03: '"doProtection" is false, so every request passes every guard. Use it in tests and development only.',
   W04: '"verifyExp" is false, so access tokens never expire, and they cannot be revoked. Set it to true.',

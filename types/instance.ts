@@ -296,9 +296,9 @@ export interface RequestTokenAuth<
    * @throws {@link InvalidToken} or another error of 401
    */
   readonly verified: VerifiedRequest<Claims, Id>
-  /** The payload: a copy that belongs to the request. */
+  /** The payload: a copy that belongs to the request. Behind a guard, `verified.payload` is never null. */
   readonly payload: Payload<Claims> | null
-  /** The user id. */
+  /** The user id. Behind a guard, `verified.userId` is never null. */
   readonly userId: Id | null
   /** The scopes; null if the token has no scopes claim. */
   readonly scopes: string[] | null

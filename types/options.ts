@@ -54,9 +54,11 @@ type Fixed =
   | 'getClaimIss'
   | 'getClaimAud'
   | 'getUserId'
+
 /** An option with another type, and with the comment of {@link InstanceOptions}, which editors show. */
-type Narrowed<Name extends keyof InstanceOptions<object, object>, Type> = { [Key in keyof Pick<InstanceOptions<object, object>, Name>]-?: Type }
-type Absent<Name extends keyof InstanceOptions<object, object>> = Partial<Narrowed<Name, undefined>>
+type Narrowed<Name extends keyof Described, Type> = { [Key in keyof Pick<Described, Name>]-?: Type }
+type Absent<Name extends keyof Described> = Partial<Narrowed<Name, undefined>>
+type Described = InstanceOptions<object, object>
 
 type BesideSessions = { [Name in Replaced | Fixed]?: undefined } & { verifyExp?: true | undefined, refreshTokenEnabled?: true | undefined }
 

@@ -1,5 +1,5 @@
 /** How the keys of a token are found. */
-import { invalidToken, type Refusal, type Verdict } from '../refusal.ts'
+import { invalidToken, Refusal, type Verdict } from '../refusal.ts'
 import type { Algorithm } from '../algorithms.ts'
 import type { Life } from '../keys/life.ts'
 import type { Key } from '../keys/material.ts'
@@ -51,5 +51,17 @@ export type FindIssuer = (token: string, dots: Dots) => KeyFinder | undefined
  */
 export function joinFinders (own: Verdict<KeyFinder>, findIssuer: FindIssuer | undefined, expectedHeader = ''): KeyFinders {
   if (findIssuer === undefined) return { longestToken: maximumTokenLength, expectedHeader, choose: () => own }
-  return { longestToken: maximumIssuerTokenLength, expectedHeader, choose: (token, dots) => findIssuer(token, dots) ?? own }
+  const ownOrStranger = own instanceof Refusal ? own : withReason(own)
+  return { longestToken: maximumIssuerTokenLength, expectedHeader, choose: (token, dots) => findIssuer(token, dots) ?? ownOrStranger }
 }
+
+const stranger = invalidToken('its "iss" is not that of an entry of "issuers", and no key of this instance has its "alg" and "kid"')
+
+/** The finder for tokens of this instance beside issuers: the reason of a refusal names both. */
+const withReason = (own: KeyFinder): KeyFinder => ({
+  ...own,
+  find (header, purpose) {
+    const found = own.find(header, purpose)
+    return found instanceof Refusal && found !== badHeader ? stranger : found
+  }
+})

@@ -6,7 +6,7 @@ import { callHost, isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
 import { errorSchema } from '../http/error-schema.ts'
-import { hintAtPlainHttp } from '../http/plain-http.ts'
+import { hintAtLostCookies } from '../http/lost-cookies.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
 import type { Registration } from '../registration.ts'
@@ -56,7 +56,7 @@ async function issueTokens (
   // Stored after every step that can fail and before the response, so that a token is either stored and sent, or neither.
   if (refreshToken !== undefined) await storeRefreshToken(handlers, request, userId, refreshToken)
   publishIssued(settings.instanceName, userId, 'authenticate', request)
-  if (settings.cookieSet) hintAtPlainHttp(request, settings)
+  if (settings.cookieSet) hintAtLostCookies(request, settings)
   return { body, loginCookies: cookies }
 }
 

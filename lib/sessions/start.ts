@@ -5,7 +5,7 @@ import { isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { setLoginCookies, tokenCookies } from '../http/cookies.ts'
 import { oldCookies } from '../http/old-cookies.ts'
-import { hintAtPlainHttp } from '../http/plain-http.ts'
+import { hintAtLostCookies } from '../http/lost-cookies.ts'
 import type { Issuing } from '../issuing/issuing.ts'
 import { Refusal } from '../refusal.ts'
 import { extractRefreshToken } from '../request/extract.ts'
@@ -83,7 +83,7 @@ export async function startSession (
   await sessions.create(draft, request)
   publishIssued(settings.instanceName, userId, login.grant, request)
   if (settings.cookieSet) await endReplaced(login, sid)
-  if (settings.cookieSet) hintAtPlainHttp(request, settings)
+  if (settings.cookieSet) hintAtLostCookies(request, settings)
   if (!isAnswered(request, reply)) setLoginCookies(reply, [...oldCookies(request, settings, cookies), ...cookies])
   return sid
 }

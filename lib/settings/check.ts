@@ -7,7 +7,7 @@ import { adviceOnCopies } from '../copies.ts'
 import { bytesOf, describeKey, quote, typeName } from '../values.ts'
 import { alternatives, Wrong, type Kind } from './kinds.ts'
 import { faultOfOrigins } from './origins.ts'
-import { settingsSchema, type SettingName } from './schema.ts'
+import { accessorOf, routeSettings, settingsSchema, type SettingName } from './schema.ts'
 
 const schemas: Record<string, TSchema> = settingsSchema.properties
 
@@ -84,7 +84,9 @@ export function checkSubclass<Base extends new () => object> (option: string, va
 export function checkSetting (name: SettingName, value: unknown, source: string, isReturned = false): void {
   if (fits(name, value)) return
   const [verb, participle] = isReturned ? ['return', 'returned'] : ['be', 'given']
-  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.`, {
+  const canBeComputed = typeof value === 'function' && !isReturned && !routeSettings.some((fixed) => fixed === name)
+  const advice = canBeComputed ? ` A function of the request is "${accessorOf('get', name)}".` : ''
+  throw new InvalidConfiguration(`${source} must ${verb} ${allowedValues(name)}; ${participle}: ${describeValue(name, value)}.${advice}`, {
     page: 'settings.md'
   })
 }

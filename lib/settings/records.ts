@@ -118,7 +118,8 @@ export function readValue<Result> (name: string, value: unknown, member: Member<
   })
 }
 
-function refuseUnknown (unknown: string, { owner, noun }: Place, { members, instead, others, page, duringRequest }: Shape<Members, string>): never {
+function refuseUnknown (unknown: string, { owner, noun }: Place, shape: Shape<Members, string>): never {
+  const { members, instead, others, page, duringRequest } = shape
   const names = Object.keys(members)
   const known = [...(others === undefined ? [] : [others.called]), ...names].join(', ')
   const which = names.length === 1 && others === undefined ? `Its only ${noun} is "${known}"` : `Its ${noun}s are ${known}`

@@ -60,9 +60,18 @@ t.test('a token that names a trusted issuer is never verified with own keys', as
   }
 })
 
-t.test('with debug, an instance without keys says that an issuer is not trusted', async (t) => {
+t.test('with debug, an instance says that an issuer is not trusted, with keys of its own and without', async (t) => {
   const app = await withIssuers(t, trusted(), { debug: true })
   t.match((await answer(app, issue('a', granted({ iss: issuer.slice(0, -1) })))).json(), { detail: /its "iss" is not one of the trusted issuers/ })
+  warnings(t, 'W07')
+  for (const options of [{ secret }, { keys: [{ key: secret, kid: 'a' }] }]) {
+    const both = await withIssuers(t, trusted(), together({ authMode: true, retrieveUser, debug: true }, options))
+    for (const iss of [issuer.slice(0, -1), undefined]) {
+      t.match((await answer(both, issue('b', granted({ iss })))).json(), { detail: /its "iss" is not that of an entry of "issuers", and no key of this instance/ })
+    }
+    t.match((await answer(both, forge(claims(), { header: { kid: null } }))).json(), { detail: /the header is not acceptable/ })
+    await both.close()
+  }
 })
 
 // Promise: keys/token-trusted-issuer

@@ -139,6 +139,9 @@ const registrations: Record<string, Cases> = {
   ],
   'values of settings': [
     { leeway: '5' },
+    { leeway: () => 5 },
+    { secret: () => 'red' },
+    { urlPrefix: () => '/auth' },
     { leeway: -1 },
     { cookieSet: 'yes' },
     { algorithm: 'none' },
@@ -597,6 +600,7 @@ const tellers: Record<string, Teller> = {
       'options: keys': { options: { token, keys: secret } },
       "allowed: 'no token'": { options: { token, allowed: 'no token' } },
       'no token': { options: {} },
+      'key: undefined': { options: { token, key: undefined } },
       'token of one part': { options: { token: 'x' } },
       'token signed with HS1': { options: { token: forge({}, { header: { alg: 'HS1' } }) } },
       'request: body': { request: { ...request, body: {} } },

@@ -174,6 +174,11 @@ export async function attack (app: AttackTarget, request: AttackedRequest, optio
     )
   }
   const read = readRecord(optionsOf('attack()'), options, attackShape)
+  for (const name of ['key', 'publicKey'] as const) {
+    // An environment variable that is not set: the attack would have fewer requests.
+    if (!Object.hasOwn(options, name) || read[name] !== undefined) continue
+    throw new InvalidConfiguration(`"${name}" of attack() is undefined. Give the key of the token, or omit "${name}".`, { page: 'testing.md' })
+  }
   const token = readToken(read.token)
   const attacked = readRequest(request)
   const carrier = carrierOf(attacked, token.text)

@@ -224,7 +224,7 @@ async function resets (t: Test) {
   const app = host(t)
   await app.register(tokenAuth, { secret, authenticate: handlers.authenticate, sessions: { store } })
   await addLogin(app, handlers)
-  await recipes.get('log-out-everywhere.md')?.run('/password/reset', { app, ...handlers, ...given })
+  await recipes.get('forgotten-passwords.md')?.run('/password/reset', { app, ...handlers, ...given })
   const reset = async (code: string, next = 'analytical engine') => (await send(app, 'POST', '/password/reset', { payload: { code, next } })).statusCode
   return { app, store, reset, ...handlers }
 }

@@ -44,3 +44,30 @@ t.test('nothing is said where cookies are not Secure', async (t) => {
   await app.inject({ method: 'POST', url: '/auth', headers: { host: 'app.example.org' }, payload: { username: 'ada', password: 'lovelace' } })
   t.notMatch(lines.join(), /plain HTTP/)
 })
+
+// Promise: specification/cross-site-cookies
+t.test('a login from a page of another site whose cookies are not SameSite=None is one line at info for an application', async (t) => {
+  warnings(t, 'W09')
+  const trustedOrigins = ['https://app.example']
+  const fetched = { origin: 'https://app.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' }
+  const cases: Array<[options: Partial<TokenAuthOptions>, headers: Record<string, string>, isSaid: boolean]> = [
+    [{}, fetched, true],
+    [{ cookieSamesite: 'strict' }, fetched, true],
+    [{ cookieSamesite: 'none' }, fetched, false],
+    [{}, { ...fetched, 'sec-fetch-site': 'same-site' }, false],
+    [{}, { ...fetched, 'sec-fetch-mode': 'navigate' }, false],
+    [{}, {}, false]
+  ]
+  for (const [options, headers, isSaid] of cases) {
+    const lines: Array<{ msg: string, level: number, instanceName?: string }> = []
+    const stream = { write: (line: string) => { lines.push(JSON.parse(line)) } }
+    const app = await build(t, { cookieSet: true, trustedOrigins, ...options }, { logger: { level: 'info', stream } })
+    for (const expected of [isSaid, false]) {
+      const answer = await app.inject({ method: 'POST', url: '/auth', headers: { host: 'localhost', ...headers }, payload: { username: 'ada', password: 'lovelace' } })
+      t.equal(answer.statusCode, 200)
+      const found = lines.splice(0).filter(({ msg }) => msg.includes('another site'))
+      t.match(found, expected ? [{ level: 30, instanceName: 'tokenAuth', msg: /one site.+"cookieSamesite" to "none"/ }] : [])
+      t.equal(found.length, expected ? 1 : 0)
+    }
+  }
+})
