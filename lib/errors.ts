@@ -273,15 +273,18 @@ export class TokenTooLarge extends TokenAuthError {
   }
 }
 
-/** Loggers show only causes that are errors: for another value, returns an error whose message shows it, and whose cause it is. */
+/**
+ * Loggers show only causes that are errors: for another value, returns an error whose message shows it. The value is the
+ * property `thrown`, and not enumerable: loggers print all of a `cause` that has a message.
+ */
 function asCause ({ cause }: TokenAuthErrorOptions): TokenAuthErrorOptions {
   if (cause === undefined || cause instanceof Error || types.isNativeError(cause)) return { cause }
-  return { cause: new Error(`It threw a value that is not an Error: ${show(cause)}`, { cause }) }
+  return { cause: Object.defineProperty(new Error(`It threw a value that is not an Error: ${show(cause)}`), 'thrown', { value: cause }) }
 }
 
 /**
  * 500. A handler, hook or getter threw an error, which is the `cause`, or returned the wrong type. If it threw another value,
- * the `cause` is an error that shows the value, and has it as its own `cause`.
+ * the `cause` is an error that shows the value, and has it as its property `thrown`.
  */
 export class HandlerFailed extends TokenAuthError {
   constructor (handler = 'host', options: TokenAuthErrorOptions = {}) {

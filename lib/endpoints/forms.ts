@@ -18,8 +18,8 @@ import { formType } from './bodies.ts'
 export const takesForms = (registration: Registration): boolean => registration.hasLoginPage && readsCookies(registration)
 
 /** Whether the body of a request is a form, which is answered with a page. */
-export const isFormOf = (registration: Registration, { headers }: FastifyRequest): boolean =>
-  takesForms(registration) && formType.test(String(headers['content-type']))
+export const isFormOf = (registration: Registration, { headers, method }: FastifyRequest): boolean =>
+  method === 'POST' && takesForms(registration) && formType.test(String(headers['content-type']))
 
 /** Returns the page that a form asks for in its field `next`. @param fallback for a form without one, and for other sites */
 export function nextPage ({ request: { body } }: RequestState, fallback: string): string {

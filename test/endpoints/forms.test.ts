@@ -181,6 +181,13 @@ t.test('JSON is answered with JSON as before, also beside forms, and ends a devi
 })
 
 // Promise: specification/forms-off
+t.test('only POST has forms: other requests with their media type are answered as without it', async (t) => {
+  const { app } = await withForms(t)
+  for (const [method, url] of [['GET', '/auth/sessions'], ['DELETE', '/auth/sessions'], ['DELETE', '/auth/sessions/x']] as const) {
+    t.equal((await app.inject({ method, url, headers: { 'content-type': formType, ...sameOrigin } })).statusCode, 401, `${method} ${url}`)
+  }
+})
+
 t.test('without cookies, or a login page of the registration, a form is 415, as any other body', async (t) => {
   const { loginRedirectUrl: _, ...without } = { loginRedirectUrl, cookieSet: true }
   for (const options of [without, { loginRedirectUrl, cookieSet: false }, {}]) {

@@ -14,7 +14,12 @@ t.test('the log shows a text or an object that a handler throws, cut at 200 char
     [{ password: 'hunter2', Access_Token: 'x', name: 'ada' }, "{ password: '***', Access_Token: '***', name: 'ada' }"],
     [`bad token ${forge(claims())}`, "'bad token ***'"],
     [42, '42'], [null, 'null'], [Symbol('x'), 'Symbol(x)'], [[1, 'a'], "[ 1, 'a' ]"],
-    ['x'.repeat(1000), `'${'x'.repeat(196)}...`],
+    ['x '.repeat(500), `'${'x '.repeat(98)}...`],
+    [`refused: ${'Ab0-'.repeat(10)}`, "'refused: ***'"],
+    [{ message: `bad ${forge(claims())}`, cookie: 'a=1', 'api-key': 'x', code: 1 }, "{ message: 'bad ***', cookie: '***', 'api-key': '***', code: 1 }"],
+    [Object.assign(() => {}, { password: 'hunter2' }), 'a function'],
+    [new Proxy({ password: 'hunter2' }, {}), 'a Proxy'],
+    [Buffer.from('hunter2'), 'bytes or another wrapped value'],
     [{ get secretly () { throw new Error('read') }, toJSON () { throw new Error('called') }, toString: null }, /^\{ secretly: undefined, toJSON: \[Function/]
   ]
   for (const [thrown, shown] of values) {
@@ -25,6 +30,7 @@ t.test('the log shows a text or an object that a handler throws, cut at 200 char
     t.equal(answer.statusCode, 500)
     t.same(answer.json(), { statusCode: 500, code: 'TOKEN_AUTH_HANDLER_FAILED', error: 'Internal Server Error', message: 'The authenticate handler failed.' })
     t.equal(lines.length, 1)
+    t.notMatch(lines[0], /hunter2|eyJ/)
     const { err } = JSON.parse(lines[0]!)
     const cause = /^The authenticate handler failed\.: It threw a value that is not an Error: (.*)$/s.exec(err.message)?.[1]
     t.match(cause, shown)
@@ -36,7 +42,9 @@ t.test('an error stays as it is, and without a cause there is none', (t) => {
   const error = new Error('x')
   t.equal(new HandlerFailed('x', { cause: error }).cause, error)
   t.notOk('cause' in new HandlerFailed('x'))
-  t.equal(mistyped<Error>(new HandlerFailed('x', { cause: 'text' }).cause).cause, 'text')
+  const cause = mistyped<Error & { thrown: unknown }>(new HandlerFailed('x', { cause: 'text' }).cause)
+  t.equal(cause.thrown, 'text')
+  t.same([cause.cause, Object.keys(cause)], [undefined, []], 'loggers do not print it')
   t.end()
 })
 
@@ -45,6 +53,18 @@ t.test('any value is shown, in at most 200 characters, and none fails', (t) => {
     const text = show(value)
     return text.length > 0 && text.length <= 200
   }))
-  t.equal(show(new Proxy({}, { get () { throw new Error('read') }, ownKeys () { throw new Error('listed') } })), '{}')
+  t.equal(show(new Proxy({}, { get () { throw new Error('read') }, ownKeys () { throw new Error('listed') } })), 'a Proxy')
+  t.end()
+})
+
+// Promise: security/thrown-values-cost
+t.test('a value that is large, or seems to contain many tokens, costs no more than some reads of it', (t) => {
+  const repeated = 'eyJ'.repeat(33_000)
+  const values = [repeated, Array.from({ length: 1000 }, () => repeated), Buffer.alloc(1_000_000), Object.fromEntries(Array.from({ length: 1000 }, (_, index) => [`a${index}`, repeated])), Object(repeated)]
+  const start = process.cpuUsage()
+  for (const value of values) t.ok(show(value).length <= 200)
+  const { user } = process.cpuUsage(start)
+  // Before texts were cut, the second one alone took minutes.
+  t.ok(user < 1_000_000, `${user} microseconds`)
   t.end()
 })

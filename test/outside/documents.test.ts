@@ -370,6 +370,7 @@ t.test('the exchange of the migration takes tokens without exp, of a short secre
     t.equal((await exchange(bearer(accessToken))).statusCode, 401, 'an access token is not exchanged')
   }
   t.equal((await exchange({ cookie: `token=${old}` })).statusCode, 401, 'a cookie without a signature')
+  t.equal((await exchange({ cookie: `token=${encodeURIComponent(app.signCookie(old))}`, 'sec-fetch-site': 'cross-site' })).statusCode, 403, 'another site')
   t.equal((await exchange(bearer(app.jwt.sign({ user_id: 9 })))).statusCode, 401, 'a user who does not exist')
 })
 

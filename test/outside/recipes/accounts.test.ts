@@ -577,13 +577,13 @@ async function phones (t: Test) {
   const log: string[] = []
   const keychain = new Map<string, string>()
   /** What becomes of the responses to renewals and logouts. */
-  const lost = { next: (response: Response): Response | Promise<Response> => response, logout: (response: Response) => response }
+  const lost = { next: (response: Response): Response | Promise<Response> => response, logout: (response: Response): Response | Promise<Response> => response }
   const start = async () => await mobile.cook<Phone>(t, 'expo-secure-store', {
     fetch: async (url: string, init: RequestInit) => {
       t.ok(url.startsWith('https://api.example.org/'))
       log.push(url.slice('https://api.example.org'.length))
       const response = await fetch(url.replace('https://api.example.org', address), init)
-      if (url.endsWith('/logout')) return lost.logout(response)
+      if (url.endsWith('/logout')) return await lost.logout(response)
       return url.endsWith('/refresh') ? await lost.next(response) : response
     }
   }, {
@@ -673,6 +673,21 @@ t.test('a mobile app: neither a logout nor another login during a renewal is und
     if (again.ok) t.same(await again.json(), ['grace'])
   }
   t.equal((await app.tokenAuth.sessions.list('grace')).length, 1)
+})
+
+t.test('a mobile app: a slow logout does not log out the next user', async (t) => {
+  const { start, lost, keychain } = await phones(t)
+  const phone = await start()
+  await phone.logIn({ name: 'ada' })
+  let answer: (() => void) | undefined
+  const asked = new Promise<void>((resolve) => { lost.logout = (response) => { resolve(); return new Promise((resolve) => { answer = () => resolve(response) }) } })
+  const logout = phone.logOut()
+  await asked
+  await phone.logIn({ name: 'grace' })
+  answer?.()
+  await logout
+  t.equal(keychain.size, 1)
+  t.same(await (await phone.request('/orders')).json(), ['grace'])
 })
 
 t.test('a mobile app: tokens go to the service alone', async (t) => {
