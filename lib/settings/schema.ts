@@ -212,7 +212,7 @@ export const bindingSettings = ['claimIss', 'claimAud', 'userId'] as const
 export const lifetimeSettings = ['verifyExp', 'expirationDelta', 'leeway'] as const
 /** The settings that determine which cookies hold a token. */
 export const cookieSettings = [
-  'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName', 'cookieDomain', 'cookiePath'
+  'cookieSet', 'cookieSplit', 'cookieAccessTokenName', 'cookieRefreshTokenName', 'cookieSplitSignatureName', 'cookieDomain', 'cookiePath', 'cookiePartitioned'
 ] as const
 /** The settings that hold the path of an endpoint. */
 export type PathSetting = Extract<SettingName, `pathTo${string}`>

@@ -689,7 +689,7 @@ t.test('E56 and E57: a guard that cannot renew is refused by name; where redirec
   fails(await registered({ authMode: false, cookieSet: true }), { renew: true }, 'E56', /: "authMode" is false\. /)
   const overrides: [name: string, value: unknown][] = [
     ['secret', otherSecret], ['publicKey', otherSecret], ['privateKey', otherSecret], ['algorithm', 'HS384'], ['claimIss', 'x'], ['claimAud', 'x'], ['userId', 'sub'], ['scopesName', 'scp'], ['cookieSet', true], ['cookieSplit', true],
-    ['cookieAccessTokenName', 'a'], ['cookieRefreshTokenName', 'b'], ['cookieSplitSignatureName', 'c'], ['cookieDomain', 'example.org'], ['cookiePath', '/x']
+    ['cookieAccessTokenName', 'a'], ['cookieRefreshTokenName', 'b'], ['cookieSplitSignatureName', 'c'], ['cookieDomain', 'example.org'], ['cookiePath', '/x'], ['cookiePartitioned', false]
   ]
   for (const [name, value] of overrides) fails(app, { renew: true, [name]: value }, 'E57', new RegExp(`^A guard has "renew" and overrides "${name}", `))
   t.throws(() => app.tokenAuth.protect(mistyped({ renew: 'yes' })), { message: /"renew" of protect\(\) must be true or false/ })

@@ -476,7 +476,7 @@ t.test('a reload tells of new keys that sign before all who keep the published o
   t.same(await lateAfter(next, dated), [], 'the dated one signs')
   t.same(await lateAfter({ key: `${secret} 3`, kid: 'third' }), ['third'], 'without a date, it signs at once')
   t.same(await lateAfter(dated, { ...next, signFrom: iso(noon - 5) }, { key: `${secret} 4`, kid: 'fourth', signFrom: iso(noon) }), ['fourth'], 'a new key that another one has replaced already never signs')
-  t.equal(lines.filter((line) => line.includes('signs before all services')).length, 3)
+  t.equal(lines.filter((line) => line.includes('signs before other processes')).length, 3)
 })
 
 // Promise: specification/keystatus-2

@@ -60,7 +60,7 @@ t.test('the pages and the code have the same settings, handlers and hooks, under
   ]
   for (const [rows, names] of kinds) {
     const added = names === settingNames ? beyondOf('setting') : names === handlerNames ? beyondOf('handler') : []
-    assert.deepEqual([...named(rows, 'Here'), ...added].sort(), [...names].sort())
+    assert.deepEqual([...named(rows, 'Here'), ...added].sort(), [...names].sort(), 'each has a row in docs/evidence/specification.md, there or in "Names beyond"')
     for (const row of rows) {
       const given = row.Specification ?? row.Hook
       const [original = given] = code(given)

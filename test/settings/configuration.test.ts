@@ -398,7 +398,7 @@ t.test('a configuration class may have settings, set, get and helpers, and nothi
     [class extends Configuration { setLeway () { return 1 } }, /unknown setting "setLeway"\. Did you mean "setLeeway"\?/],
     [class extends Configuration { getLeway () { return 1 } }, /unknown setting "getLeway"\. Did you mean "getLeeway"\?/],
     [withMember('leeway', '1'), /^Configuration class: "leeway" must be a whole number/],
-    [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\. See /],
+    [withMember('leeway', () => 1), /^Configuration class: "leeway" must be a whole number .*given: a function\. A function of the request is "getLeeway"\. See /],
     [class { leeway = 1 }, /^Option "configurationClass" must be a subclass of Configuration; given: a function, which does not extend it\. See /],
     [new Configuration(), /given: an object\. See /],
     ['Configuration', /given: a string\. See /],
