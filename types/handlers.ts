@@ -63,7 +63,10 @@ export interface Handlers<
   retrieveRefreshToken? (userId: Id, request: Request): MaybePromise<string | null | undefined>
   /** Returns the user of a valid token, or nothing. For the endpoints `me` and `refresh`, `injectUser` and `request.tokenAuth.user()`. */
   retrieveUser? (request: Request, payload: Payload<Claims>): MaybePromise<GivenUser<User> | null | undefined>
-  /** Returns the scopes of a user for a new token, with `scopesEnabled`. A refresh without `retrieveUser` passes `{ <userId>: id }`. */
+  /**
+   * Returns the scopes of a user for a new token, with `scopesEnabled`. A refresh without `retrieveUser` passes `{ <userId>: id }`.
+   * @param user of the type that you declare in {@link TokenAuthInstances}
+   */
   addScopesToPayload? (user: User): MaybePromise<string | readonly string[]>
   /** Overrides the result of the check of each required scope. Only `true` accepts the scope. Must be synchronous. */
   overrideScopeValidator? (isValid: boolean, required: string, userScopes: readonly string[], requireAllActions: boolean): boolean

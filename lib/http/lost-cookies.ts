@@ -10,6 +10,9 @@ const hints = {
   otherSite: 'A login from a page of another site sets cookies that browsers reject there, because "cookieSamesite" is not "none". Serve both from hosts of one site, such as app.example.com and api.example.com, or set "cookieSamesite" to "none".'
 } as const
 
+// A request of the page itself has proved the second one; the first one may be a proxy without `trustProxy`.
+const levels = { plainHttp: 'info', otherSite: 'warn' } as const
+
 /** What the log of an application has. */
 const said = { plainHttp: new WeakSet<object>(), otherSite: new WeakSet<object>() }
 
@@ -24,6 +27,6 @@ export function hintAtLostCookies (request: FastifyRequest, { cookieSecure, cook
   for (const reason of ['plainHttp', 'otherSite'] as const) {
     if (!reasons[reason] || said[reason].has(server)) continue
     said[reason].add(server)
-    request.log.info({ instanceName }, hints[reason])
+    request.log[levels[reason]]({ instanceName }, hints[reason])
   }
 }

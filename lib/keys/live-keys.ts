@@ -6,7 +6,7 @@ import type { Settings } from '../settings/schema.ts'
 import type { KeyStatus } from '../../types/keys.ts'
 import { endOfSigning, nextSwitch, signingAt } from './calendar.ts'
 import { checkBeside, checkEntries, createRing, jwkSetOf, statusOf, type KeyRing, type RingKey } from './key-ring.ts'
-import { abortTokens, isAlive } from './life.ts'
+import { abortTokens, isAlive, isConfigured } from './life.ts'
 import { residueIn } from './material.ts'
 import type { KeyNews } from './news.ts'
 import { readEntries, type Entry } from './ring-entries.ts'
@@ -152,11 +152,13 @@ export class LiveKeys {
       checkEntries(entries, { ...this.#resolved, settings: { ...settings, verifyExp: this.#verifyExp } }, this.#leeway)
       const before = this.#ring
       const list = listed(before)
+      const accepted = before.keys.filter(({ life }) => isAlive(life))
       this.#ring = createRing(entries, before)
+      const removed = accepted.filter(({ life }) => !isConfigured(life)).map(({ kid }) => kid)
       this.#abortEnded()
       const added = newIn(entries, before)
       if (list !== listed(this.#ring) || this.#hasFailed) {
-        this.#report({ type: 'reloaded', isNew: true, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
+        this.#report({ type: 'reloaded', isNew: true, removed, isWeak: added.some(({ isWeak }) => isWeak), residue: residueIn(added) })
       }
       this.#reportLate(before)
     } catch (error) {

@@ -12,6 +12,8 @@ export interface KeyNews {
   readonly isWeak?: boolean
   /** Advice on characters that probably do not belong to a new secret. */
   readonly residue?: string | undefined
+  /** The ids of the keys that a reload has removed before their `verifyUntil`: all of their tokens are refused from now on. */
+  readonly removed?: readonly string[]
   /** Whether the state differs from the last report, so that it is logged. */
   readonly isNew: boolean
 }
@@ -37,9 +39,10 @@ export interface KeyLog {
 /** Returns a function that logs and publishes events of the keys of an instance. */
 export function logKeyNews (log: KeyLog, instanceName: string): (news: KeyNews) => void {
   const late = 'signs before other processes, and services that cache published keys, may have read it. Add keys with a later "signFrom".'
-  return ({ type, kid, error, isNew }) => {
+  return ({ type, kid, error, removed = [], isNew }) => {
     if (type === 'switched') log.info(`${instanceName}: the key ${kid} signs from now on.`)
-    if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.`)
+    const refused = removed.length === 0 ? '' : ` All tokens of these keys are refused from now on: ${removed.join(', ')}.`
+    if (type === 'reloaded') log.info(`${instanceName}: the keys were reloaded.${refused}`)
     if (type === 'late') log.warn(`${instanceName}: the key ${kid} ${late}`)
     if (type === 'reload-failed' && isNew) {
       log.error({ err: error }, `${instanceName}: the keys could not be reloaded. The previous keys stay in use.`)

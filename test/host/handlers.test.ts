@@ -107,7 +107,7 @@ for (const { name, calledBy, options, isSync = false } of subjects) {
           // Loggers show only causes that are errors.
           const { cause }: { cause?: unknown } = failed.seen[0]
           if (error instanceof Error) assert.equal(cause, error, caseOf(request, error))
-          else t.match(cause, { message: /^It threw a value that is not an Error: ./, cause: error })
+          else t.match(cause, { message: /^It threw a value that is not an Error: ./, thrown: error })
           await checkNothing(t, failed, broken)
         }
       }

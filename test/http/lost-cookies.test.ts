@@ -46,7 +46,7 @@ t.test('nothing is said where cookies are not Secure', async (t) => {
 })
 
 // Promise: specification/cross-site-cookies
-t.test('a login from a page of another site whose cookies are not SameSite=None is one line at info for an application', async (t) => {
+t.test('a login from a page of another site whose cookies are not SameSite=None is one line at warn for an application', async (t) => {
   warnings(t, 'W09')
   const trustedOrigins = ['https://app.example']
   const fetched = { origin: 'https://app.example', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'cors' }
@@ -66,7 +66,7 @@ t.test('a login from a page of another site whose cookies are not SameSite=None 
       const answer = await app.inject({ method: 'POST', url: '/auth', headers: { host: 'localhost', ...headers }, payload: { username: 'ada', password: 'lovelace' } })
       t.equal(answer.statusCode, 200)
       const found = lines.splice(0).filter(({ msg }) => msg.includes('another site'))
-      t.match(found, expected ? [{ level: 30, instanceName: 'tokenAuth', msg: /one site.+"cookieSamesite" to "none"/ }] : [])
+      t.match(found, expected ? [{ level: 40, instanceName: 'tokenAuth', msg: /one site.+"cookieSamesite" to "none"/ }] : [])
       t.equal(found.length, expected ? 1 : 0)
     }
   }

@@ -137,6 +137,25 @@ t.test('a key that a reload removes dies at once, remembered tokens and refresh 
   for (const token of [of, by]) t.equal(await get(app, token), 401, 'the same kid, another key')
 })
 
+t.test('the log names the keys whose tokens a reload refuses, and no others', async (t) => {
+  const setTime = setClock(t, noon)
+  const lines: string[] = []
+  const { state, load } = source([old, { ...next, signFrom: undefined }])
+  const app = await withKeys(t, load, {}, { logger: { level: 'info', stream: { write: (line: string) => { lines.push(JSON.parse(line).msg) } } } })
+  const said = () => lines.splice(0).filter((line) => line.includes('were reloaded'))
+  const reload = async (list: SigningKey[]) => {
+    state.list = list
+    await app.tokenAuth.reloadKeys()
+    return said()
+  }
+  t.same(await reload([old]), ['tokenAuth: the keys were reloaded. All tokens of these keys are refused from now on: new.'])
+  t.same(await reload([old]), [], 'nothing has changed')
+  const verifyUntil = iso(noon + 7200)
+  t.same(await reload([{ ...old, verifyUntil }, { ...next, signFrom: iso(noon + 1) }]), ['tokenAuth: the keys were reloaded.'])
+  setTime(noon + 7201)
+  t.same(await reload([{ ...next, signFrom: iso(noon + 1) }]), ['tokenAuth: the keys were reloaded.'], 'the tokens of a key that has ended were refused before')
+})
+
 // Promise: security/connection-stays-open
 t.test('a reload that removes a key aborts the signals of its tokens, and no others', async (t) => {
   const { state, load } = source([old, next])
