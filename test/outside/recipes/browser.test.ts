@@ -171,6 +171,8 @@ t.test('WebSockets: the page connects, gets its messages, and connects again aft
     },
     retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => ({ user_id: id })
   })
+  // test/outside/recipes/frameworks.test.ts runs the example of header mode.
+  websockets.take("app.get('/news'")
   await addPage(app, websockets.take('export async function connect').replace('5000', '0'))
   const page = await open(t, `http://localhost:${await listen(app)}`)
   const connected = async () => await once(app.websocketServer, 'connection')
