@@ -78,7 +78,7 @@ t.test('the example of a trusted issuer needs no key of its own, and its route s
 })
 
 t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
-  const [, section = ''] = /^## Providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
+  const [, section = ''] = /^## Entries of known providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
   const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`(?:.*? with the settings `(\{.*?\})`)?/gm)].map(([, name = '', text = '', settings = '{}']) => ({ name, text, settings }))
   t.equal(entries.length, 11)
   const perProvider: Record<string, Record<string, unknown>> = {

@@ -417,7 +417,8 @@ t.test('reloadKeys needs a function', async (t) => {
 
 t.test('files that a function names are read again by each reload', async (t) => {
   const path = join(t.testdir({ key: edPair().privateKey }), 'key')
-  const app = await withKeys(t, () => [{ key: { path } }], { algorithm: 'EdDSA' })
+  // The log has the id of the key, which the test of logs takes for a part of an answer.
+  const app = await withKeys(t, () => [{ key: { path } }], { algorithm: 'EdDSA' }, { logger: false })
   const before = await signs(app)
   writeFileSync(path, 'half a k')
   await t.rejects(app.tokenAuth.reloadKeys())
