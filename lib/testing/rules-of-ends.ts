@@ -43,11 +43,12 @@ export const rulesOfEnds: Record<string, Rule> = {
       assert.deepEqual(await bench.store.end(second.user, { except: null }, second.rules), [], 'expired sessions do not end')
     })
     await withWindow(async (idle) => {
+      const isNew = deadline(idle)
       const [expired, active] = await bench.startAll(2, { idleMs: idle, graceMs: 0 }, { user: bench.newUser() })
       assert.ok(expired !== undefined && active !== undefined)
       await wait(partOf(idle))
       const isAlive = deadline(idle)
-      await active.expectOutcome(0, 'rotated')
+      await active.expectOutcome(0, 'rotated', isNew)
       await wait(partOf(idle))
       const ended = await bench.store.create(bench.newSession({ user: active.user }), { ...active.rules, maxPerUser: 2 })
       isAlive()
