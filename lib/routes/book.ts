@@ -69,8 +69,9 @@ export class RouteBook implements RouteReport {
     const found = this.#entries.map((entry) => ({ entry, guards: closeGates(entry) }))
     checkMisplacedGuards(found)
     const routes: RouteWithAccess[] = found.map(({ entry, guards }) => {
-      documentGuards(entry, guards)
-      return accessOfRoute(entry, guards)
+      const route = accessOfRoute(entry, guards)
+      documentGuards(entry, guards, route.access === 'public')
+      return route
     })
     this.#rows = withoutSecondSpellings(routes.flatMap(rowsOf))
     checkRequiredGuards(routes, this.#watches.filter(({ requireGuards }) => requireGuards === true).map(({ context }) => context))

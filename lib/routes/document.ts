@@ -67,7 +67,7 @@ export const jsonMediaType = 'application/json'
 
 /** What is added to an operation: the requirements of guards, and the body, query and answers of an endpoint of the plugin. */
 export interface Addition {
-  /** Undefined for an endpoint that everybody may use. */
+  /** Empty for a route that everybody may use. Undefined where its schema says it. */
   readonly requirements: readonly Requirement[] | undefined
   readonly schemes: Schemes
   readonly refusals: Answers

@@ -138,8 +138,11 @@ function divide (schema: AnnotatedSchema) {
   }
 }
 
-/** Documents the guards of a route, and the endpoints of the plugin. The documentation of the application is kept. */
-export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[]): void {
+/**
+ * Documents the guards of a route, and the endpoints of the plugin. The documentation of the application is kept.
+ * @param isPublic whether the route is for everybody, whatever the document requires
+ */
+export function documentGuards ({ route, context, added }: RouteEntry, guards: readonly FoundGuard[], isPublic: boolean): void {
   // With `doProtection: false`, a guard lets every request pass.
   const descriptions = guards
     .map(({ description }) => description)
@@ -150,10 +153,11 @@ export function documentGuards ({ route, context, added }: RouteEntry, guards: r
   const { own, others } = divide(schema)
   const isEndpoint = own.body !== undefined || Object.keys(own.answers).length > 0
   const isGuarded = descriptions.length > 0 && schema.security === undefined
-  if (config.swaggerTransform === false || !(isGuarded || isEndpoint)) return
+  const isOpen = isPublic && guards.length === 0 && schema.security === undefined
+  if (config.swaggerTransform === false || !(isGuarded || isOpen || isEndpoint)) return
   const addition: Addition = {
     ...own,
-    requirements: isGuarded ? descriptions.map(requirementsOf).reduce(combine) : undefined,
+    requirements: isGuarded ? descriptions.map(requirementsOf).reduce(combine) : isOpen ? [] : undefined,
     schemes: Object.assign({}, ...descriptions.map(({ rules }) => schemesOf(rules.settings))),
     refusals: refusalsOf(
       descriptions.filter((description) => isProtecting(description)),

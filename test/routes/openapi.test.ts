@@ -436,13 +436,16 @@ t.test('a static document is served as it is', async (t) => {
   t.type(app.swagger({ yaml: true }), 'string')
 })
 
-t.test('security at the root of the document is not that of endpoints that everybody may use, and parameters that carry tokens are those of the schemes', async (t) => {
+t.test('security at the root of the document is not that of routes that everybody may use, and parameters that carry tokens are those of the schemes', async (t) => {
   const document = await documented(t, { queryStringSet: true, queryStringStrict: false }, (app) => {
     const querystring = { type: 'object', properties: { access_token: { type: 'string' }, page: { type: 'integer' } } }
     app.get('/list', { onRequest: app.tokenAuth.protect(), schema: { querystring } }, answer)
     app.get('/only', { onRequest: app.tokenAuth.protect(), schema: { headers: { type: 'object', properties: { Authorization: { type: 'string' } } } } }, answer)
+    app.get('/open', { config: { tokenAuth: false } }, answer)
+    app.get('/mine', { config: { tokenAuth: false }, schema: { security: [{ mine: [] }] } }, answer)
+    app.get('/other', { config: { tokenAuth: 'basic auth' } }, answer)
   }, { openapi: { openapi: '3.1.0', info: { title: 'x', version: '1' }, security: [{ mine: [] }], components: { securitySchemes: { mine: { type: 'http', scheme: 'basic' } } } } })
-  t.same(securityOf(document, '/auth', 'post'), [])
+  t.same(['/auth', '/open', '/mine', '/other'].map((path) => securityOf(document, path, path === '/auth' ? 'post' : 'get')), [[], [], [{ mine: [] }], undefined])
   const namesOf = (path: string) => ((document.paths[path]?.get as { parameters?: Array<{ name: string }> } | undefined)?.parameters ?? []).map(({ name }) => name)
   t.same([namesOf('/list'), namesOf('/only')], [['page'], []])
   t.match(await new Validator().validate(JSON.parse(JSON.stringify(document))), { valid: true })
