@@ -7,6 +7,14 @@ import { menu } from './menu.js'
 import { renderForSearch } from './search.js'
 
 const groups = menu()
+/** The menu of the pages in a folder. The pages of other folders are left out, except the first: long menus make pages slow on telephones. */
+const menuIn = (own) => groups.map(({ text, items }) => ({
+  text,
+  items: items.filter(({ link }, index) => {
+    const [, folder, page] = link.split('/')
+    return index === 0 || page === undefined || folder === own
+  })
+}))
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
 /** Writes a section of the README where a page has `<!-- README: Heading -->`, and the figures where it has `<!-- figures -->`. */
@@ -61,7 +69,7 @@ export default defineConfig({
       // TypeDoc builds these pages, so the router must not open them.
       { text: 'API', link: '/api/index.html', target: '_self' }
     ],
-    sidebar: groups,
+    sidebar: { '/recipes': menuIn('recipes'), '/evidence/': menuIn('evidence'), '/': menuIn() },
     outline: [2, 3],
     search: {
       provider: 'local',

@@ -33,10 +33,10 @@ function pagesIn (folder) {
   return [...new Set([...linked.filter((page) => found.includes(page)), ...found])]
 }
 
-/** @returns the groups of `menu.json`, with the pages of folders where it has `folder/*`, as `{ text, items: [{ text, link }] }` */
+/** @returns the groups of `menu.json`, with the other pages of a folder where it has `folder/*`, as `{ text, items: [{ text, link }] }` */
 export function menu () {
   return Object.entries(JSON.parse(read('.vitepress/menu.json'))).map(([text, entries]) => {
-    const pages = entries.flatMap((entry) => entry.endsWith('/*') ? pagesIn(entry.slice(0, -2)) : [entry])
-    return { text, items: pages.map((page) => ({ text: titleOf(page), link: `/${page}` })) }
+    const pages = new Set(entries.flatMap((entry) => entry.endsWith('/*') ? pagesIn(entry.slice(0, -2)) : [entry]))
+    return { text, items: [...pages].map((page) => ({ text: titleOf(page), link: `/${page}` })) }
   }).filter(({ items }) => items.length > 0)
 }
