@@ -151,7 +151,7 @@ export interface SessionRules {
    * generation can be exchanged once.
    */
   graceMs: number
-  /** How long after the last rotation a session expires. */
+  /** How long after its creation or its last use a session expires. {@link Advance} says what is a use. */
   idleMs: number
   /** How long `endedSince` must return the id of an ended session. */
   keepMs: number
@@ -181,7 +181,7 @@ export interface StoredSession {
   sid: string
   /** When it was created. */
   createdAt: number
-  /** When its counter was last rotated, or `createdAt`. */
+  /** When it was last used, or `createdAt`. {@link Advance} says what is a use. */
   usedAt: number
   /** `createdAt` + `lifetimeMs`. */
   endsAt: number
@@ -271,7 +271,7 @@ export interface SessionFeed {
 export interface SessionStore extends SessionFeed {
   /**
    * Creates a session with the counter 0. If the user then has more than `maxPerUser` active sessions, those that would expire
-   * first end. Sessions that are created at the same time are all kept.
+   * first end, but never the new one. Of sessions that are created at the same time, none is lost.
    * @returns the ids of the sessions that ended
    */
   create (session: NewSession, rules: SessionRules): Promise<string[]>

@@ -128,6 +128,9 @@ export const rulesOfEnds: Record<string, Rule> = {
     await bench.start({ maxPerUser: 2 }, { user }, [used.sid])
     await last.expect(0, 'repeated', 1)
     await other.expect(0, 'rotated', 1)
+    const earlier = await bench.start({ maxPerUser: 1 }, { user: other.user }, [other.sid])
+    const brief = await bench.start({ maxPerUser: 1 }, { user: other.user, lifetimeMs: 60_000 }, [earlier.sid])
+    await brief.expect(0, 'rotated', 1)
   },
 
   'the feed has every session that ended, and with a cursor at least those that ended since': async (bench) => {

@@ -18,7 +18,7 @@ export type TokenState = typeof states[number]
 
 /** Options of {@link createTestToken}. */
 export interface TestTokenOptions {
-  /** `valid`, or why the token is refused: `expired`, `notYetActive`, `wrongSignature`, `otherIssuer` or `otherAudience`. Default: `valid`. */
+  /** `valid`, or why the token is refused: `expired`, `notYetActive`, `wrongSignature`, `otherIssuer` (with `claimIss`) or `otherAudience` (with `claimAud`). Default: `valid`. */
   state?: TokenState
   /** The scopes of the token. The handler `addScopesToPayload` is not called. */
   scopes?: string | readonly string[]

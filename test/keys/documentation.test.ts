@@ -1,4 +1,4 @@
-/** docs/keys.md and docs/issuers.md: their examples run, and what their tables say is so. */
+/** docs/keys.md, docs/issuers.md and docs/providers.md: their examples run, and what their tables say is so. */
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,8 +10,8 @@ import { issued, states, withKeys } from './ring.ts'
 import { authenticate, bearer, edPair, forge, headerOf, host, secret, setClock, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
-const [keys, issuers] = ['keys', 'issuers'].map((name) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')) as [string, string]
-const programs = [keys, issuers].flatMap((text) => programsIn(text))
+const [keys, issuers, providers] = ['keys', 'issuers', 'providers'].map((name) => readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')) as [string, string, string]
+const programs = [keys, issuers, providers].flatMap((text) => programsIn(text))
 /** In 2029, before the dates of the examples. */
 const early = Date.UTC(2029, 11, 31) / 1000
 
@@ -78,7 +78,7 @@ t.test('the example of a trusted issuer needs no key of its own, and its route s
 })
 
 t.test('the entry of each provider is accepted, and a token as this provider issues it', async (t) => {
-  const [, section = ''] = /^## Entries of known providers\n([\s\S]*?)^## /m.exec(issuers) ?? []
+  const [, section = ''] = /^## Entries\n([\s\S]*?)^## /m.exec(providers) ?? []
   const entries = [...section.matchAll(/^- ([^:]+): `(\{.*?\})`(?:.*? with the settings `(\{.*?\})`)?/gm)].map(([, name = '', text = '', settings = '{}']) => ({ name, text, settings }))
   t.equal(entries.length, 11)
   const perProvider: Record<string, Record<string, unknown>> = {
@@ -111,7 +111,7 @@ t.test('the entry of each provider is accepted, and a token as this provider iss
 t.test('some tokens of Google have another issuer, which has an entry of its own', async (t) => {
   answerFetches(t, [jwk('a', { algorithm: 'RS256' })])
   const names = ['https://accounts.google.com', 'accounts.google.com']
-  t.ok(issuers.includes('a second entry with the issuer `accounts.google.com`'))
+  t.ok(providers.includes('a second entry with the issuer `accounts.google.com`'))
   const app = await withIssuers(t, names.map((issuer) => ({ issuer, audience, jwksUri: 'https://www.googleapis.com/oauth2/v3/certs' })), { trusted: () => true })
   for (const iss of names) t.match((await answer(app, issue('a', granted({ iss, sub: '1' }), { algorithm: 'RS256' }))).json(), { issuer: iss, userId: '1' })
 })
@@ -133,8 +133,8 @@ t.test('the example of every tenant takes the keys of all tenants, and tokens wh
   t.equal(await get('personal', 1), 401, 'a key of one tenant does not sign for others')
 })
 
-t.test('what docs/issuers.md says of SPIFFE and of the older secret of Supabase is so, and no other kind of token is accepted', async (t) => {
-  const [, entry = ''] = /as `(\{ key: \{ \.\.\.key.*?\})`, set/.exec(issuers) ?? []
+t.test('what docs/providers.md says of SPIFFE and of the older secret of Supabase is so, and no other kind of token is accepted', async (t) => {
+  const [, entry = ''] = /as `(\{ key: \{ \.\.\.key.*?\})`, set/.exec(providers) ?? []
   const key = jwk('a', {}, { use: 'jwt-svid' })
   await t.rejects(withKeys(t, [{ key, algorithm: 'ES256' }], { authMode: false }), { name: 'InvalidConfiguration', finding: 'TOKEN_AUTH_E15' })
   const svid = await withKeys(t, [await run<{ key: object }>('', { key }, entry)], { authMode: false, claimAud: 'spiffe://example.org/orders', userId: 'sub', extraVerifications: [({ sub }) => String(sub).startsWith('spiffe://example.org/')] })
@@ -142,7 +142,7 @@ t.test('what docs/issuers.md says of SPIFFE and of the older secret of Supabase 
   t.equal((await svid.inject({ url: '/', headers: bearer(issue('a', granted(claims))) })).statusCode, 200)
   t.equal((await svid.inject({ url: '/', headers: bearer(issue('a', granted({ ...claims, sub: 'spiffe://other.org/shop' }))) })).statusCode, 401)
 
-  const [, settings = ''] = /older secret\*\*: `(\{.*?\})`/.exec(issuers) ?? []
+  const [, settings = ''] = /older secret\*\*: `(\{.*?\})`/.exec(providers) ?? []
   const supabase = host(t)
   await supabase.register(tokenAuth, await run('', { secret }, settings))
   supabase.get('/', { onRequest: supabase.tokenAuth.scoped('authenticated') }, async (request) => request.tokenAuth.userId)

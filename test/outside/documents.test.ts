@@ -42,6 +42,7 @@ const testedElsewhere: Record<string, string> = {
   'docs/events.md': 'test/events.test.ts',
   'docs/issuers.md': 'test/keys/documentation.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
+  'docs/providers.md': 'test/keys/documentation.test.ts',
   'docs/sessions.md': 'test/sessions/documentation.test.ts',
   'docs/sessions-reference.md': 'test/sessions/documentation.test.ts',
   'docs/stores.md': 'test/outside/stores/documentation.test.ts',
@@ -98,7 +99,7 @@ for (const [path, text] of Object.entries({ ...documents, 'CHANGELOG.md': read('
 }
 
 /** Pages that begin with what they list. */
-const lists = ['docs/findings.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
+const lists = ['docs/findings.md', 'docs/providers.md', 'docs/recipes.md', 'docs/security.md', 'docs/specification.md', 'docs/tutorial.md']
 
 t.test('every page begins with an example', async (t) => {
   for (const [path, text] of Object.entries(documents)) {

@@ -10,7 +10,7 @@ import jwt, { type SignOptions } from 'jsonwebtoken'
 import { TOTP } from 'otpauth'
 import { SMTPServer } from 'smtp-server'
 import t, { type Test } from 'tap'
-import tokenAuth, { AuthenticationFailed } from '../../../lib/index.ts'
+import tokenAuth, { AuthenticationFailed, memorySessions } from '../../../lib/index.ts'
 import { bearer, host, listen, now, payloadOf, secret, setClock } from '../../helper.ts'
 import { examplesOf } from '../../programs.ts'
 import { cookiesOf, cookies, post, recipe } from './helper.ts'
@@ -458,6 +458,40 @@ t.test('impersonation: a visit ends when support ends it, and after half an hour
   t.equal(await look(second.headers), 200)
   setTime(now() + 1800 + 180 + 1)
   t.equal(await look(second.headers), 401)
+})
+
+t.test('impersonation: in cookie mode, a second instance without cookies has the visits, and the cookies of support stay', async (t) => {
+  const users = [{ user_id: 1, name: 'ada', scopes: [] }, { user_id: 2, name: 'grace', scopes: ['support:visit'] }]
+  const find = (name: unknown) => users.find((user) => user.name === name || user.user_id === name)
+  const store = memorySessions()
+  const app = host(t)
+  const common = {
+    secret,
+    authenticate: async ({ body }: FastifyRequest) => find(Object(body).name)!,
+    retrieveUser: async (_request: unknown, { user_id: id }: { user_id: unknown }) => find(id),
+    trusted: async ({ routeOptions }: FastifyRequest, { act }: Record<string, unknown>) => act === undefined || Object(routeOptions.config).support === true
+  }
+  await app.register(tokenAuth, { ...common, sessions: { store }, cookieSet: true, tokensInBody: false })
+  await app.register(tokenAuth, { ...common, instanceName: 'staff', urlPrefix: '/support/auth', sessions: { store, lifetime: 1800 } })
+  const { staff: visits } = app
+  app.post('/support/visits', { onRequest: app.tokenAuth.protect() }, async (request, reply) =>
+    await visits.sessions.start(request, reply, users[0]!, { authTime: 1, claims: { act: { sub: request.tokenAuth.userId } } }))
+  app.get('/support/orders', { onRequest: visits.protect(), config: Object({ support: true }) }, async (request: FastifyRequest) => visits.extractUserId(request))
+  app.get('/support/other', { onRequest: visits.protect() }, async () => 'reached')
+  app.get('/orders', { onRequest: app.tokenAuth.protect() }, async (request) => request.tokenAuth.userId)
+
+  const grace = cookiesOf(await post(app, '/auth', { name: 'grace' }))
+  const begun = await app.inject({ method: 'POST', url: '/support/visits', cookies: grace, headers: { 'sec-fetch-site': 'same-origin' } })
+  t.equal(begun.headers['set-cookie'], undefined)
+  const { accessToken, sessionId } = begun.json()
+  const get = async (url: string, cookies = grace) => await app.inject({ url, headers: bearer(accessToken), cookies })
+  t.equal((await get('/support/orders')).body, '1')
+  t.equal((await get('/support/other')).statusCode, 401)
+  t.equal((await get('/orders')).body, '2')
+  t.equal((await get('/orders', { access_token: accessToken })).statusCode, 401, 'a visit in the cookie')
+  t.ok(await app.tokenAuth.sessions.end(1, sessionId))
+  t.equal((await get('/support/orders')).statusCode, 401)
+  t.equal((await get('/orders')).body, '2')
 })
 
 const expressJwt = recipe(t, 'express-jwt.md')
