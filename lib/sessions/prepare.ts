@@ -108,9 +108,9 @@ export function prepareSessions (
 export function readEnded (
   fastify: FastifyInstance,
   { instanceName }: Settings,
-  { ended, store, settings: { rules, poll } }: PreparedSessions
+  { ended, store, settings: { rules, poll, refuseAfter } }: PreparedSessions
 ): void {
-  const reader = { instanceName, log: fastify.log, rules, poll }
+  const reader = { instanceName, log: fastify.log, rules, poll, refuseAfter }
   // If the option is missing here, Fastify uses its default of 10 seconds, which is enough.
   const { pluginTimeout = 0 } = fastify.initialConfig
   fastify.addHook('onReady', () => ended.start(reader, pluginTimeout))

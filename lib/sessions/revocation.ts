@@ -21,6 +21,8 @@ import { closeStore, type Closable } from './stores/closable.ts'
 interface Reader extends Sender {
   /** Seconds. */
   readonly poll: number
+  /** Seconds without a successful read after which guards refuse tokens of sessions; null for never. */
+  readonly refuseAfter: number | null
 }
 
 /** One of this number of reads is a full read, which finds sessions that became visible late in the store. */
@@ -314,13 +316,13 @@ export class EndedSessions {
   #changeTo (isStale: boolean, error?: unknown): void {
     for (const reader of this.#readers) {
       if (this.#stale.has(reader) === isStale) continue
-      const { instanceName, log } = reader
+      const { instanceName, log, refuseAfter } = reader
       if (isStale) {
         this.#stale.add(reader)
-        log.warn(
-          { err: error },
-          `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted until they expire, or refused with 503 after "sessions.refuseAfter".`
-        )
+        const until = refuseAfter === null
+          ? 'until they expire, because "sessions.refuseAfter" is not set'
+          : `for ${refuseAfter} seconds ("sessions.refuseAfter"); after that, all access tokens of sessions are refused with 503`
+        log.warn({ err: error }, `${instanceName}: the ended sessions cannot be read. Access tokens of sessions that end in other processes are accepted ${until}.`)
       } else {
         this.#stale.delete(reader)
         log.info(`${instanceName}: the ended sessions can be read again.`)

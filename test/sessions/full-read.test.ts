@@ -7,7 +7,7 @@ import { mistyped } from '../helper.ts'
 const count = 100_000
 const sids = Array.from({ length: count }, (_, index) => `${index}`.padStart(22, 'a'))
 const rules = { graceMs: 30_000, idleMs: 3_600_000, keepMs: 3_600_000, maxPerUser: 100 }
-const reader = { instanceName: 'tokenAuth', log: mistyped<never>({ info () {}, warn () {} }), rules, poll: 60 }
+const reader = { instanceName: 'tokenAuth', log: mistyped<never>({ info () {}, warn () {} }), rules, poll: 60, refuseAfter: null }
 
 /** Reads many ended sessions. @param each called between the parts of the read, with their number */
 async function read (t: Test, each: (ended: EndedSessions, parts: number) => void): Promise<{ ended: EndedSessions, parts: number }> {

@@ -599,7 +599,7 @@ t.test('while the feed fails, tokens are accepted and ended ones refused; a warn
       assert.equal(await get(tokenOf(sidOf(2))), 200, caseOf(round, failure))
     }
     assert.equal(messages(40).length, round, caseOf(round))
-    assert.match(String(messages(40)[0]), /^tokenAuth: the ended sessions cannot be read\./, caseOf(round))
+    assert.match(String(messages(40)[0]), /^tokenAuth: the ended sessions cannot be read\. .+ are accepted until they expire, because "sessions\.refuseAfter" is not set\.$/, caseOf(round))
     assert.equal(messages(30).filter((message) => message.includes('ended sessions')).length, round - 1, caseOf(round))
     feed.answer = () => feed.of(sidOf(1))
     for (let reads = 0; reads < 3; reads++) await expire()
@@ -646,6 +646,7 @@ t.test('with refuseAfter, tokens of sessions are 503 from then on, until a read 
     t.throws(() => app.tokenAuth.verifyToken(tokens.access_token), { name: 'SessionStoreUnavailable' })
     assert.equal((await refresh(app, tokens.refresh_token)).statusCode, 200, 'refresh asks the store itself')
     assert.deepEqual(messages(40).length, round, caseOf(round))
+    assert.match(String(messages(40)[0]), / are accepted for 20 seconds \("sessions\.refuseAfter"\); after that, all access tokens of sessions are refused with 503\.$/)
     assert.deepEqual(messages(50), [], caseOf(round))
     store.fail(null)
     await expire()
@@ -812,7 +813,7 @@ t.test('an application that closes while it waits for its store reads no more', 
   const feed = new ScriptedFeed()
   feed.answer = () => Promise.reject(new Error('down'))
   const ended = new EndedSessions(feed)
-  const reader = { instanceName: 'tokenAuth', log: host(t).log, rules, poll }
+  const reader = { instanceName: 'tokenAuth', log: host(t).log, rules, poll, refuseAfter: null }
   const starting = ended.start(reader, 0)
   await settle()
   await ended.stop(reader)

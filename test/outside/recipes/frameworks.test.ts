@@ -8,6 +8,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { createClient as createSubscriber } from 'graphql-ws'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import tokenAuth, { AuthenticationFailed, memorySessions } from '../../../lib/index.ts'
@@ -146,7 +147,7 @@ async function subscribable (t: Test, options: object = {}, late?: (request: Fas
     return { socket, got, answers: got.splice(0).filter(({ type }) => type !== 'pong') }
   }
   const publish = async (topic: string, payload: object) => { await context!.graphql.pubsub.publish({ topic, payload }) }
-  return { app, open, subscribe, publish, ...others }
+  return { app, url: `ws://127.0.0.1:${port}/graphql`, open, subscribe, publish, ...others }
 }
 
 t.test('GraphQL subscriptions: a token of the handshake or of connection_init gets what belongs to its user, and ends the connection', async (t) => {
@@ -164,8 +165,44 @@ t.test('GraphQL subscriptions: a token of the handshake or of connection_init ge
     t.same(other.got.filter(({ type }) => type !== 'pong'), [])
     const closed = once(own.socket, 'close')
     await post(app, '/auth/logout', { refresh_token: tokens.refresh_token })
-    t.match(await closed, [4401], way)
+    t.match(await closed, [4403], way)
   }
+})
+
+t.test('GraphQL subscriptions: graphql-ws connects again with the next token when one has ended', async (t) => {
+  const { app, url, publish, enter } = await subscribable(t)
+  let tokens = await enter('ada', 'orders')
+  const sent: string[] = []
+  const client = createSubscriber({
+    url,
+    webSocketImpl: WebSocket,
+    retryWait: async () => {},
+    connectionParams: () => {
+      sent.push(tokens.access_token)
+      return { token: tokens.access_token }
+    }
+  })
+  t.teardown(() => client.dispose())
+  const events = client.iterate({ query: 'subscription { orderAdded }' })
+  const got = new Set<unknown>()
+  /** Publishes a text until the subscription has begun, and has it. */
+  const reaches = async (text: string) => {
+    const reading = (async () => { while (!got.has(text)) got.add((await events.next()).value?.data?.orderAdded) })()
+    while (!got.has(text)) {
+      // The first rejects if the client gives up.
+      await Promise.race([reading, turn()])
+      if (sent.length > 0) await publish('orders ada', { orderAdded: text })
+    }
+    await reading
+  }
+  await reaches('first')
+  const first = tokens
+  tokens = await enter('ada', 'orders')
+  await post(app, '/auth/logout', { refresh_token: first.refresh_token })
+  for (let turns = 0; sent.length < 2 && turns < 100_000; turns++) await turn()
+  await reaches('second')
+  t.same(sent, [first.access_token, tokens.access_token])
+  await events.return?.()
 })
 
 t.test('GraphQL subscriptions: without a valid token with the scope there is an error, and no event', async (t) => {
@@ -512,7 +549,7 @@ t.test('WebSockets and GraphQL: a connection whose session ends while the handsh
     socket.send('{"type":"connection_init"}')
     socket.send('{"id":"1","type":"subscribe","payload":{"query":"subscription { orderAdded }"}}')
     const [closed, why] = await ended
-    t.same([closed, String(why)], [4401, 'Session has ended.'], caseOf(isRead))
+    t.same([closed, String(why)], [4403, 'Session has ended.'], caseOf(isRead))
   }
 })
 
