@@ -147,6 +147,7 @@ export const rulesOfEnds: Record<string, Rule> = {
       cursor = next
       await wait(5)
     }
+    await wait(100)
     for (const cursor of [null, before.cursor]) {
       const { ended } = await store.endedSince(cursor, patient)
       for (const { sid } of sessions) assert.ok(ended.includes(sid), 'all of them')

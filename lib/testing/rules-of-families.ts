@@ -25,6 +25,10 @@ export const rulesOfFamilies: Record<string, Rule> = {
     await confirmed.confirm(0)
     await (await afterWindow(confirmed)).expect(1, 'rotated', 2)
     await (await afterWindow(confirmed)).expect(1, 'reissued', 3)
+    const ahead = await withFamily(bench, 1)
+    await ahead.confirm(0)
+    await ahead.expect(5, 'recovered', 6)
+    await (await afterWindow(ahead)).expect(5, 'reissued', 7)
   },
 
   'a late exchange is a use': async (bench) => {
@@ -42,6 +46,13 @@ export const rulesOfFamilies: Record<string, Rule> = {
       assert.ok(before !== undefined && after !== undefined && after.usedAt > before.usedAt, 'it is the last use')
       assert.equal(after.endsAt, before.endsAt, 'it does not prolong the lifetime')
     })
+    const session = await withFamily(bench, 1)
+    await session.confirm(0)
+    const before = await session.find()
+    await wait(20)
+    await session.expect(0, 'reissued', 2)
+    const after = await session.find()
+    assert.ok(before !== undefined && after !== undefined && after.usedAt > before.usedAt, 'also of a confirmed family')
   },
 
   'of several generations for one parent, the first that is exchanged retires the others': async (bench) => {
@@ -72,6 +83,14 @@ export const rulesOfFamilies: Record<string, Rule> = {
       await session.expect(member, 'repeated', member)
       await (await afterWindow(session)).expect(0, 'reused', 3)
     }
+    await withWindow(async (window) => {
+      const session = await bench.start({ graceMs: window })
+      await session.expect(0, 'rotated', 1)
+      await wait(beyond(window))
+      const isOpen = deadline(window)
+      await session.expect(0, 'reissued', 2)
+      await session.expect(2, 'repeated', 2, isOpen)
+    })
   },
 
   'after a confirmation, the parent gets a further generation within the window, and is reuse after it': async (bench) => {
@@ -102,6 +121,7 @@ export const rulesOfFamilies: Record<string, Rule> = {
       const wouldBeOpen = deadline(window)
       await session.confirm(0)
       await session.expect(0, 'reissued', 2, isOpen)
+      await session.expect(1, 'repeated', 1, isOpen)
       await wait(partOf(window))
       await session.expect(0, 'reused', 2, wouldBeOpen)
     })
