@@ -125,7 +125,7 @@ interface InvalidTokenOptions extends TokenAuthErrorOptions {
   reason?: string | undefined
 }
 
-/** 401. The access token is expired, revoked, malformed, or invalid for other reasons (RFC 6750 section 3.1). */
+/** 401. The access token is expired, revoked, malformed, or invalid for other reasons (RFC 6750 section 3.1). Expired tokens and those of ended sessions have subclasses of their own. */
 export class InvalidToken extends TokenAuthError {
   /** Which check failed, for developers. Never contains a part of the token. */
   readonly reason: string | undefined
@@ -160,7 +160,7 @@ export class InvalidClaim extends InvalidToken {
   }
 }
 
-/** 401. The session of the access token has ended: by a logout, or because a retired refresh token was used. */
+/** 401. The session of the access token has ended, for example by a logout, or because a retired refresh token was used. */
 export class SessionEnded extends InvalidToken {
   constructor (message = 'Session has ended.', options: InvalidTokenOptions = {}) {
     super(message, { ...options, name: 'SessionEnded' })

@@ -31,7 +31,7 @@ export class Confirmations {
       send: async (received, rules) => await callStore('confirm', () => store.confirm!(received, rules)).catch(itemsNotWritten),
       atOnce: sentAtOnce,
       failed:
-        'the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.',
+        'the session store takes no confirmations. Meanwhile, a replaced refresh token can be exchanged until its session is refreshed again.',
       recovered: 'the session store takes confirmations again.'
     })
   }

@@ -18,7 +18,11 @@ export type TokenState = typeof states[number]
 
 /** Options of {@link createTestToken}. */
 export interface TestTokenOptions {
-  /** `valid`, or why the token is refused: `expired`, `notYetActive`, `wrongSignature`, `otherIssuer` (with `claimIss`) or `otherAudience` (with `claimAud`). Default: `valid`. */
+  /**
+   * `valid`, or why the token is refused: `expired` (`TokenExpired`), `notYetActive` (`TokenNotActive`), `wrongSignature`
+   * (`InvalidToken`), `otherIssuer` (`InvalidClaim`, with `claimIss`) or `otherAudience` (`InvalidClaim`, with `claimAud`).
+   * Default: `valid`.
+   */
   state?: TokenState
   /** The scopes of the token. The handler `addScopesToPayload` is not called. */
   scopes?: string | readonly string[]

@@ -293,7 +293,7 @@ t.test('what the store does not take is kept; it is tried again at the next poll
     if (calls > before) tries.push(poll)
   }
   t.same(tries, [0, 1, 3, 7, 15, 31, 63, 127, 191, 255])
-  const warning = (name: string) => `warn ${name}: the session store takes no confirmations. Until it does, a replaced refresh token can be exchanged until the session is refreshed again.`
+  const warning = (name: string) => `warn ${name}: the session store takes no confirmations. Meanwhile, a replaced refresh token can be exchanged until its session is refreshed again.`
   t.same(lines, [warning('tokenAuth'), warning('staff')])
   receive(2)
   isFailing = false
