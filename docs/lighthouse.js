@@ -34,12 +34,12 @@ const browser = await launchChromium(`--remote-debugging-port=${port}`)
 
 /**
  * How many times slower than this machine a telephone is, by the index of speed that Lighthouse measures. Lighthouse slows
- * every machine down four times, and asks in its documents for this correction of machines that are slower or faster.
+ * every machine down four times, and asks in its documents to take less for slow machines.
  */
 async function slowdown () {
   const { lhr: { environment: { benchmarkIndex: index } } } = await lighthouse(`${origin}/`, { port, logLevel: 'error', onlyAudits: ['document-title'] })
-  const times = index >= 1300 ? 3 + (index - 1300) / 233 : index >= 800 ? 2 + (index - 800) / 500 : 1 + Math.max(0, index - 150) / 650
-  return times
+  if (index >= 1300) return Math.min(4, 3 + (index - 1300) / 233)
+  return index >= 800 ? 2 + (index - 800) / 500 : 1 + Math.max(0, index - 150) / 650
 }
 
 /** The scores of a page, and what lowers them. */
