@@ -318,7 +318,8 @@ export function testEngine (t: Test, engine: Engine): void {
       fields: "{ body: new URLSearchParams({ a: 'b c' }) }",
       bytes: '{ body: new Uint8Array([116, 101]) }',
       blob: "{ body: new Blob(['blob'], { type: 'text/plain' }) }",
-      form: "{ body: (() => { const form = new FormData(); form.append('a', 'b'); form.append('file', new Blob(['content']), 'name.txt'); return form })() }"
+      // Kept: WebKit sends no content of the files of a Request whose form was collected as garbage, also without the client.
+      form: "{ body: (() => { const form = globalThis.form = new FormData(); form.append('a', 'b'); form.append('file', new Blob(['content']), 'name.txt'); return form })() }"
     }
     const expected = { text: 'text', fields: 'a=b+c', bytes: 'te', blob: 'blob', form: /name="a"\s+b\s[^]*filename="name.txt"[^]*content/ }
     let time = start
