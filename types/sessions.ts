@@ -15,8 +15,8 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
   /**
    * For how many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
    * `expirationDelta`; below 10, it may be too short for a retry of the client and the time limit of the store. Default: 30,
-   * or half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a
-   * response that is lost ends the session.
+   * or half of `expirationDelta`, rounded down, if that is less. With 0, each refresh token can be used once (RFC 9700 section
+   * 4.14.2), and a response that is lost ends the session.
    */
   grace?: number | undefined
   /** After how many seconds without a refresh a session expires; at least `expirationDelta`. Default: 15 days. */

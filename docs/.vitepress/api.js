@@ -1,6 +1,7 @@
 /**
  * A plugin of TypeDoc: its pages have the font of the site, and what readers with a screen reader or a keyboard need, which its
- * theme leaves out: landmarks, headings without gaps between their levels, and no links inside of buttons.
+ * theme leaves out: landmarks, headings without gaps between their levels, and no links inside of buttons. A page is shown
+ * before its scripts have run; TypeDoc hides it until then.
  */
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,6 +23,7 @@ const changes = [
   [/<div class="col-content">([\s\S]*)<\/div>\n<div class="col-sidebar">([\s\S]*)<\/div><\/div><footer>/, '<main class="col-content">$1</main>\n<aside class="col-sidebar" aria-label="Menus">$2</aside></div><footer>'],
   [/<nav id="tsd-sidebar-links"/, '$& aria-label="Site"'],
   [/<nav class="tsd-navigation">/, '<nav class="tsd-navigation" aria-label="API">'],
+  [/document\.body\.style\.display="none";setTimeout\(.*?,500\)(?=<\/script>)/, ''],
   [/<link rel="stylesheet"/, '<link rel="preload" href="%assets/font.woff2" as="font" type="font/woff2" crossorigin=""/>$&']
 ]
 

@@ -23,7 +23,7 @@ const withSessions = (_settings: Settings, hasSessions: boolean) => hasSessions
 /** The rows, in the order in which the routes are added and documented. */
 const rows = {
   /**
-   * with a JSON object for your `authenticate` handler | 200 `{access_token}`, and `{refresh_token}` with `refreshTokenEnabled` | 401 with the body `{"reasons", "exception"}` as `text/plain`
+   * with a JSON object for your `authenticate` handler | 200 `{access_token}`, and `{refresh_token}` with `refreshTokenEnabled` | 401 with the body `{"reasons", "exception"}` as `text/plain`; 400 without a JSON object
    * @sessions with credentials | 200 `{access_token, refresh_token}`. 401 if `authenticate` refuses. 503: no session was started. In cookie mode, the session of an earlier refresh cookie ends
    */
   authenticate: {
@@ -48,7 +48,7 @@ const rows = {
     readsToken: 'required',
     implement: verifyEndpoint
   },
-  /** with a token | 200 `{me}` | 401 */
+  /** with a token | 200 `{me}`; `{"me": null}` if `retrieveUser` returns nothing | 401 */
   me: { name: 'me', method: 'GET', path: 'pathToRetrieveUser', exists: withAuthMode, hook: 'extendRetrieveUser', implement: meEndpoint },
   /** with the access token, which may have expired, and `{refresh_token}`; with `refreshTokenEnabled` | 200 `{access_token}` | 401; 400 without a refresh token */
   refresh: {

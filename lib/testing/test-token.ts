@@ -24,7 +24,7 @@ export interface TestTokenOptions {
    * Default: `valid`.
    */
   state?: TokenState
-  /** The scopes of the token. The handler `addScopesToPayload` is not called. */
+  /** The scopes of the token; without it, it has none. The handler `addScopesToPayload` is never called. */
   scopes?: string | readonly string[]
   /** Additional claims. They replace claims that the instance writes, except the user id. */
   claims?: Record<string, unknown>

@@ -42,6 +42,7 @@ const testedElsewhere: Record<string, string> = {
   'docs/events.md': 'test/events.test.ts',
   'docs/issuers.md': 'test/keys/documentation.test.ts',
   'docs/keys.md': 'test/keys/documentation.test.ts',
+  'docs/operation.md': 'test/promises/deployment.test.ts',
   'docs/providers.md': 'test/keys/documentation.test.ts',
   'docs/sessions.md': 'test/sessions/documentation.test.ts',
   'docs/sessions-reference.md': 'test/sessions/documentation.test.ts',

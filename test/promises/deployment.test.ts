@@ -1,5 +1,6 @@
-/** docs/deployment.md: its examples run, and what it says of proxies, processes and production is so. */
+/** docs/deployment.md and docs/operation.md: their examples run, and what they say of proxies, processes, production and the store is so. */
 import { execFileSync } from 'node:child_process'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,9 +16,10 @@ import tokenAuth, { memorySessions, type SessionStore } from '../../lib/index.ts
 import { createTestToken } from '../../lib/testing.ts'
 import { authenticate, bearer, claims, environment, forge, holdTimers, host, login, otherSecret, refusal, secret, setClock, users, warnings } from '../helper.ts'
 import { examplesOf, run } from '../programs.ts'
-import { refresh, started, withSessions } from '../sessions/helper.ts'
+import { refresh, started, WatchedStore, withSessions } from '../sessions/helper.ts'
 
 const page = examplesOf('deployment.md', ['js', 'ts'])
+const operation = examplesOf('operation.md')
 const retrieveUser = (_request: unknown, payload: { user_id: unknown }) => users.find((user) => user.user_id === payload.user_id)
 
 /** Runs the first example as a process of its own would. */
@@ -173,10 +175,17 @@ t.test('processes with the same secret accept the access tokens of each other; r
   }
 })
 
-t.test('the route for the load balancer is open, the status of the keys requires a scope and shows no key, and every route has its decision', async (t) => {
+t.test('the route for the load balancer is open, the status of the keys requires a scope and shows no key, every route has its decision, and somebody is told when the store is down and back', async (t) => {
   const app = host(t)
-  const names = { app, tokenAuth, secret, sessionSecret: otherSecret, retrieveUser, handler: async () => 'reached' }
-  await page.run("'/metrics'", { ...names, authenticate: () => ({ user_id: 1 }), scopesOf: () => ['operations:read'] })
+  const expire = holdTimers(t, 2000)
+  const store = new WatchedStore()
+  const alarms: string[] = []
+  const listen = (name: string, listener: (event: unknown) => void) => {
+    subscribe(name, listener)
+    t.teardown(() => unsubscribe(name, listener))
+  }
+  const names = { app, tokenAuth, secret, sessionSecret: otherSecret, retrieveUser, handler: async () => 'reached', redisSessions: () => store, client: undefined, subscribe: listen, alarm: (text: string) => { alarms.push(text) } }
+  await operation.run("'/metrics'", { ...names, authenticate: () => ({ user_id: 1 }), scopesOf: () => ['operations:read'] })
   t.equal((await app.inject('/health')).statusCode, 200)
   t.equal((await app.inject('/keys')).statusCode, 401)
   const { access_token: token } = (await login(app)).json()
@@ -186,6 +195,14 @@ t.test('the route for the load balancer is open, the status of the keys requires
   t.match(status.json(), { keys: [{ algorithm: 'HS256', state: 'signing' }], issuers: [] })
   t.notOk(status.payload.includes(secret))
   t.match(app.tokenAuth.printRoutes(), /^GET,HEAD {2}\/metrics .*other +reached inside the cluster only$/m)
+  for (const [error, state] of [[new Error('connect ECONNREFUSED'), 'stale'], [null, 'fresh']] as const) {
+    store.fail(error)
+    expire()
+    for (let turns = 0; turns < 10; turns++) await turn()
+    const ready = await app.inject('/ready')
+    t.same([ready.statusCode, ready.json()], [200, { state }], 'all processes would be taken out at once')
+  }
+  t.same(alarms, ['The session store of tokenAuth is down.', 'The session store of tokenAuth is back.'])
 })
 
 t.test('warnings of the registration come into the log', async (t) => {
@@ -226,7 +243,7 @@ t.test('the gauge is 0 while the store can be read, and then the seconds since i
   metrics.setGlobalMeterProvider(new MeterProvider({ readers: [reader] }))
   t.teardown(async () => { metrics.disable(); await reader.shutdown() })
   const { app, store } = await withSessions(t, { sessions: { poll } })
-  await page.run('createObservableGauge', { app, metrics })
+  await operation.run('createObservableGauge', { app, metrics })
   await app.ready()
   const observed = async () => {
     const { resourceMetrics: { scopeMetrics } } = await reader.collect()
@@ -244,6 +261,6 @@ t.test('the gauge is 0 while the store can be read, and then the seconds since i
   t.same(await observed(), [['token_auth.store.stale', 's', 0]])
 })
 
-t.test('every example of the page was run', async (t) => {
-  t.same([...page.left], [])
+t.test('every example of the pages was run', async (t) => {
+  t.same([...page.left, ...operation.left], [])
 })

@@ -18,6 +18,7 @@ t.test('each promise has an id of its own and a test, and each test names promis
   t.strictSame(ids.filter((id) => !proven.has(id)), [], 'promises without a test')
   t.strictSame([...proven].filter((id) => !ids.includes(id)), [], 'promises of tests that no document has')
   t.strictSame(tests.filter(({ title }) => title === ''), [], 'each is above a test')
+  for (const page of new Set(all.map((promise) => promise.page))) t.notMatch(read(page), / <!-- \S+ -->\w/, `${page}: no id is inside of a word`)
 })
 
 /** The rows of the tables of a chapter and its subchapters, without their heads. */

@@ -8,6 +8,8 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { initTRPC } from '@trpc/server'
+import { fastifyTRPCPlugin, type CreateFastifyContextOptions, type FastifyTRPCPluginOptions } from '@trpc/server/adapters/fastify'
 import { createClient as createSubscriber } from 'graphql-ws'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
@@ -218,6 +220,15 @@ t.test('GraphQL subscriptions: without a valid token with the scope there is an 
   }
 })
 
+t.test('GraphQL subscriptions: the messages of errors that are no refusals stay in the log', async (t) => {
+  const { app, subscribe, enter } = await subscribable(t, { trusted: () => { throw new Error('the password of the database') } })
+  const logged: unknown[] = []
+  app.log.error = (error: unknown) => { logged.push(error) }
+  const { answers, got } = await subscribe({ token: (await enter('ada', 'orders')).access_token })
+  t.match(answers.concat(got).find(({ type }) => type === 'error'), { payload: [{ message: /^Internal error$/ }] })
+  t.match(logged, [{ cause: { message: 'the password of the database' } }])
+})
+
 t.test('GraphQL subscriptions: in cookie mode, pages of other sites get no connection', async (t) => {
   const { app, open, enter } = await subscribable(t, { cookieSet: true })
   const { access_token: token } = await enter('ada', 'orders')
@@ -268,6 +279,14 @@ t.test('tRPC: procedures need what their guards say, and the client renews the t
   t.notMatch(broken.payload, /password|\.ts/)
   t.equal((await app.inject({ url: '/trpc/addOrder?input=%22x%22', headers })).statusCode, 405, 'no mutation over GET')
   t.equal(added.length, 1)
+
+  // As in TypeScript.
+  const createContext = ({ req }: CreateFastifyContextOptions) => ({ req })
+  const typed = initTRPC.context<typeof createContext>().create()
+  const router = typed.router({
+    user: typed.procedure.query(async ({ ctx: { req } }) => req.tokenAuth.userId === null ? null : await req.tokenAuth.user())
+  })
+  await host(t).register(fastifyTRPCPlugin, { trpcOptions: { router, createContext } satisfies FastifyTRPCPluginOptions<typeof router>['trpcOptions'] })
 })
 
 t.test('tRPC: in cookie mode, pages of other sites can change nothing', async (t) => {
