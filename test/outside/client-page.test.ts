@@ -16,6 +16,16 @@ const read = (path: string) => readFileSync(new URL(`../../docs/${path}`, import
 const page = read('client.md')
 const programs = programsIn(page)
 const ofOtherOrigins = programsIn(read('cookies.md'))
+/** The page that uses the service of docs/cookies.md. */
+const pageOfOtherOrigin = `
+import { createClient } from 'fastify-token-auth/client'
+
+const client = createClient({ baseUrl: 'https://api.example.org' })
+const { ok } = await client.login({ name: 'ada', password: 'lovelace' })
+const headers = { 'content-type': 'application/json' }
+const response = await client.fetch('/notes', { method: 'POST', headers, body: '{"text":"First note"}' })
+console.log(ok, await response.json())
+`
 const [, tags = ''] = /```html\n([\s\S]*?)```/.exec(page) ?? []
 const script = ts.transpileModule(readFileSync(new URL('../../lib/client.ts', import.meta.url), 'utf8'), {
   compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
@@ -83,7 +93,7 @@ t.test('the page of another origin: login, a request that changes something, ren
   let address = ''
   for (const app of [pages, others]) {
     app.addHook('onSend', async ({ url }, _reply, body) => url === '/page.js' ? String(body).replace('https://api.example.org', address) : body)
-    await serve(t, app, programWith(ofOtherOrigins, "baseUrl: 'https://api"))
+    await serve(t, app, pageOfOtherOrigin)
   }
   const origin = `http://app.shop.localhost:${await listen(pages)}`
   await run(programWith(ofOtherOrigins, 'exposedHeaders').replaceAll('https://app.example.org', origin), given(api))

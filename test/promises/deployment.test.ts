@@ -6,7 +6,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
-import awsLambda from '@fastify/aws-lambda'
 import { metrics } from '@opentelemetry/api'
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import Fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify'
@@ -220,19 +219,6 @@ t.test('warnings of the registration come into the log', async (t) => {
   await turn()
   t.same(expected, ['TOKEN_AUTH_W07'])
   t.match(lines.map((line) => JSON.parse(line)), [{ level: 40, err: { code: 'TOKEN_AUTH_W07' } }])
-})
-
-t.test('under a serverless adapter, the application of the example answers events, and refuses those without a token', async (t) => {
-  // Not build(), whose inject() has no callback.
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(tokenAuth, { secret, authenticate })
-  app.get('/', { onRequest: app.tokenAuth.protect() }, async () => 'reached')
-  const names = { awsLambda, createApp: async () => app }
-  const handler = await run<(event: object, context: object) => Promise<{ statusCode: number, body: string }>>(page.take('awsLambda(app)').replace('export ', ''), names, 'handler')
-  const event = { httpMethod: 'GET', path: '/', queryStringParameters: null, body: null }
-  t.match(await handler({ ...event, headers: {} }, {}), { statusCode: 401 })
-  t.match(await handler({ ...event, headers: bearer(forge(claims())) }, {}), { statusCode: 200, body: 'reached' })
 })
 
 t.test('the gauge is 0 while the store can be read, and then the seconds since it cannot', async (t) => {
