@@ -15,8 +15,8 @@ export interface SessionsOptions<User extends object = Record<string, unknown>, 
   /**
    * For how many seconds after a rotation copies of the request get the same token. 0 to 300, and at most half of
    * `expirationDelta`; below 10, it may be too short for a retry of the client and the time limit of the store. Default: 30,
-   * or half of `expirationDelta`, rounded down, if that is less. With 0, each refresh token can be used once (RFC 9700 section
-   * 4.14.2), and a response that is lost ends the session.
+   * or half of `expirationDelta` if that is less. With 0, each refresh token can be used once (RFC 9700 section 4.14.2), and a
+   * response that is lost ends the session.
    */
   grace?: number | undefined
   /** After how many seconds without a refresh a session expires; at least `expirationDelta`. Default: 15 days. */
@@ -194,9 +194,9 @@ export interface StoredSession {
  * one presented generation, its *parent*: normally one, and one more for each late exchange. It is *confirmed* when a member
  * was received. A generation is a whole number of up to 48 bits, above those of an integer of 32 bits.
  *
- * - `rotated`: the generation was a member of the latest family, before the first rotation or after the window. `n` is the next
- *   generation, the only member of a new family, which is not confirmed. All other members are retired. It is a use, and
- *   begins the window.
+ * - `rotated`: the generation was a member of the latest family, before the first rotation or after the window. `n` is one above
+ *   the highest generation that was issued, the only member of a new family, which is not confirmed. All other members are
+ *   retired. It is a use, and begins the window.
  * - `repeated`: within the window, it was a member, or the parent of a family of one member that is not confirmed. `n` is that
  *   member. It is no use. If it was one of several members, it confirms their family, which restarts the window; otherwise,
  *   nothing changes.

@@ -135,7 +135,8 @@ export function readSessions (option: unknown, resolved: Resolved): SessionSetti
   const { settings } = resolved
   const { expirationDelta, leeway } = settings
   const read = readRecord(place, option, settings.authMode ? sessionsShape : feedShape)
-  const { store, idle, lifetime, maxPerUser, poll, refuseAfter, grace = Math.min(30, Math.floor(expirationDelta / 2)) } = read
+  // Without the option it is never 0, which would be strict rotation.
+  const { store, idle, lifetime, maxPerUser, poll, refuseAfter, grace = Math.min(30, Math.floor(expirationDelta / 2) || 0.5) } = read
   checkConflicts(resolved)
   if (store === undefined && !settings.authMode) {
     throw new InvalidConfiguration(

@@ -106,7 +106,7 @@ export class Subject {
 
   /** As {@link expectOutcome}, and expects this counter as the result. */
   async expect (n: number, outcome: Advance['outcome'], current: number, inTime?: Deadline): Promise<void> {
-    assert.equal(await this.expectOutcome(n, outcome, inTime), current, `the counter after "${outcome}"`)
+    assert.equal(await this.expectOutcome(n, outcome, inTime), current, `the counter after "${outcome}" of ${n}, one above the highest that was issued if it is new`)
   }
 
   end (): Promise<string[]> {

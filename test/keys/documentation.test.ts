@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import { algorithmNamed } from '../../lib/algorithms.ts'
 import tokenAuth, { type TrustedIssuer } from '../../lib/index.ts'
-import { answer, answerFetches, audience, granted, issue, issuer, jwk, trusted, withIssuers } from '../authorities/issuers.ts'
+import { createTestToken } from '../../lib/testing.ts'
+import { answer, answerFetches, audience, granted, issue, jwk, trusted, withIssuers } from '../authorities/issuers.ts'
 import { issued, states, withKeys } from './ring.ts'
 import { authenticate, bearer, edPair, forge, headerOf, host, secret, setClock, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
@@ -46,7 +47,7 @@ t.test('the example of a change goes from a secret to a pair', async (t) => {
   warnings(t, 'W17')
   const setTime = setClock(t, early)
   const app = host(t)
-  await run(programWith(programs, 'nextKey'), { app, tokenAuth, authenticate, nextKey: edPair().privateKey, oldSecret: secret })
+  await run(programWith(programs, 'nextKey'), { app, tokenAuth, authenticate, retrieveUser: () => ({ user_id: 1 }), nextKey: edPair().privateKey, oldSecret: secret })
   t.equal(headerOf(await issued(app)).alg, 'HS256')
   setTime(early + 86_400)
   t.equal(headerOf(await issued(app)).alg, 'EdDSA')
@@ -66,13 +67,20 @@ t.test('the example of a function shows the state of the keys', async (t) => {
   t.same((await app.inject('/health')).json(), { keys: [{ kid: 'a', algorithm: 'HS256', state: 'signing', signFrom: null, verifyUntil: null }], issuers: [] })
 })
 
-t.test('the example of a trusted issuer needs no key of its own, and its route shows who issued the token', async (t) => {
+t.test('the example of a trusted issuer accepts its tokens beside those of its own, its route shows who issued the token, and users are looked up by issuer and id', async (t) => {
   const addresses = answerFetches(t)
   const app = host(t)
-  await run(programWith(programs, "scoped('read:orders')"), { app, tokenAuth })
+  const findUser = async (id: unknown) => ({ user_id: `own ${String(id)}` })
+  const findPartner = async (id: unknown) => ({ user_id: `partner ${String(id)}` })
+  await run(programWith(programs, "scoped('read:orders')"), { app, tokenAuth, secret, authenticate, findUser, findPartner })
   const issuer = 'https://tenant.eu.auth0.com/'
   const get = async (scope: string) => await app.inject({ url: '/orders', headers: bearer(issue('a', granted({ iss: issuer, sub: 'auth0|1', scope }), { algorithm: 'RS256' })) })
   t.same((await get('openid read:orders')).json(), { issuer, user: 'auth0|1' })
+  const own = await createTestToken(app.tokenAuth, { user_id: 1 }, { scopes: 'read:orders' })
+  t.same((await app.inject({ url: '/orders', headers: bearer(own) })).json(), { issuer: null, user: 1 })
+  const me = async (token: string) => (await app.inject({ url: '/auth/me', headers: bearer(token) })).json().me.user_id
+  t.equal(await me(issue('a', granted({ iss: issuer, sub: '1' }), { algorithm: 'RS256' })), 'partner 1')
+  t.equal(await me(own), 'own 1')
   t.equal((await get('openid read')).statusCode, 403)
   t.same(addresses, ['https://tenant.eu.auth0.com/.well-known/jwks.json'])
 })
@@ -152,16 +160,6 @@ t.test('what docs/providers.md says of SPIFFE and of the older secret of Supabas
   t.equal(await status(forge({ ...ofUser, iss: 'supabase', role: 'anon', sub: undefined }, { key: secret })), 401)
   // Three segments and no other form: neither an encrypted token nor one that only its provider can read.
   for (const token of ['opaque', 'a.b.c.d.e']) t.equal(await status(token), 401)
-})
-
-t.test('the example of several issuers looks users up by issuer and id', async (t) => {
-  const app = host(t)
-  const findUser = async (id: unknown) => ({ user_id: `own ${String(id)}` })
-  const findPartner = async (id: unknown) => ({ user_id: `partner ${String(id)}` })
-  await run(programWith(programs, 'findUser('), { app, tokenAuth, secret, authenticate, findUser, findPartner, issuer, audience, jwks: async () => ({ keys: [jwk('r', { algorithm: 'RS256' })] }) })
-  const me = async (token: string) => (await app.inject({ url: '/auth/me', headers: bearer(token) })).json().me.user_id
-  t.equal(await me(issue('r', granted({ sub: '1' }), { algorithm: 'RS256' })), 'partner 1')
-  t.equal(await me(await issued(app)), 'own 1')
 })
 
 t.test('the list of members of an entry of issuers is complete', async (t) => {

@@ -1,3 +1,4 @@
+// @alone
 /** The site of the documents: its menu, and in a browser what `npm run docs:site` has built. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

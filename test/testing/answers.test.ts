@@ -32,7 +32,7 @@ t.test('guards answer each request as the table says', async (t) => {
     'with a malformed token, or one of another key, or one that `trusted` refuses': async () => [
       await get('a.b.c'), await get('a b'), await get(forge(claims(), { key: otherSecret })), await get(await createTestToken(app.tokenAuth, user, { claims: { blocked: true } }))
     ],
-    'with a token without a user id': async () => [await get(forge(claims({ user_id: undefined })))],
+    'with a token without a user id, which others may issue': async () => [await get(forge(claims({ user_id: undefined })))],
     'with an expired token': async () => [await get(await createTestToken(app.tokenAuth, user, { state: 'expired' }))],
     'with a token of an ended session': async () => {
       const tokens = await started(sessions)
