@@ -51,7 +51,8 @@ export function failHook (done: HookHandlerDoneFunction, thrown: unknown): void 
 
 /** Creates the error for a function of the application that returned, or threw, a value of the wrong type. */
 export function wrongResult (name: string, expected: string, result: unknown, verb: 'returned' | 'threw' = 'returned'): HandlerFailed {
-  return new HandlerFailed(name, { cause: new TypeError(`${name} must return ${expected}; it ${verb} ${typeName(result)}.`) })
+  const given = typeof result === 'number' ? String(result) : typeName(result)
+  return new HandlerFailed(name, { cause: new TypeError(`${name} must return ${expected}; it ${verb} ${given}.`) })
 }
 
 /** Returns the error with which Fastify's `handlerTimeout` ended a request; undefined if it did not. */
