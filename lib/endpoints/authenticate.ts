@@ -5,7 +5,7 @@ import { publishIssued } from '../events.ts'
 import { callHost, isAnswered } from '../host/call.ts'
 import { userIdOf } from '../host/users.ts'
 import { tokenCookies } from '../http/cookies.ts'
-import { errorSchema } from '../http/error-schema.ts'
+import { errorSchema, fastifyErrorSchema } from '../http/error-schema.ts'
 import { hintAtLostCookies } from '../http/lost-cookies.ts'
 import { extendBody, isReplaced } from '../http/responses.ts'
 import { storeRefreshToken } from '../issuing/refresh-token.ts'
@@ -102,6 +102,7 @@ export function authenticateEndpoint (registration: Registration): Implementatio
       body: bodySchema({}, { description: 'The credentials that the application requires.' }),
       response: {
         200: bodySchema(tokenProperties(names, settings), { description: 'The tokens.' }),
+        400: { description: 'The body is not an object.', ...fastifyErrorSchema },
         401: { description: 'The credentials were refused.', content: { 'text/plain': { schema: errorSchema } } },
         ...(sessions !== undefined && { 503: { description: 'The session store is unavailable. No session was started.', ...errorSchema } })
       }

@@ -47,7 +47,7 @@ t.test('each answer of an endpoint is documented with its fields, open for what 
   const { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken } = refreshStore()
   const { paths } = await documented(t, { refreshTokenEnabled, storeRefreshToken, retrieveRefreshToken, accessTokenName: 'token' }, () => {})
   const answers: [path: string, method: string, fields: Record<string, string[]>][] = [
-    ['/auth', 'post', { 200: ['token', 'refresh_token'], 401: ['reasons', 'exception'] }],
+    ['/auth', 'post', { 200: ['token', 'refresh_token'], 400: ['statusCode', 'code', 'error', 'message'], 401: ['reasons', 'exception'] }],
     ['/auth/verify', 'get', { 200: ['valid'], 400: ['valid', 'reason'] }],
     ['/auth/me', 'get', { 200: ['me'], 401: ['reasons', 'exception'] }],
     ['/auth/refresh', 'post', { 200: ['token'], 400: ['reasons', 'exception'], 401: ['reasons', 'exception'] }]
@@ -82,7 +82,7 @@ t.test('the endpoints of sessions are documented, each with its answers and what
   const document = await documented(t, { sessions: {}, cookieSet: true, cookieStrict: false }, () => {})
   const token = [{ tokenAuthCookie: [] }, { tokenAuth: [] }]
   const operations: [path: string, method: string, security: unknown, statuses: string[]][] = [
-    ['/auth', 'post', [], ['200', '401', '403', '503']],
+    ['/auth', 'post', [], ['200', '400', '401', '403', '503']],
     ['/auth/refresh', 'post', [], ['200', '400', '401', '403', '503']],
     ['/auth/logout', 'post', [{}, ...token], ['204', '400', '401', '403', '503']],
     ['/auth/sessions', 'get', token, ['200', '401', '503']],

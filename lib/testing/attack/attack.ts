@@ -105,14 +105,15 @@ async function send (app: AttackTarget, request: SentRequest): Promise<AttackRes
 
 /**
  * Checks that the route accepts the token: otherwise it would refuse every request, and the report would prove nothing.
+ * @param target the method and path of the route
  * @returns where the route leads if it answers with 303, as to a form; otherwise undefined
  */
-async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: ReadToken, when: string): Promise<unknown> {
+async function checkAccepted (app: AttackTarget, target: string, carrier: Carrier, { text }: ReadToken, when: string): Promise<unknown> {
   const response = await send(app, carrier.with(text))
   const { statusCode, headers: { location } } = response
   if (!isLetIn(response, location)) {
     throw new InvalidConfiguration(
-      `The route answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx, or a form with 303, each time, and disable rate limits in the test.`,
+      `${target} answers ${statusCode === unanswered ? 'nothing within 10 seconds' : statusCode} to the token ${when}, so the attack would prove nothing. Give attack() a request and a token that the route answers with 2xx, or a form with 303, each time, and disable rate limits in the test.`,
       { page: 'testing.md' }
     )
   }
@@ -120,10 +121,10 @@ async function checkAccepted (app: AttackTarget, carrier: Carrier, { text }: Rea
 }
 
 /** Checks that no rate limit answers instead of the guard. */
-function checkUnlimited ({ statusCode }: AttackResponse, { name }: Variant): void {
+function checkUnlimited (target: string, { statusCode }: AttackResponse, { name }: Variant): void {
   if (statusCode === 429) {
     throw new InvalidConfiguration(
-      `The route answers 429 to a hostile request (${name}), so a rate limit hides what the guard answers. Disable rate limits in the test.`,
+      `${target} answers 429 to a hostile request (${name}), so a rate limit hides what the guard answers. Disable rate limits in the test.`,
       { page: 'testing.md' }
     )
   }
@@ -138,14 +139,14 @@ async function sendAll (
   listener: Listener
 ): Promise<AttackReport> {
   const variants = variantsFor(token, carrier, options, listener.address)
-  const page = await checkAccepted(app, carrier, token, 'before the attack')
+  const page = await checkAccepted(app, target, carrier, token, 'before the attack')
   const responses: (readonly [Variant, AttackResponse])[] = []
   for (const variant of variants) {
     const response = await send(app, requestOf(carrier, variant))
-    checkUnlimited(response, variant)
+    checkUnlimited(target, response, variant)
     responses.push([variant, response])
   }
-  await checkAccepted(app, carrier, token, 'after the attack')
+  await checkAccepted(app, target, carrier, token, 'after the attack')
   const sent = responses.map(([variant, response]) => [variant, rowOf(variant, response, token.text, listener.fetched, page)] as const)
   return reportOf(target, sent, options.allowed)
 }

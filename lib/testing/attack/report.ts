@@ -108,10 +108,11 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
     outcome !== 'refused' && !allowed.includes(name) && !(outcome === 'let in' && note !== undefined)
   const findings = sent.filter(([, row]) => isFound(row))
   const isExplained = explains(sent)
+  /** Returns nothing if the cause is not known: the report then begins with why. */
   const faultOf = (variant: Variant, { outcome, statusCode }: AttackRow) => {
     if (statusCode === unanswered) return 'The route does not respond within 10 seconds.'
     if (outcome === 'error' || outcome === 'fetched') return faults[outcome]
-    if (!isExplained(variant)) return 'The cause is not known.'
+    if (!isExplained(variant)) return ''
     // If a random signature is let in, later causes say nothing about keys.
     return isUnverified && order.indexOf(variant.wrong) > order.indexOf(causes.unverified) ? causes.unverified : variant.wrong
   }
@@ -120,7 +121,7 @@ export function reportOf (target: string, sent: readonly Sent[], allowed: readon
     const fault = faultOf(variant, row)
     return {
       rank: rankOf(fault),
-      text: `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${fault}`
+      text: `- ${row.name}: ${row.statusCode === unanswered ? 'no response' : row.statusCode}, ${row.outcome}. ${fault}`.trimEnd()
     }
   }
   const isOpen = findings.some(([variant, { outcome }]) => outcome === 'let in' && !isExplained(variant))
