@@ -25,9 +25,12 @@ const properties = {
   )
 }
 
+/** JSON omits members with such values. */
+const omitted = new Set(['undefined', 'function', 'symbol'])
+
 /** Warns that the user in a response has members that are probably secret. @returns whether it has */
 function warnOfSecrets ({ settings: { instanceName } }: Registration, request: FastifyRequest, me: object): boolean {
-  const names = Object.keys(me).filter(isSecretName)
+  const names = Object.keys(me).filter((name) => isSecretName(name) && !omitted.has(typeof Reflect.get(me, name)))
   if (names.length === 0) return false
   warn('W44', instanceName, ` ${names.length === 1 ? 'The member is' : 'The members are'} ${names.map((name) => JSON.stringify(name)).join(', ')}.`)
   if (process.env.NODE_ENV !== 'production') {

@@ -143,7 +143,9 @@ t.test('a user with a member that is probably secret is one warning (W44), and o
       const text: string[] = []
       const stream = { write: (line: string) => { text.push(line); lines.push(JSON.parse(line)) } }
       const user = { user_id: 1, ...Object.fromEntries(members.map((name) => [name, '$2b$10$abcdefgh'])) }
-      const app = await build(t, { retrieveUser: (_request, payload) => payload.user_id === 1 ? user : { user_id: 2 } }, { logger: { level: 'error', stream } })
+      // What JSON omits is not sent.
+      const retrieved = { ...user, clientSecret: undefined, secret: () => 'x', private_key: Symbol('x') }
+      const app = await build(t, { retrieveUser: (_request, payload) => payload.user_id === 1 ? retrieved : { user_id: 2 } }, { logger: { level: 'error', stream } })
       if (isProduction) environment(t, 'production')
       const ask = async (id: number) => (await app.inject({ url: '/auth/me', headers: bearer(forge(claims({ user_id: id }))) })).json()
       t.same(await ask(2), { me: { user_id: 2 } })

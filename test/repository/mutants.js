@@ -167,7 +167,7 @@ export const mutants = [
   { file: 'lib/testing/test-token.ts', from: "if (state === 'notYetActive') return { nbf: now + leeway + hour }", to: "if (state === 'notYetActive') return { nbf: now + hour - leeway * 60 }", tests: ['test/testing/test-token.test.ts'] },
   { file: 'lib/testing/rules-of-families.ts', from: "for (let member = 2; member <= members; member++) await late.expect(0, 'reissued', member)", to: '', tests: ['test/testing/session-store.test.ts'] },
   { file: 'lib/testing/attack/report.ts', from: 'return (statusCode >= 200 && statusCode < 300) ||', to: 'return statusCode === 200 ||', tests: ['test/testing/attack.test.ts'] },
-  { file: 'lib/testing/attack/attack.ts', from: "await checkAccepted(app, carrier, token, 'after the attack')", to: '', tests: ['test/testing/attack.test.ts'] },
+  { file: 'lib/testing/attack/attack.ts', from: "await checkAccepted(app, target, carrier, token, 'after the attack')", to: '', tests: ['test/testing/attack.test.ts'] },
 
   // cli
   { file: 'lib/cli/doctor.ts', from: 'if (failedAt !== null) {', to: 'if (failedAt === undefined) {', tests: ['test/cli.test.ts'] },
