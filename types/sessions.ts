@@ -148,7 +148,8 @@ export interface Sessions<
 export interface SessionRules {
   /**
    * The window: how long after a rotation, a late exchange or a confirmation copies of a request are answered. 0: each
-   * generation can be exchanged once.
+   * generation can be exchanged once. Registrations with other windows may share a store: store when a window began, and
+   * compare with `graceMs` of the current call.
    */
   graceMs: number
   /** How long after its creation or its last use a session expires. {@link Advance} says what is a use. */
@@ -198,8 +199,8 @@ export interface StoredSession {
  *   the highest generation that was issued, the only member of a new family, which is not confirmed. All other members are
  *   retired. It is a use, and begins the window.
  * - `repeated`: within the window, it was a member, or the parent of a family of one member that is not confirmed. `n` is that
- *   member. It is no use. If it was one of several members, it confirms their family, which restarts the window; otherwise,
- *   nothing changes.
+ *   member. It is no use. If it was one of several members of a family that is not confirmed, it confirms the family, which
+ *   restarts the window; otherwise, nothing changes.
  * - `reissued`: it was the parent, and `n` is a further member of the family. Of concurrent calls, each gets another one. It is a
  *   use. A family that is not confirmed answers so after the window, and if it has several members also within it, and the
  *   window restarts; a confirmed one only within its window, which does not restart.

@@ -74,39 +74,50 @@ export class Subject {
   readonly sid: string
   readonly user: string
   readonly rules: SessionRules
+  /** The calls for this session, which messages show. */
+  readonly #calls: string[]
 
-  constructor (store: SessionStore, { sid, user }: Pick<NewSession, 'sid' | 'user'>, rules: SessionRules) {
+  constructor (store: SessionStore, { sid, user }: Pick<NewSession, 'sid' | 'user'>, rules: SessionRules, calls: string[] = []) {
     this.#store = store
     this.sid = sid
     this.user = user
     this.rules = rules
+    this.#calls = calls
   }
 
-  advance (n: number): Promise<Advance> {
-    return this.#store.advance(this.user, this.sid, n, this.rules)
+  async advance (n: number): Promise<Advance> {
+    const answer = await this.#store.advance(this.user, this.sid, n, this.rules)
+    this.#calls.push(`advance of ${n} with graceMs ${this.rules.graceMs}: ${answer.outcome} ${answer.n}`)
+    return answer
   }
 
   /** The same session for a caller with other rules. */
   with (rules: Partial<SessionRules>): Subject {
-    return new Subject(this.#store, this, { ...this.rules, ...rules })
+    return new Subject(this.#store, this, { ...this.rules, ...rules }, this.#calls)
   }
 
   /** Confirms that the successor of a generation was received. */
   async confirm (n: number): Promise<void> {
     await this.#store.confirm([{ sid: this.sid, user: this.user, n }], this.rules)
+    this.#calls.push(`confirm of ${n}`)
+  }
+
+  /** The last calls, for the message of an assertion. */
+  get #history (): string {
+    return `Last calls for this session: ${this.#calls.slice(-6).join('; ')}`
   }
 
   /** Presents a counter, and expects this outcome. @returns the counter of the result */
   async expectOutcome (n: number, outcome: Advance['outcome'], inTime?: Deadline): Promise<number> {
     const answer = await this.advance(n)
     inTime?.()
-    assert.equal(answer.outcome, outcome, `the outcome of ${n}, which must be "${outcome}", is "${answer.outcome}"`)
+    assert.equal(answer.outcome, outcome, `the outcome of ${n}, which must be "${outcome}", is "${answer.outcome}". ${this.#history}`)
     return answer.n
   }
 
   /** As {@link expectOutcome}, and expects this counter as the result. */
   async expect (n: number, outcome: Advance['outcome'], current: number, inTime?: Deadline): Promise<void> {
-    assert.equal(await this.expectOutcome(n, outcome, inTime), current, `the counter after "${outcome}" of ${n}, one above the highest that was issued if it is new`)
+    assert.equal(await this.expectOutcome(n, outcome, inTime), current, `the counter after "${outcome}" of ${n}, one above the highest that was issued if it is new. ${this.#history}`)
   }
 
   end (): Promise<string[]> {

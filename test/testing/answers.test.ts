@@ -19,6 +19,8 @@ t.test('guards answer each request as the table says', async (t) => {
   const { app: cookies } = await withSessions(t, { cookieSet: true })
   cookies.post('/orders', { onRequest: cookies.tokenAuth.protect() }, async () => 'added')
   const { app: sessions } = await withSessions(t)
+  const named = await build(t, { claimIss: 'https://shop.example', claimAud: 'shop' })
+  named.get('/', { onRequest: named.tokenAuth.protect() }, async () => 'named')
 
   const send = async (server: typeof app, given: InjectOptions): Promise<Response> => {
     const response = await server.inject(given)
@@ -32,7 +34,11 @@ t.test('guards answer each request as the table says', async (t) => {
     'with a malformed token, or one of another key, or one that `trusted` refuses': async () => [
       await get('a.b.c'), await get('a b'), await get(forge(claims(), { key: otherSecret })), await get(await createTestToken(app.tokenAuth, user, { claims: { blocked: true } }))
     ],
-    'with a token without a user id, which others may issue': async () => [await get(forge(claims({ user_id: undefined })))],
+    'with a token of another issuer or audience (`claimIss`, `claimAud`), or without a user id': async () => [
+      await send(named, { url: '/', headers: bearer(await createTestToken(named.tokenAuth, user, { state: 'otherIssuer' })) }),
+      await send(named, { url: '/', headers: bearer(await createTestToken(named.tokenAuth, user, { state: 'otherAudience' })) }),
+      await get(forge(claims({ user_id: undefined })))
+    ],
     'with an expired token': async () => [await get(await createTestToken(app.tokenAuth, user, { state: 'expired' }))],
     'with a token of an ended session': async () => {
       const tokens = await started(sessions)

@@ -30,6 +30,18 @@ t.test('a store that breaks a rule is noticed', async (t) => {
   }
 })
 
+t.test('a wrong outcome is shown with the calls that led to it', async (t) => {
+  class Forgetful extends TableStore {
+    override async advance (...given: Parameters<TableStore['advance']>): ReturnType<TableStore['advance']> {
+      const answer = await super.advance(...given)
+      return answer.outcome === 'repeated' ? { ...answer, outcome: 'unknown' } : answer
+    }
+  }
+  const messages: string[] = []
+  for (const { run } of sessionStoreTests(() => new Forgetful(), options)) await run().catch(({ message }: Error) => { messages.push(message) })
+  t.match(messages.find((message) => message.startsWith('the outcome of')), /^the outcome of \d, which must be "repeated", is "unknown". Last calls for this session: advance of \d with graceMs \d+: \w+ \d; /)
+})
+
 t.test('the clock of this process is right after the tests', async (t) => {
   const { Date: before } = globalThis
   const [test] = sessionStoreTests(() => new TableStore(), options)
