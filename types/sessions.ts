@@ -152,7 +152,7 @@ export interface SessionRules {
    * compare with `graceMs` of the current call.
    */
   graceMs: number
-  /** How long after its creation or its last use a session expires. {@link Advance} says what is a use. */
+  /** How long after its creation or its last use a session expires, by the rules of that call. {@link Advance} says what is a use. */
   idleMs: number
   /** How long `endedSince` must return the id of an ended session. */
   keepMs: number
@@ -202,8 +202,8 @@ export interface StoredSession {
  *   member. It is no use. If it was one of several members of a family that is not confirmed, it confirms the family, which
  *   restarts the window; otherwise, nothing changes.
  * - `reissued`: it was the parent, and `n` is a further member of the family. Of concurrent calls, each gets another one. It is a
- *   use. A family that is not confirmed answers so after the window, and if it has several members also within it, and the
- *   window restarts; a confirmed one only within its window, which does not restart.
+ *   use. A family that is not confirmed answers so after the window, and if it has several members also within it; each time, the
+ *   window restarts. A confirmed one answers so only within its window, which does not restart.
  * - `recovered`: it was ahead of the store, which must have lost writes. `n` is the presented generation plus 1. The rest is as for
  *   `rotated`.
  * - `reused`: it was retired, so two clients have refresh tokens of this session: a member that another one has retired, the parent
@@ -242,7 +242,7 @@ export interface StoreStatus {
 export interface SessionFeed {
   /**
    * Returns the sessions that have ended: without a cursor, at least those that ended within `keepMs`; with a cursor, at least
-   * those that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired need not
+   * those of them that became visible since the call that returned it. Ids may be returned repeatedly. Sessions that expired need not
    * be returned.
    * @param cursor the cursor returned by an earlier call, of any process; null for all
    * @returns `ended`: the ids. `cursor`: only the store interprets it. `staleFor`: if a part of the store, such as one node of
